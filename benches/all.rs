@@ -1,8 +1,8 @@
 //! Every benchmark, one after the other, and their tables in one file.
 //!
 //! `cargo bench --bench all`, about an hour and a half on two cores. The tables go to `target/benchmarks.md`.
-//! Nothing else should run on the machine; the ratios, which each benchmark measures in turns with its yardstick,
-//! bear more noise than the times.
+//! Nothing else should run on the machine. The ratios suffer less from noise than the times, because each benchmark
+//! takes turns with its yardstick.
 
 #![allow(missing_docs, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-/// In the order of the table.
 const BENCHMARKS: [&str; 10] = [
     "schedule",
     "heartbeat",
@@ -49,7 +48,7 @@ fn main() -> ExitCode {
             failed.push(name);
             text.push_str("\nfailed\n");
         }
-        // After each, so that a run that is interrupted leaves what it measured.
+        // After each benchmark, so that an interrupted run leaves what it has measured.
         fs::write(&file, &text).expect("the target folder can be written");
     }
     println!("tables: {}", file.display());
@@ -60,7 +59,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whether it succeeded. What it prints is shown and added to the text.
+/// Runs one benchmark; its output is printed and added to `text`. Returns whether it succeeded.
 fn run(name: &str, text: &mut String) -> bool {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(cargo)
@@ -76,7 +75,7 @@ fn run(name: &str, text: &mut String) -> bool {
     child.wait().is_ok_and(|status| status.success())
 }
 
-/// What a program prints, without the line's end; nothing if it is not there.
+/// Returns what a program prints, or nothing if it cannot be run.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let printed = output.map(|output| output.stdout).unwrap_or_default();

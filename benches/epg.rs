@@ -1,5 +1,5 @@
-//! The rows "EPG import", "start" and "memory", what a query costs without HTTP, and what readers and
-//! writers feel of an import: a guide of 228,000 programmes on 500 channels, 143 MB of XMLTV.
+//! The rows "import", "start" and "memory" of `docs/performance.md`, queries without HTTP, and how an import slows down
+//! readers and writers. The guide has 228,000 programmes on 500 channels, 143 MB of XMLTV.
 //!
 //! `cargo bench --bench epg`
 
@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use playgate::domain::schedule::source_spans::ImportPriority;
-use synthetic_guide::MadeGuide;
+use synthetic_guide::SyntheticGuide;
 
 use playgate::domain::schedule::import::decompress::unpack;
 use playgate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
@@ -38,13 +38,13 @@ use playgate::domain::schedule::{
 use playgate::store::{Durability, Options, Schema, Store};
 use playgate::types::time::DAY;
 use playgate::types::{LiveOffset, LivestreamId, UnixSeconds};
-use record::{Other, Others};
+use record::{BenchRecord, BenchTable};
 
 const CHANNELS: usize = 500;
 const PROGRAMMES: usize = 456;
 /// 2026-08-22 00:00 UTC.
 const FIRST: i64 = 1_787_356_800;
-/// How often an import and its quiet times are measured.
+/// How often an import is measured, with a quiet time before and after it.
 const ROUNDS: usize = 3;
 
 struct Catalogue(Vec<LivestreamId>);
@@ -105,7 +105,8 @@ fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     report
 }
 
-/// What this process has used of all cores, in seconds: on a busy machine the figure to compare.
+/// Returns the processor time of this process in seconds, which on a busy machine is more meaningful than the elapsed
+/// time.
 fn processor_time() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat
@@ -122,7 +123,7 @@ fn processor_time() -> f64 {
         / 100.0
 }
 
-/// The memory of this process in MiB: now, and the most since the last call.
+/// Returns the resident memory of this process in MiB: now, and the peak since the last call.
 fn memory() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = |name: &str| {
@@ -131,26 +132,26 @@ fn memory() -> (f64, f64) {
         number.unwrap_or(0.0) / 1_024.0
     };
     let found = (value("VmRSS:"), value("VmHWM:"));
-    // Sets the high-water mark back; where that is not allowed the figures are upper bounds.
+    // Resets the peak; where that is not allowed the figures are upper bounds.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     found
 }
 
-/// What reads of the schedule and commits of others take at the 99th percentile.
+/// The 99th percentiles of schedule reads and of commits.
 #[derive(Clone, Copy)]
-struct Felt {
+struct Latencies {
     read: Duration,
     commit: Duration,
 }
 
-/// Reads and commits at a steady pace while something runs.
-fn felt(
+/// Measures reads and commits at a steady pace while `run` runs.
+fn measure_latencies(
     schedule: &Schedule,
     store: &Store,
     livestreams: &[LivestreamId],
     run: impl FnOnce(),
-) -> Felt {
-    let over = AtomicBool::new(false);
+) -> Latencies {
+    let stop = AtomicBool::new(false);
     let p99 = |mut all: Vec<Duration>| {
         all.sort_unstable();
         all[all.len() * 99 / 100]
@@ -159,7 +160,7 @@ fn felt(
     thread::scope(|scope| {
         let reads = scope.spawn(|| {
             let mut took = Vec::new();
-            while !over.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 for n in took.len()..took.len() + 20 {
                     let at = (n * 7_919) % livestreams.len();
                     let began = Instant::now();
@@ -177,11 +178,11 @@ fn felt(
         });
         let commits = scope.spawn(|| {
             let mut took = Vec::new();
-            while !over.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 let key = took.len() as u64 % 1_000;
                 let began = Instant::now();
                 let done = store.write(Durability::Durable, move |txn| {
-                    txn.put::<Others>(&key, &Other(vec![7; 390]))
+                    txn.put::<BenchTable>(&key, &BenchRecord(vec![7; 390]))
                 });
                 done.wait().expect("a store");
                 took.push(began.elapsed());
@@ -190,16 +191,16 @@ fn felt(
             p99(took)
         });
         run();
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         let (read, commit) = (reads.join(), commits.join());
-        Felt {
+        Latencies {
             read: read.expect("it ran"),
             commit: commit.expect("it ran"),
         }
     })
 }
 
-/// Ratios of what is felt during an import to what is felt before and after it.
+/// Prints by how much an import slows down reads and commits, compared with the quiet times before and after it.
 fn while_importing(
     schedule: &Schedule,
     store: &Store,
@@ -207,7 +208,7 @@ fn while_importing(
     guides: [&Path; 2],
 ) {
     let quiet = || {
-        felt(schedule, store, livestreams, || {
+        measure_latencies(schedule, store, livestreams, || {
             thread::sleep(Duration::from_secs(2))
         })
     };
@@ -216,7 +217,7 @@ fn while_importing(
     let mut before = quiet();
     for round in 0..ROUNDS {
         let guide = guides[round % 2];
-        let busy = felt(schedule, store, livestreams, || {
+        let busy = measure_latencies(schedule, store, livestreams, || {
             import(schedule, guide);
         });
         let after = quiet();
@@ -296,7 +297,7 @@ fn queries(schedule: &Schedule, livestreams: &[LivestreamId]) {
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("guide.xml");
-    let guide = MadeGuide {
+    let guide = SyntheticGuide {
         channels: CHANNELS,
         programmes: PROGRAMMES,
         shift: 0,
@@ -305,7 +306,7 @@ fn main() {
     };
     guide.write(&path);
     let moved = folder.path().join("moved.xml");
-    MadeGuide {
+    SyntheticGuide {
         shift: 300,
         ..guide
     }
@@ -319,7 +320,7 @@ fn main() {
 
     let data = folder.path().join("data");
     let open = || {
-        let schema = tables::schema(Schema::default()).with::<Others>();
+        let schema = tables::schema(Schema::default()).with::<BenchTable>();
         Store::open(&data, schema, Options::default()).expect("a new store")
     };
     let livestreams: Vec<_> = (0..CHANNELS)

@@ -1,9 +1,9 @@
-//! How the cost of a request grows with the size of the installation: what is on now on one of 10 to 10,000
-//! livestreams, and a heartbeat of one of 10 to 1,000,000 sessions, each against a bare server; and the memory that a
-//! session takes. `scale` has the same for users, `store` for writers.
+//! How the cost of a request grows with the size of the installation: the live view of one of 10 to 10,000 livestreams
+//! and a heartbeat of one of 10 to 1,000,000 sessions, each compared with a bare server, and the memory of a session.
+//! `scale` measures the same for users, `store` for writers.
 //!
 //! `cargo bench --bench growth`, or `cargo bench --bench growth -- 1000000` for other numbers of sessions. A million
-//! have to start within five minutes: a session without heartbeats is over after that.
+//! sessions must start within five minutes, because a session without heartbeats ends after that.
 
 #![allow(
     missing_docs,
@@ -33,15 +33,14 @@ use yardstick::{Contestant, compare};
 
 const LIVESTREAMS: [usize; 4] = [10, 100, 1_000, 10_000];
 const SESSIONS: [usize; 3] = [10, 1_000, 100_000];
-/// Sessions of one user, each on a device of its own. A user for each session would need a password hash each, which takes
-/// hours.
+/// Devices of one user, each with a session. With one user for each session the password hashes would take hours.
 const DEVICES: usize = 100;
-/// Requests for different livestreams or sessions, so that a cache of a few does not flatter.
+/// Many different requests, so that a small cache does not flatter the result.
 const READS: usize = 4_096;
 const BEATS: usize = 65_536;
 
 fn main() {
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let named = yardstick::numbers();
     if named.is_empty() {
         livestreams();
@@ -72,7 +71,7 @@ fn livestreams() {
     compare(&all);
 }
 
-/// Three broadcasts on each of so many livestreams: the one before, the present and the next one.
+/// Imports three broadcasts for each livestream: the previous, the current and the next one.
 fn import(server: &Server, livestreams: usize) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let first = now.expect("after 1970").as_secs() / 3_600 * 3_600 - 3_600;
@@ -106,7 +105,7 @@ fn sessions(counts: &[usize]) {
         println!(
             "{count} sessions with an entitlement and a device each: {each:.0} bytes of memory each"
         );
-        // Spread over all of them.
+        // A sample that is spread evenly over all sessions.
         let beats = viewers.iter().step_by(count.div_ceil(BEATS));
         let beats: Vec<_> = beats.map(|viewer| viewer.beat()).collect();
         (count, server, beats)

@@ -1,9 +1,9 @@
-//! The rows "heartbeat" (everything checked: partner, user, entitlement, session, device, live rights,
-//! with all of a player's headers) and "entitlement, preflight" (whose goal leaves the commit apart),
-//! against a bare server answering a GET; and telemetry events, against a bare server that writes the same bytes to a
-//! file.
+//! The rows "heartbeat" (partner, user, entitlement, session, device and live rights are checked, and all headers of a
+//! player are sent), "entitlement" and "preflight" (whose goals exclude the commit) of `docs/performance.md`, compared
+//! with a bare server that answers a GET; and telemetry events, compared with a bare server that writes the same bytes
+//! to a file.
 //!
-//! `cargo bench --bench heartbeat`; `-- telemetry` for the events alone.
+//! `cargo bench --bench heartbeat`; `-- telemetry` for the events only.
 
 #![allow(
     missing_docs,
@@ -24,7 +24,7 @@ use yardstick::server::Server;
 use yardstick::{Contestant, compare};
 
 fn main() {
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let (playgate, token) = scene::demo(&[]);
     let viewers = (0..SESSIONS).map(|number| scene::viewer(&playgate, &token, "open", number));
     let viewers: Vec<_> = viewers.collect();
@@ -50,8 +50,8 @@ fn main() {
     );
     let share = spent.1.as_secs_f64() / (spent.0 - spent.1).as_secs_f64();
     println!("quality figures add {:.1} % (goal <= 3)", share * 100.0);
-    // One after the other: a preflight ends the session that the viewer has on the device, and of
-    // many entitlements the oldest go, those of the sessions among them.
+    // The order matters: a preflight ends the session that the viewer has on the device, and many entitlements push out
+    // the oldest ones, including those of the sessions.
     let preflights = all(|viewer| &viewer.preflight);
     compare(&[
         yardstick(),
@@ -66,8 +66,8 @@ fn main() {
 }
 
 fn telemetry(playgate: &Server, bare: &Server, viewers: &[scene::Requests]) {
-    for (place, count) in EVENTS.into_iter().enumerate() {
-        let events = viewers.iter().map(|viewer| viewer.events[place].clone());
+    for (index, count) in EVENTS.into_iter().enumerate() {
+        let events = viewers.iter().map(|viewer| viewer.events[index].clone());
         let events: Arc<[Vec<u8>]> = events.collect();
         let stored = format!("telemetry, {count} events a request");
         compare(&[

@@ -1,5 +1,5 @@
-//! A store with many users: import, start after SIGTERM, after SIGKILL and with a damaged engine, resident
-//! memory, stop, verify, backup, compact, and what a durable commit of another client takes meanwhile.
+//! A store with many users: import, start after SIGTERM, after SIGKILL and with a damaged engine, resident memory,
+//! stop, verify, backup, compact, and the durable commits of another client during each of them.
 //!
 //! `cargo bench --bench scale`, or `cargo bench --bench scale -- 10000 1000000` for other sizes;
 //! `PLAYGATE_BENCH_BINARY` names another build to measure
@@ -26,15 +26,14 @@ use yardstick::client::{member, request, send_to};
 use yardstick::{median, sorted};
 
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
-/// Nobody logs in with it: the import and the start read it all the same.
+/// No user logs in with it, but the import and the start read it.
 const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
     RdescudvJCsgt3ub+b1dWRWJTmaaJObGAAAAAAAAAAA";
-/// The time between two commits of the client that is measured.
+/// The pause between two commits of the measured client.
 const BETWEEN: Duration = Duration::from_millis(10);
 const QUIET: Duration = Duration::from_secs(5);
 
 fn playgate(data: &Path) -> Command {
-    // Another build can be measured with the same benchmark.
     let binary = std::env::var_os("PLAYGATE_BENCH_BINARY");
     let mut command = Command::new(binary.unwrap_or(env!("CARGO_BIN_EXE_playgate").into()));
     command
@@ -49,7 +48,7 @@ fn playgate(data: &Path) -> Command {
 struct Server {
     child: Child,
     address: String,
-    /// Seconds until it was ready.
+    /// Seconds from the launch to the readiness line.
     took: f64,
 }
 
@@ -73,7 +72,7 @@ impl Server {
         }
     }
 
-    /// MB that are resident.
+    /// Resident memory in MB.
     fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -81,7 +80,7 @@ impl Server {
         kib.expect("a number") * 1024.0 / 1e6
     }
 
-    /// Ends the process; returns the seconds that it took.
+    /// Ends the process. Returns the seconds that it took.
     fn end(mut self, signal: &str) -> f64 {
         let began = Instant::now();
         let pid = self.child.id().to_string();
@@ -92,7 +91,7 @@ impl Server {
     }
 }
 
-fn order(data: &Path, arguments: &[&str]) -> String {
+fn run_command(data: &Path, arguments: &[&str]) -> String {
     let output = playgate(data)
         .args(arguments)
         .output()
@@ -108,7 +107,7 @@ fn order(data: &Path, arguments: &[&str]) -> String {
 fn write_users(path: &Path, users: usize) {
     let mut out = BufWriter::new(File::create(path).expect("it can be written"));
     for nth in 0..users {
-        // Not in the order of the alphabet, as in a real file.
+        // Not in alphabetical order, like the users of a real file.
         let mixed = (nth as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         writeln!(
             out,
@@ -120,7 +119,7 @@ fn write_users(path: &Path, users: usize) {
     out.flush().expect("there is space");
 }
 
-/// A user who changes their name again and again: a durable commit each time.
+/// A user who changes the own name again and again, each time with a durable commit.
 struct Committer {
     partner: String,
     user: String,
@@ -141,15 +140,15 @@ impl Committer {
         }
     }
 
-    /// Milliseconds of each commit until `over`, in order.
-    fn run(&self, address: &str, over: &AtomicBool) -> Vec<f64> {
+    /// Commits until `over`. Returns the milliseconds of each commit, sorted.
+    fn run(&self, address: &str, stop: &AtomicBool) -> Vec<f64> {
         let path = format!("/api/user/v1/users/{}", self.user);
         let headers = [
             ("Service-AccessToken", self.partner.as_str()),
             ("Authorization", self.token.as_str()),
         ];
         let mut times = Vec::new();
-        while !over.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             let body = format!("{{\"name\":\"Name {}\"}}", times.len());
             let change = request("PUT", &path, &headers, &body);
             let began = Instant::now();
@@ -161,15 +160,15 @@ impl Committer {
         sorted(times.into_iter())
     }
 
-    /// Does some work and measures commits beside it.
-    fn beside(&self, address: &str, what: &str, work: impl FnOnce()) {
-        let over = AtomicBool::new(false);
+    /// Runs `work` and measures commits during it.
+    fn measure_during(&self, address: &str, what: &str, work: impl FnOnce()) {
+        let stop = AtomicBool::new(false);
         let (times, took) = thread::scope(|scope| {
-            let commits = scope.spawn(|| self.run(address, &over));
+            let commits = scope.spawn(|| self.run(address, &stop));
             let began = Instant::now();
             work();
             let took = began.elapsed().as_secs_f64();
-            over.store(true, Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
             (commits.join().expect("it ran"), took)
         });
         let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
@@ -181,7 +180,7 @@ impl Committer {
     }
 }
 
-/// Writes over a part of the engine's file.
+/// Overwrites parts of the engine's file.
 fn damage_engine(data: &Path) {
     use std::os::unix::fs::FileExt as _;
     let engines = fs::read_dir(data.join("store")).expect("a store");
@@ -211,16 +210,16 @@ fn measure(folder: &Path, users: usize) {
     println!("| | s | a commit beside it, ms: p50 / p99 / longest |");
     println!("|---|---|---|");
     let server = Server::start(&data);
-    let partner = order(&data, &["partner", "add", "scale", "--json"]);
+    let partner = run_command(&data, &["partner", "add", "scale", "--json"]);
     let partner = member(&partner, "accessToken").expect("a token");
     let committer = Committer::new(&server, partner);
     let address = server.address.clone();
-    committer.beside(&address, "quiet", || thread::sleep(QUIET));
-    committer.beside(&address, "user import", || {
-        order(&data, &["user", "import", path]);
+    committer.measure_during(&address, "quiet", || thread::sleep(QUIET));
+    committer.measure_during(&address, "user import", || {
+        run_command(&data, &["user", "import", path]);
     });
-    committer.beside(&address, "the same file again", || {
-        order(&data, &["user", "import", path]);
+    committer.measure_during(&address, "the same file again", || {
+        run_command(&data, &["user", "import", path]);
     });
     let after_import = server.resident();
     let row = |what: &str, seconds: f64| println!("| {what} | {seconds:.1} | |");
@@ -237,15 +236,15 @@ fn measure(folder: &Path, users: usize) {
     row("ready with a damaged engine", server.took);
     let after_rebuild = server.resident();
     let address = server.address.clone();
-    committer.beside(&address, "store verify", || {
-        order(&data, &["store", "verify"]);
+    committer.measure_during(&address, "store verify", || {
+        run_command(&data, &["store", "verify"]);
     });
     let after_verify = server.resident();
-    committer.beside(&address, "backup create", || {
-        order(&data, &["backup", "create"]);
+    committer.measure_during(&address, "backup create", || {
+        run_command(&data, &["backup", "create"]);
     });
-    committer.beside(&address, "store compact", || {
-        order(&data, &["store", "compact"]);
+    committer.measure_during(&address, "store compact", || {
+        run_command(&data, &["store", "compact"]);
     });
     println!(
         "\nresident, MB: {after_import:.0} after the import, {after_start:.0} after a start, \
@@ -257,7 +256,7 @@ fn measure(folder: &Path, users: usize) {
 }
 
 fn main() {
-    // Beside what is built: the usual folder for temporary files may be in memory.
+    // The default directory for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let named = yardstick::numbers();
     let sizes = if named.is_empty() { &SIZES[..] } else { &named };

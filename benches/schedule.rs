@@ -1,7 +1,7 @@
-//! The schedule's rows: S6 of one livestream at the live point and at random offsets, S6 and a day (S5)
-//! of a hundred livestreams, plain and gzip, broadcasts by id (S3, S4); each against a bare server
-//! that sends as many bytes. nginx with a file of the bytes of the first row runs beside it where
-//! there is one: in the search path, or named by `PLAYGATE_NGINX`.
+//! The rows of the schedule in `docs/performance.md`: S6 of one livestream at the live point and at random offsets, S6
+//! and a day (S5) of a hundred livestreams, plain and gzip, broadcasts by id (S3, S4). Each is compared with a bare
+//! server that sends as many bytes. If nginx is in the search path or named by `PLAYGATE_NGINX`, the first row also has
+//! it with a file of the same bytes.
 //!
 //! `cargo bench --bench schedule`
 
@@ -30,16 +30,15 @@ use yardstick::server::Server;
 use yardstick::{Contestant, compare};
 
 const LIVESTREAMS: usize = 100;
-/// A programme's length in the guide of the hundred, in seconds.
+/// The length of a programme in seconds.
 const SLOT: u64 = 2_400;
-/// Ids in one S4.
 const IDS: usize = 10;
 
 fn main() {
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let playgate = Server::demo(&[]);
     let bench = Bench {
-        token: playgate.greeted("partnerToken"),
+        token: playgate.greeting_member("partnerToken"),
         playgate,
     };
     let today = bench.import_a_hundred();
@@ -71,20 +70,20 @@ fn id(livestream: usize, slot: usize) -> String {
     format!("b-{livestream:03}-{slot:03}")
 }
 
-/// A text of 30 words that packs about as well as one that somebody wrote.
+/// Makes a text of 30 words that compresses about as well as a real one.
 fn description(seed: usize) -> String {
-    let mut dice = seed as u64;
-    let mut roll = |end: u64| {
-        dice = dice
+    let mut state = seed as u64;
+    let mut random = |end: u64| {
+        state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) % end
+        (state >> 33) % end
     };
     let mut text = String::new();
     for _ in 0..30 {
-        // Of a vocabulary of 500 words, the first of which are the frequent ones.
-        let mut word = (roll(500) * roll(500)) / 500;
-        for _ in 0..2 + roll(3) {
+        // From a vocabulary of 500 words, where the first ones are more frequent.
+        let mut word = (random(500) * random(500)) / 500;
+        for _ in 0..2 + random(3) {
             text.push_str(["an", "ter", "is", "o", "den", "ha", "mu", "re"][(word % 8) as usize]);
             word /= 3;
         }
@@ -105,7 +104,7 @@ impl Bench {
         request("GET", &format!("/api/schedule/v1{path}"), &headers, "")
     }
 
-    /// Gives a hundred livestreams two days of programmes; tells the day that is whole.
+    /// Imports two days of programmes for a hundred livestreams. Returns the date of the first day, which is complete.
     fn import_a_hundred(&self) -> String {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -154,7 +153,7 @@ impl Bench {
         println!("\nS6, one livestream, a body of {} bytes", body.len());
         let bare = Server::bare(body.len());
         let nginx = Nginx::start(&body);
-        // A fixed sequence that looks random, within the part of the guide that the demo has.
+        // A fixed sequence that looks random, within the guide of the demo.
         let offsets = (0..4_096_i64).map(|n| -i32::try_from(n * 7_919 % 10_800).unwrap_or(0));
         let mut contestants = vec![
             bare_hyper(&bare),
@@ -170,7 +169,7 @@ impl Bench {
         compare(&contestants);
     }
 
-    /// The same request with unknown parameters and with its ids in other orders, against itself.
+    /// The same request with unknown parameters and with its ids in other orders, compared with itself.
     fn other_texts(&self, path: &str, ids: &str, name: &str) {
         let junk: Vec<_> = (0..4_096)
             .map(|n| self.read(&format!("{path}&x={n}"), true))
@@ -200,7 +199,7 @@ impl Bench {
             .iter()
             .map(|path| self.read(path.as_ref(), gzip))
             .collect();
-        // The first one warms up what is prepared when it is asked for.
+        // The first request fills the response cache.
         send(&self.playgate, &requests[0]);
         let length = send(&self.playgate, &requests[0]).body.len();
         let coding = if gzip { ", gzip" } else { "" };

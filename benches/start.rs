@@ -1,5 +1,5 @@
-//! The row "start": from the launch of the process to the line that says it is ready, with nothing,
-//! and with 228,000 programmes and 100,000 users; after a stop and after SIGKILL under writes.
+//! The row "start" of `docs/performance.md`: the time from the launch of the process to its readiness line, with an
+//! empty store, and with 228,000 programmes and 100,000 users; after a stop and after SIGKILL during writes.
 //!
 //! `cargo bench --bench start`
 
@@ -21,12 +21,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use synthetic_guide::MadeGuide;
+use synthetic_guide::SyntheticGuide;
 use yardstick::{median, sorted};
 
 const ROUNDS: usize = 9;
 const USERS: usize = 100_000;
-/// Whoever logs in with it never will: the start reads it all the same.
+/// No user logs in with it, but the start reads it.
 const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
     RdescudvJCsgt3ub+b1dWRWJTmaaJObGAAAAAAAAAAA";
 
@@ -41,7 +41,7 @@ fn playgate(data: &Path) -> Command {
     command
 }
 
-/// A process that serves, and how long it took until it said so.
+/// Starts the server. Returns the process and the seconds until it was ready.
 fn start(data: &Path) -> (Child, f64) {
     let began = Instant::now();
     let mut child = playgate(data)
@@ -59,15 +59,15 @@ fn start(data: &Path) -> (Child, f64) {
 fn end(mut child: Child, gently: bool) {
     if gently {
         let pid = child.id().to_string();
-        let told = Command::new("kill").arg(&pid).status();
-        assert!(told.expect("a shell's command").success());
+        let status = Command::new("kill").arg(&pid).status();
+        assert!(status.expect("a shell's command").success());
     } else {
         child.kill().expect("it runs");
     }
     child.wait().expect("it ends");
 }
 
-fn order(data: &Path, arguments: &[&str]) {
+fn run_command(data: &Path, arguments: &[&str]) {
     let output = playgate(data)
         .args(arguments)
         .output()
@@ -90,7 +90,7 @@ fn fill(data: &Path, folder: &Path) {
     out.into_inner().expect("there is space");
     let guide = folder.join("guide.xml");
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    MadeGuide {
+    SyntheticGuide {
         channels: 500,
         programmes: 456,
         shift: 0,
@@ -99,18 +99,18 @@ fn fill(data: &Path, folder: &Path) {
     }
     .write(&guide);
     let path = |path: &Path| path.to_str().expect("text").to_owned();
-    order(data, &["partner", "add", "start"]);
-    order(data, &["user", "import", &path(&users)]);
+    run_command(data, &["partner", "add", "start"]);
+    run_command(data, &["user", "import", &path(&users)]);
     let guide = path(&guide);
-    order(data, &["epg", "import", &guide, "--create-livestreams"]);
+    run_command(data, &["epg", "import", &guide, "--create-livestreams"]);
 }
 
-/// Changes that a start has to bring to the engine, until the process is killed.
+/// Makes changes that the next start has to replay into the engine, then kills the process.
 fn write_and_kill(data: &Path, child: Child) {
     let began = Instant::now();
     let mut nth = 0;
     while began.elapsed() < Duration::from_secs(2) {
-        order(
+        run_command(
             data,
             &["partner", "add", &format!("late-{}-{nth}", child.id())],
         );
@@ -130,7 +130,7 @@ fn row(name: &str, goal: &str, seconds: &[f64]) {
 }
 
 fn main() {
-    // Beside what is built: the usual folder for temporary files may be in memory.
+    // The default directory for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let [empty, full] = ["empty", "full"].map(|name| folder.path().join(name));
     let began = Instant::now();
@@ -151,7 +151,7 @@ fn main() {
     println!("|---|---|---|");
     for (nth, (name, data, gently, goal)) in rows.into_iter().enumerate() {
         let mut seconds = Vec::new();
-        // What is left to the first start of a row is left as the row says.
+        // Round 0 is not counted: it only leaves the store as the row describes.
         for round in 0..=ROUNDS {
             if nth == 0 {
                 let _ = std::fs::remove_dir_all(data);

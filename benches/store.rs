@@ -1,5 +1,5 @@
-//! The row "durable commit": 1 to 64 writers against appending to a file and syncing it, which take
-//! turns on the same disk.
+//! The row "durable commit" of `docs/performance.md`: 1 to 64 writers compared with appending to a file and syncing it,
+//! taking turns on the same disk.
 //!
 //! `cargo bench --bench store`
 
@@ -21,17 +21,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use playgate::store::{Durability, Options, Schema, Store};
-use record::{Other, Others};
+use record::{BenchRecord, BenchTable};
 use yardstick::{median, sorted};
 
-/// The size of a broadcast, as most records are smaller.
+/// The size of a broadcast; most other records are smaller.
 const BYTES: usize = 390;
 const ROUNDS: usize = 9;
 const WRITERS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Commits of one writer in a round.
 const EACH: u64 = 300;
 
-/// How long each of some steps took, in microseconds, in order.
+/// Returns how long each step took, in microseconds, sorted.
 fn times(count: u64, mut step: impl FnMut(u64)) -> Vec<f64> {
     sorted((0..count).map(|nth| {
         let began = Instant::now();
@@ -42,12 +41,12 @@ fn times(count: u64, mut step: impl FnMut(u64)) -> Vec<f64> {
 
 fn commit(store: &Store, key: u64) {
     let written = store.write(Durability::Durable, move |txn| {
-        txn.put::<Others>(&key, &Other(vec![7; BYTES]))
+        txn.put::<BenchTable>(&key, &BenchRecord(vec![7; BYTES]))
     });
     written.wait().expect("there is space");
 }
 
-/// What so many writers wait for a commit, and how long all of them took.
+/// Runs `count` writers. Returns the times of the commits, and how long all writers took together.
 fn writers(store: &Store, count: u64) -> (Vec<f64>, Duration) {
     let began = Instant::now();
     let all = thread::scope(|scope| {
@@ -62,20 +61,18 @@ fn writers(store: &Store, count: u64) -> (Vec<f64>, Duration) {
     (all, began.elapsed())
 }
 
-/// What so many writers at a time measured.
 struct Writers {
-    /// Microseconds of each commit, in order.
+    /// Microseconds of each commit, sorted.
     times: Vec<f64>,
-    /// Commits in the time of one fdatasync.
+    /// Commits in the time of one fdatasync of the raw file.
     per_sync: f64,
-    /// Commits that shared a sync.
+    /// Commits per sync.
     shared: f64,
 }
 
-/// What was measured in one round; times in microseconds, in order.
+/// Times are in microseconds and sorted.
 struct Round {
     raw: Vec<f64>,
-    /// For each of [`WRITERS`].
     writers: Vec<Writers>,
 }
 
@@ -107,7 +104,7 @@ fn p99(times: &[f64]) -> f64 {
     times[times.len() * 99 / 100]
 }
 
-/// Median, lowest and highest of what the rounds say.
+/// Formats the median, lowest and highest value of the rounds.
 fn spread(rounds: &[Round], read: impl Fn(&Round) -> f64) -> String {
     let values = sorted(rounds.iter().map(read));
     let (lowest, highest) = (values[0], values[values.len() - 1]);
@@ -115,15 +112,15 @@ fn spread(rounds: &[Round], read: impl Fn(&Round) -> f64) -> String {
 }
 
 fn main() {
-    // Beside what is built: the usual folder for temporary files may be in memory.
+    // The default directory for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let mut raw = File::create(folder.path().join("raw")).expect("it can be written");
-    let schema = Schema::default().with::<Others>();
+    let schema = Schema::default().with::<BenchTable>();
     let store = Store::open(&folder.path().join("data"), schema, Options::default());
     let store = store.expect("a new store");
 
     let mut rounds: Vec<Round> = (0..=ROUNDS).map(|_| Round::run(&mut raw, &store)).collect();
-    // The first one warms up.
+    // The first round warms up.
     rounds.remove(0);
 
     println!("durable commit of {BYTES} bytes, {ROUNDS} rounds");

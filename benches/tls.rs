@@ -1,4 +1,4 @@
-//! The row "TLS": what records of TLS 1.3 cost beside the same without, on connections that stay.
+//! What TLS 1.3 adds to the cost of a request on keep-alive connections.
 //!
 //! `cargo bench --bench tls`
 
@@ -20,7 +20,7 @@ use yardstick::secure::Secure;
 use yardstick::{Contestant, compare};
 
 fn main() {
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let secure = Secure::new();
     let file = |name: &str| secure.file(name).display().to_string();
     let (playgate, token) = scene::demo(&[

@@ -12,8 +12,9 @@ use crate::yardstick::load::{Wire, connect, exchange};
 use crate::yardstick::secure::Secure;
 use crate::yardstick::server::Server;
 
-/// The seconds between two of a kind from one viewer: heartbeats as the interface wants them, what is on now once
-/// a minute, a batch of events a minute, another programme every 20 minutes, a log-in a day (tokens last 30 days).
+/// The seconds between two actions of one viewer: a heartbeat every 10 s as the interface demands, the current
+/// broadcast once a minute, a batch of events a minute, another programme every 20 minutes, a login a day (tokens last
+/// 30 days).
 pub const MIX: [(Route, f64); 5] = [
     (Route::Heartbeat, 10.0),
     (Route::Schedule, 60.0),
@@ -21,19 +22,17 @@ pub const MIX: [(Route, f64); 5] = [
     (Route::Start, 1_200.0),
     (Route::LogIn, 86_400.0),
 ];
-/// Events in one upload.
 const EVENTS: u64 = 4;
-/// Sign-ups under way at a time while the audience gathers.
+/// Concurrent sign-ups in [`Audience::gather`].
 const AT_ONCE: usize = 8;
 const LICENSE: &str = r#"{"kids":["WtHA3gAAQACAAAAAAAAAAQ"],"type":"temporary"}"#;
 
-/// What a viewer does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     Heartbeat,
     Schedule,
     Telemetry,
-    /// Entitlement, preflight and license, one after the other.
+    /// Entitlement, preflight and license.
     Start,
     LogIn,
 }
@@ -49,21 +48,19 @@ impl Route {
         }
     }
 
-    /// The requests that it takes.
     pub fn requests(self) -> u64 {
         if self == Self::Start { 3 } else { 1 }
     }
 }
 
-/// All viewers.
 pub struct Audience {
     pub viewers: Vec<Viewer>,
 }
 
 impl Audience {
-    /// Starts so many sessions, each on a device of its own, of users with so many devices.
+    /// Starts `sessions` sessions, each on its own device, of users with `devices` devices each.
     pub fn gather(server: &Server, sessions: usize, devices: usize) -> Self {
-        let partner = server.greeted("partnerToken");
+        let partner = server.greeting_member("partnerToken");
         let address = client::address_of(server);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -96,7 +93,6 @@ impl Audience {
     }
 }
 
-/// A user with a session on a device.
 pub struct Viewer {
     user: usize,
     number: usize,
@@ -104,7 +100,7 @@ pub struct Viewer {
     bearer: String,
     entitlement: String,
     session: String,
-    /// Of the next event.
+    /// The `seqId` of the next event.
     sequence: u64,
     buffer: Vec<u8>,
 }
@@ -123,7 +119,7 @@ impl Viewer {
         }
     }
 
-    /// Signs the user up, unless another device has, and starts the session.
+    /// Signs the user up, unless another device of the same user has, and starts the session.
     async fn begin(&mut self, wire: &mut impl Wire) {
         if self.bearer.is_empty() {
             let path = "/api/login/v2/auth/email";
@@ -133,7 +129,6 @@ impl Viewer {
         self.start(wire).await;
     }
 
-    /// A connection as this viewer's device holds it.
     pub async fn connect(address: &str, secure: Option<&Secure>) -> Box<dyn Wire> {
         match secure {
             Some(secure) => Box::new(secure.connect().await),
@@ -141,7 +136,7 @@ impl Viewer {
         }
     }
 
-    /// Does one thing, and checks the answer: a refusal is cheap and would flatter.
+    /// Does one action. Fails unless it succeeds: a refused request is cheap and would flatter the result.
     pub async fn act(&mut self, wire: &mut impl Wire, route: Route) {
         match route {
             Route::Heartbeat => {
@@ -211,7 +206,7 @@ impl Viewer {
         exchange(wire, &ask, &mut self.buffer).await
     }
 
-    /// A request with all headers of a player.
+    /// A request with all headers that a player sends, except those whose value is not known yet.
     fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let device = format!("device-{}", self.number);
         let headers = [
@@ -230,7 +225,6 @@ impl Viewer {
             ("Service-Play-ResolutionWidth", "1280"),
             ("Service-Play-ResolutionHeight", "720"),
         ];
-        // What is not known yet is not sent.
         let known: Vec<_> = headers
             .into_iter()
             .filter(|(_, value)| !value.is_empty())

@@ -1,4 +1,4 @@
-//! The picture: processor time of the server and p99 of heartbeats over the number of viewers.
+//! The curve as SVG: processor time of the server and p99 of heartbeats over the number of viewers.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,10 @@ use crate::offered::Step;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
 const MARGIN: f64 = 60.0;
-/// The highest value of each axis: percent of a core, milliseconds.
+/// The highest value of each axis: percent of a core, and milliseconds.
 const PERCENT: f64 = 100.0;
 const MILLIS: f64 = 100.0;
 
-/// An SVG of the steps.
 pub fn draw(steps: &[Step]) -> String {
     let most = steps.iter().map(|step| step.viewers).fold(1.0, f64::max);
     let x = |viewers: f64| MARGIN + viewers / most * (WIDTH - 2.0 * MARGIN);

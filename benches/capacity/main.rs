@@ -37,22 +37,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use audience::{Audience, MIX};
 use offered::Step;
-use synthetic_guide::MadeGuide;
+use synthetic_guide::SyntheticGuide;
 use yardstick::secure::Secure;
 use yardstick::server::Server;
 
 const SESSIONS: usize = 4_096;
 const SECONDS: u64 = 15;
-/// Each rate is this many times the one before.
+/// Each rate is this many times the previous one.
 const RISE: f64 = 1.5;
 const FIRST_RATE: f64 = 10_000.0;
-/// A server that answers fewer of the offered requests than this is past its capacity.
+/// A server that answers a smaller part of the offered requests than this is beyond its capacity.
 const KEPT_UP: f64 = 0.97;
 /// The part of a processor that an operator plans with; the rest is for peaks.
 const PLANNED: f64 = 0.7;
 
 fn main() {
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let numbers = yardstick::numbers();
     let sessions = numbers.first().copied().unwrap_or(SESSIONS);
     let length = Duration::from_secs(numbers.get(1).map_or(SECONDS, |&seconds| seconds as u64));
@@ -80,7 +80,7 @@ fn main() {
     println!("\nWhat it carries (computed from the processor time of the mix)\n");
     planned(best);
     let half = best.viewers / 2.0;
-    alone(&server, &mut audience, half, length);
+    each_route_alone(&server, &mut audience, half, length);
     println!("\nThe mix of {half:.0} viewers beside other work\n");
     heading();
     audience
@@ -105,8 +105,8 @@ fn main() {
     );
 }
 
-/// The demo, with the cost of a log-in and the limits of a real installation but for those that count requests
-/// of one viewer: each session here stands for many.
+/// The demo with production costs and limits, except the limits on the requests of one viewer: each session here stands
+/// for many viewers.
 fn start(secure: &Secure) -> Server {
     let file = |name: &str| secure.file(name).display().to_string();
     Server::demo(&[
@@ -130,7 +130,7 @@ fn heading() {
     println!();
 }
 
-/// Offers more and more until the server does not keep up.
+/// Raises the rate until the server cannot keep up.
 fn rising(server: &Server, audience: &mut Audience, length: Duration) -> Vec<Step> {
     println!("\nRising rates of the mix; response times are p50 / p99\n");
     heading();
@@ -157,12 +157,12 @@ fn planned(best: &Step) {
     }
 }
 
-/// Each route by itself, as often as in the mix.
-fn alone(server: &Server, audience: &mut Audience, viewers: f64, length: Duration) {
+/// Each route by itself, at its rate in the mix.
+fn each_route_alone(server: &Server, audience: &mut Audience, viewers: f64, length: Duration) {
     println!("\nEach route alone, as often as in the mix of {viewers:.0} viewers\n");
     heading();
     for part in MIX {
-        // A start is three requests in a row, which cannot be had one by one.
+        // A start is three requests that depend on each other, so it stays one action.
         let step = audience.run(server, None, &[part], viewers, length);
         step.print(&format!(
             "{}: {:.1} us of processor time each",
@@ -172,12 +172,12 @@ fn alone(server: &Server, audience: &mut Audience, viewers: f64, length: Duratio
     }
 }
 
-/// Imports a guide of 50,000 programmes and makes a backup; says how long they took.
+/// Imports a guide of 50,000 programmes and makes a backup. Returns how long they took.
 fn import_and_back_up(server: &Server) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("guide.xml");
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    MadeGuide {
+    SyntheticGuide {
         channels: 100,
         programmes: 500,
         shift: 0,
@@ -186,7 +186,7 @@ fn import_and_back_up(server: &Server) -> String {
     }
     .write(&path);
     let guide = std::fs::read_to_string(&path).expect("it was written");
-    let mut said = Vec::new();
+    let mut times = Vec::new();
     for (what, path, body) in [
         (
             "import of 50,000 programmes",
@@ -197,7 +197,7 @@ fn import_and_back_up(server: &Server) -> String {
     ] {
         let began = std::time::Instant::now();
         server.operate(path, body);
-        said.push(format!("{what}: {:.1} s", began.elapsed().as_secs_f64()));
+        times.push(format!("{what}: {:.1} s", began.elapsed().as_secs_f64()));
     }
-    said.join(", ")
+    times.join(", ")
 }

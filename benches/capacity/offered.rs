@@ -1,4 +1,4 @@
-//! Requests at a rate that does not depend on how fast they are answered.
+//! Requests at a rate that does not depend on how fast they are answered (open-loop load).
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::yardstick::client;
 use crate::yardstick::secure::Secure;
 use crate::yardstick::server::{Server, own_cpu};
 
-/// Every step begins with so much that is not counted.
+/// The part at the beginning of each step that is not counted.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// What was seen at one rate.
+/// The result at one rate.
 pub struct Step {
     pub viewers: f64,
-    /// Requests a second that the mix asks for.
+    /// Requests a second that the mix demands.
     offered: f64,
-    /// Requests that were answered in time.
+    /// Requests that were answered within the step.
     answered: u64,
-    /// Processor time in a second, of the server and of the load.
+    /// Processor time in a second of the server and of the load.
     pub server_cpu: f64,
     load_cpu: f64,
-    /// Microseconds by route, in order.
+    /// Response times in microseconds by route, sorted.
     times: [Vec<u32>; MIX.len()],
     length: Duration,
 }
@@ -33,12 +33,12 @@ impl Step {
         self.answered as f64 / self.length.as_secs_f64()
     }
 
-    /// The part of what was offered that was answered.
+    /// Returns the part of the offered requests that was answered.
     pub fn kept_up(&self) -> f64 {
         self.per_second() / self.offered
     }
 
-    /// Milliseconds within which such a part of a route's answers came.
+    /// Returns a percentile of the response times of a route, in milliseconds.
     pub fn percentile(&self, route: Route, part: f64) -> Option<f64> {
         let times = MIX.iter().position(|(other, _)| *other == route);
         let times = &self.times[times?];
@@ -65,7 +65,7 @@ impl Step {
 }
 
 impl Audience {
-    /// Sends a part of the mix as often as so many viewers would.
+    /// Sends `mix` at the rate of `viewers` viewers.
     pub fn run(
         &mut self,
         server: &Server,
@@ -75,7 +75,7 @@ impl Audience {
         length: Duration,
     ) -> Step {
         let address = client::address_of(server);
-        // Each session stands for so many viewers.
+        // How many viewers each session stands for.
         let weight = viewers / self.viewers.len() as f64;
         let mix: Vec<_> = mix
             .iter()
@@ -92,7 +92,8 @@ impl Audience {
             let mut wires = Vec::with_capacity(all.len());
             for viewer in &mut all {
                 let mut wire = Viewer::connect(&address, secure).await;
-                // A connection without a request is closed after ten seconds, which is shorter than some intervals.
+                // The server closes a connection without a request after ten seconds, which is shorter than some
+                // intervals.
                 viewer.act(&mut wire, Route::Schedule).await;
                 wires.push(wire);
             }
@@ -123,8 +124,8 @@ impl Audience {
                 self.viewers.push(viewer);
                 for (route, micros) in times {
                     step.answered += route.requests();
-                    let place = MIX.iter().position(|(other, _)| *other == route);
-                    step.times[place.expect("a route of the mix")].push(micros);
+                    let index = MIX.iter().position(|(other, _)| *other == route);
+                    step.times[index.expect("a route of the mix")].push(micros);
                 }
             }
             step.times
@@ -135,7 +136,7 @@ impl Audience {
     }
 }
 
-/// One viewer until the end: what each thing took that was answered while it counted.
+/// Plays one viewer until the end. Returns the response time of each action that was answered within the counted time.
 async fn play(
     viewer: &mut Viewer,
     wire: &mut Box<dyn crate::yardstick::load::Wire>,
@@ -145,23 +146,23 @@ async fn play(
 ) -> Vec<(Route, u32)> {
     let began = counted - WARM_UP;
     let mut times = Vec::new();
-    // The audience is spread evenly over each interval, by the golden ratio, differently for each route.
-    let phase = |place: usize| ((number + 1) as f64 * (place + 1) as f64 * 0.618_034).fract();
+    // Spreads the viewers evenly over each interval, by the golden ratio, differently for each route.
+    let phase = |index: usize| ((number + 1) as f64 * (index + 1) as f64 * 0.618_034).fract();
     let mut due: Vec<_> = mix
         .iter()
         .enumerate()
-        .map(|(place, &(_, between))| began + Duration::from_secs_f64(between * phase(place)))
+        .map(|(index, &(_, between))| began + Duration::from_secs_f64(between * phase(index)))
         .collect();
     loop {
-        let place = (0..due.len()).min_by_key(|&place| due[place]);
-        let place = place.expect("the mix has routes");
-        let (route, between) = mix[place];
-        let wanted = due[place];
+        let index = (0..due.len()).min_by_key(|&index| due[index]);
+        let index = index.expect("the mix has routes");
+        let (route, between) = mix[index];
+        let wanted = due[index];
         if wanted >= until {
             return times;
         }
-        // A request that is due while the last one is unanswered waits, and its time counts from when it was due:
-        // a slow server must not slow down its own measurement.
+        // A request that is due while the previous one is unanswered waits, and its time counts from when it was due.
+        // Otherwise a slow server would slow down its own measurement (coordinated omission).
         let late = Instant::now() > wanted;
         sleep_until(wanted).await;
         let from = if late { wanted } else { Instant::now() };
@@ -174,6 +175,6 @@ async fn play(
             let micros = (now - from).as_micros();
             times.push((route, u32::try_from(micros).unwrap_or(u32::MAX)));
         }
-        due[place] = wanted + Duration::from_secs_f64(between);
+        due[index] = wanted + Duration::from_secs_f64(between);
     }
 }

@@ -1,8 +1,8 @@
-//! The row "login": logins against the rate at which this core hashes with argon2 by itself, and
-//! heartbeats while the pool for hashing is full.
+//! Logins compared with the rate at which this core hashes with argon2, and heartbeats while the pool for hashing is
+//! full.
 //!
-//! `cargo bench --bench login`; with `-- timing`: whether the time of a refusal tells of an address
-//! whether it has an account, over 2,000 pairs of login and of reset (some five minutes).
+//! `cargo bench --bench login`; with `-- timing`: whether the time of a refusal shows that an account exists, over
+//! 2,000 pairs of login and of reset (some five minutes).
 
 #![allow(
     missing_docs,
@@ -35,15 +35,13 @@ use yardstick::client::{self, request, send};
 use yardstick::server::{Server, own_cpu};
 use yardstick::{Contestant, load, median, sorted};
 
-/// Rounds that are counted, and the length of a turn in them.
+/// The number of counted rounds, and the length of a turn in each.
 const ROUNDS: usize = 8;
 const TURN: Duration = Duration::from_secs(3);
-/// Users who log in, each again and again.
 const USERS: usize = 64;
-/// Logins under way at a time: enough that the pool is never without work, and so few that nobody is
-/// turned away on a busy machine.
+/// Concurrent logins: enough that the pool always has work, and few enough that none is refused on a busy machine.
 const AT_ONCE: usize = 8;
-/// Sessions that send heartbeats during log-ins, and the pause between two beats of one.
+/// Sessions that send heartbeats during logins, and the pause between two heartbeats of a session.
 const SESSIONS: usize = 16;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -53,9 +51,9 @@ fn main() {
         println!("{done} {}", own_cpu().as_nanos());
         return;
     }
-    yardstick::enter();
+    yardstick::pin_or_serve_bare();
     let playgate = Server::demo(&[
-        // Nothing is refused here but by the pool and by the password.
+        // Only the pool and a wrong password may refuse a request.
         ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
         ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ACCOUNT", "1000"),
         ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "1000000"),
@@ -64,7 +62,7 @@ fn main() {
         ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
         ("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000"),
     ]);
-    let partner = playgate.greeted("partnerToken");
+    let partner = playgate.greeting_member("partnerToken");
     if std::env::args().any(|argument| argument == "timing") {
         timing::compare(&playgate, &partner);
         return;
@@ -75,7 +73,7 @@ fn main() {
     heartbeats_during_logins(&logins, &partner);
 }
 
-/// Signs a user up; their login.
+/// Signs a user up. Returns the login request.
 fn login(server: &Server, partner: &str, number: usize) -> Vec<u8> {
     let body = format!(
         r#"{{"identity":"login{number}@bench.example","accessKey":"a long enough secret {number}"}}"#
@@ -89,7 +87,7 @@ fn login(server: &Server, partner: &str, number: usize) -> Vec<u8> {
     request("POST", path, &headers, &body)
 }
 
-/// Hashes at the default cost, one after the other in the same memory, for so long; how many.
+/// Hashes at the default cost for `time`, sequentially and in the same memory. Returns the number of hashes.
 fn hashes(time: Duration) -> u64 {
     let params = Params::new(19 * 1024, 2, 1, Some(32)).expect("the default cost");
     let mut memory = vec![Block::new(); params.block_count()];
@@ -111,15 +109,15 @@ fn hashes(time: Duration) -> u64 {
     done
 }
 
-/// How fast something goes, by the clock and by the processor's.
+/// The speed of an operation, in real time and in processor time.
 #[derive(Clone, Copy)]
 struct Pace {
     per_second: f64,
     cpu_millis: f64,
 }
 
-/// The same in a process of its own on the server's core, at the priority of the server's pool: what
-/// else runs on the machine takes as much from the one as from the other.
+/// Runs [`hashes`] in another process on the core of the server, at the priority of the server's hashing pool, so that
+/// other load on the machine affects both alike.
 fn hashes_on_core() -> Pace {
     let own = std::env::current_exe().expect("a program knows its file");
     let output = Command::new("taskset")
@@ -189,7 +187,7 @@ fn show(what: &str, ratios: &[f64], goal: &str) {
     );
 }
 
-/// Heartbeats at a steady pace, alone and while more logins wait than the pool works off.
+/// Heartbeats at a steady pace, without logins and while more logins wait than the pool can handle.
 fn heartbeats_during_logins(logins: &Contestant<'_>, partner: &str) {
     let server = logins.server;
     let greeting: serde_json::Value = serde_json::from_str(&server.greeting).expect("JSON");
@@ -201,19 +199,19 @@ fn heartbeats_during_logins(logins: &Contestant<'_>, partner: &str) {
     let (mut quiet, mut busy, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let alone = p99(server, &beats);
-        let beside = thread::scope(|scope| {
+        let with_logins = thread::scope(|scope| {
             let flood =
                 scope.spawn(|| load::run_on(AT_ONCE, logins, TURN + Duration::from_secs(1)));
-            // Until the pool is full.
+            // Enough time for the pool to fill up.
             thread::park_timeout(Duration::from_millis(500));
-            let beside = p99(server, &beats);
+            let with_logins = p99(server, &beats);
             flood.join().expect("the flood ends");
-            beside
+            with_logins
         });
         if round > 0 {
-            ratios.push(beside / alone);
+            ratios.push(with_logins / alone);
             quiet.push(alone);
-            busy.push(beside);
+            busy.push(with_logins);
         }
     }
     let ratios = sorted(ratios.into_iter());
@@ -227,7 +225,7 @@ fn heartbeats_during_logins(logins: &Contestant<'_>, partner: &str) {
     show("busy / quiet", &ratios, "<= 2");
 }
 
-/// The 99th percentile of how long a heartbeat takes, in microseconds.
+/// Returns the 99th percentile of the response times of heartbeats, in microseconds.
 fn p99(server: &Server, beats: &Arc<[Vec<u8>]>) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

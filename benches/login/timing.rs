@@ -1,4 +1,4 @@
-//! Whether the time of an answer tells of an address whether it has an account.
+//! Whether the time of a response shows that an account exists.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,12 +8,12 @@ use crate::yardstick::client::{self, Answer, request, send};
 use crate::yardstick::server::Server;
 use crate::yardstick::{median, sorted};
 
-/// Pairs of requests, one of each of the two.
 const PAIRS: usize = 2_000;
-/// Addresses of each kind: a limit counts by account.
+/// Addresses of each kind. There are several because rate limits count by account.
 const ADDRESSES: usize = 10;
 
-/// Prints, for login and for reset, the medians of both and what a rank test says.
+/// Prints the median response times of known and unknown addresses and the result of a rank test, for login and for
+/// reset.
 pub fn compare(server: &Server, partner: &str) {
     let headers = [("service-accesstoken", partner)];
     for number in 0..ADDRESSES {
@@ -46,7 +46,7 @@ pub fn compare(server: &Server, partner: &str) {
     println!("goal: medians within 5 %; |z| < 2.58, as by chance in 99 of 100 runs");
 }
 
-/// Asks for a known and an unknown address in turns, either of them first.
+/// Alternates between a known and an unknown address, each of them first in half of the pairs.
 fn pairs(server: &Server, name: &str, status: u16, of: impl Fn(&str, usize) -> Vec<u8>) {
     let mut socket = TcpStream::connect(client::address_of(server)).expect("the server accepts");
     socket.set_nodelay(true).expect("an open socket");
@@ -59,7 +59,7 @@ fn pairs(server: &Server, name: &str, status: u16, of: impl Fn(&str, usize) -> V
     for pair in 0..PAIRS {
         for turn in 0..2 {
             let which = (pair + turn) % 2;
-            // Not the parity of the pair: each address comes first as often as second.
+            // `pair / 2`, so that each address comes first as often as second.
             let request = &requests[which][pair / 2 % ADDRESSES];
             let began = Instant::now();
             let answer = ask(&mut socket, request);
@@ -86,11 +86,11 @@ fn ask(socket: &mut TcpStream, request: &[u8]) -> Answer {
     }
 }
 
-/// Mann and Whitney's test of two samples in order: how many standard deviations their ranks lie
-/// from those of one population. Times are fine enough for ties not to matter.
+/// The Mann-Whitney U test of two sorted samples: by how many standard deviations their ranks differ from those of one
+/// population. The times are so precise that ties do not matter.
 fn rank_test(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len() as f64, b.len() as f64);
-    // How often one of `a` is the larger, a tie counting for half.
+    // How often a value of `a` is the larger one; a tie counts half.
     let larger: f64 = a
         .iter()
         .map(|x| {

@@ -1,5 +1,5 @@
-//! The yardstick: hyper with a timer set, as production must have it, and a fixed body. What is sent to it is appended
-//! to a file, which is synced as often as the log of telemetry.
+//! The yardstick: hyper with a timer, as production must have it, and a fixed body. Request bodies are appended to a
+//! file, which is synced as often as the telemetry log.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 const SYNC_EVERY: Duration = Duration::from_millis(500);
 
-/// A file without a name, for the bodies of requests.
+/// Creates a file for request bodies and removes its name.
 fn sink() -> Arc<File> {
     let path = std::env::temp_dir().join(format!("playgate-bench-{}", std::process::id()));
     let file = Arc::new(File::create(&path).expect("a temporary file"));
@@ -34,7 +34,7 @@ fn sink() -> Arc<File> {
     file
 }
 
-/// Answers every request with `length` bytes, for ever; prints the address first.
+/// Prints its address, then answers every request with `length` bytes.
 pub fn serve(length: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,32 +1,29 @@
-//! A client that is just enough to set the scene and to tell where an answer ends.
+//! A minimal HTTP client: it prepares accounts and sessions, and detects where a response ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::server::Server;
 
-/// A whole answer.
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// The bytes after the head.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as a text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The text of a member anywhere in the body, which must have it.
+    /// Returns the string value of a member anywhere in the body. Fails if there is none.
     pub fn member(&self, name: &str) -> String {
         let body = self.text();
         member(&body, name).unwrap_or_else(|| panic!("{name} expected in {} {body}", self.status))
     }
 }
 
-/// The answer that `bytes` begin with, once it is whole. One of unknown length is kept in its chunks.
+/// Parses the response at the start of `bytes`. Returns `None` until it is complete. A chunked body is kept in its
+/// chunks.
 pub fn parse(bytes: &[u8]) -> Option<Answer> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
@@ -47,7 +44,7 @@ pub fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { status, body })
 }
 
-/// `host:port` of a server, whichever greeting it has.
+/// Returns `host:port` of a server of either kind: the demo or the bare one.
 pub fn address_of(server: &Server) -> String {
     member(&server.greeting, "baseUrl").map_or_else(
         || server.address(),
@@ -55,7 +52,6 @@ pub fn address_of(server: &Server) -> String {
     )
 }
 
-/// A request as bytes.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {
@@ -67,12 +63,11 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -
     format!("{head}\r\n{body}").into_bytes()
 }
 
-/// Sends one request to a server on a connection of its own.
 pub fn send(server: &Server, request: &[u8]) -> Answer {
     send_to(&address_of(server), request)
 }
 
-/// Sends one request to an address on a connection of its own.
+/// Sends one request on a new connection.
 pub fn send_to(address: &str, request: &[u8]) -> Answer {
     let mut socket = TcpStream::connect(address).expect("the server accepts");
     socket.write_all(request).expect("the server reads");
@@ -88,7 +83,7 @@ pub fn send_to(address: &str, request: &[u8]) -> Answer {
     }
 }
 
-/// The text of a member anywhere in a JSON text.
+/// Returns the string value of a member anywhere in a JSON text.
 pub fn member(json: &str, name: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
     find(&value, name)

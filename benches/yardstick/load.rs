@@ -1,4 +1,4 @@
-//! The load: keep-alive connections, 64 as a rule, each with one request in flight.
+//! The load: keep-alive connections, each with one request in flight.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,13 +14,12 @@ use super::client::{self, Answer};
 
 const CONNECTIONS: usize = 64;
 
-/// Sends requests for `time` and returns how many were answered. An answer with another status ends
-/// the benchmark: a refused request is cheap and would flatter.
+/// Sends requests for `time` and returns how many were answered. Any other status ends the benchmark: a refused request
+/// is cheap and would flatter the result.
 pub fn run(contestant: &Contestant<'_>, time: Duration) -> u64 {
     run_on(CONNECTIONS, contestant, time)
 }
 
-/// The same on so many connections.
 pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -47,12 +46,10 @@ pub fn run_on(connections: usize, contestant: &Contestant<'_>, time: Duration) -
     })
 }
 
-/// A connection of any kind.
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
-/// A connection to an address, without TLS.
 pub async fn connect(address: &str) -> TcpStream {
     let socket = TcpStream::connect(address).await;
     let socket = socket.expect("the server accepts");
@@ -80,27 +77,27 @@ async fn connection(
     done
 }
 
-/// Stands for a time in a request, so that telemetry events which are sent again are new ones.
+/// A placeholder for a time in a request, so that repeated telemetry events are not duplicates.
 pub const STAMP: &str = "1111111111111";
 
-/// Replaces each [`STAMP`] by milliseconds that no other request of the run has.
+/// Replaces each [`STAMP`] by milliseconds that are unique in this run.
 fn stamped(request: &[u8]) -> Cow<'_, [u8]> {
     static NEXT: AtomicU64 = AtomicU64::new(1_800_000_000_000);
     let windows = request.windows(STAMP.len()).enumerate();
-    let places = windows.filter(|(_, window)| *window == STAMP.as_bytes());
-    let places: Vec<usize> = places.map(|(place, _)| place).collect();
-    if places.is_empty() {
+    let positions = windows.filter(|(_, window)| *window == STAMP.as_bytes());
+    let positions: Vec<usize> = positions.map(|(position, _)| position).collect();
+    if positions.is_empty() {
         return Cow::Borrowed(request);
     }
     let stamp = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
     let mut stamped = request.to_vec();
-    for place in places {
-        stamped[place..place + STAMP.len()].copy_from_slice(stamp.as_bytes());
+    for position in positions {
+        stamped[position..position + STAMP.len()].copy_from_slice(stamp.as_bytes());
     }
     Cow::Owned(stamped)
 }
 
-/// Sends a request, and waits for the whole answer to it.
+/// Sends a request and waits for the complete response.
 pub async fn exchange(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],

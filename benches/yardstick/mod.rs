@@ -1,9 +1,9 @@
-//! What the benchmarks share: a bare hyper server as the yardstick, a load from the other core, and
-//! rounds in which the contestants take turns.
+//! Shared by the benchmarks: a bare hyper server as the yardstick, a load from the other core, and rounds in which the
+//! contestants take turns.
 //!
-//! The figure is processor time per request, user and system, of the server process. It stays honest
-//! on a noisy machine, where requests per second do not; and only its ratio to the yardstick of the
-//! same run is worth quoting. `taskset` keeps servers on core 0 and the load on core 1.
+//! The figure is the processor time per request, user and system, of the server process. On a noisy machine it is much
+//! more stable than requests per second; even so, quote only its ratio to the yardstick of the same run. `taskset`
+//! keeps servers on core 0 and the load on core 1.
 
 #![allow(dead_code, reason = "each benchmark takes what it needs")]
 
@@ -22,28 +22,26 @@ use std::time::Duration;
 use secure::Secure;
 use server::Server;
 
-/// Rounds that are counted, and the length of each contestant's turn in them.
+/// The number of counted rounds, and the length of each contestant's turn.
 const ROUNDS: usize = 8;
 const TURN: Duration = Duration::from_secs(2);
 
-/// One contestant: a server and the requests that are sent to it.
 pub struct Contestant<'a> {
-    /// What the row is called.
     pub name: String,
-    /// Who answers.
     pub server: &'a Server,
-    /// How it is reached, if over TLS.
+    /// TLS instead of plain HTTP.
     pub over: Option<&'a Secure>,
-    /// Whole requests; connection `n` sends the `n`-th, wrapping round, and then the following ones.
+    /// Complete requests. Connection `n` starts with the `n`-th one, continues with the following ones, and wraps
+    /// around.
     pub requests: Arc<[Vec<u8>]>,
-    /// The answer's status that counts as right.
+    /// The expected status of each response.
     pub status: u16,
-    /// The goal: at most this many times the first contestant.
+    /// At most this many times the first contestant.
     pub goal: Option<f64>,
 }
 
 impl<'a> Contestant<'a> {
-    /// Requests that are answered with 200, without TLS and without a goal.
+    /// Expects 200, uses no TLS and has no goal.
     pub fn new(
         name: impl Into<String>,
         server: &'a Server,
@@ -59,7 +57,7 @@ impl<'a> Contestant<'a> {
         }
     }
 
-    /// The yardstick: a bare server that is sent the shortest GET.
+    /// The yardstick: a bare server that gets the shortest GET.
     pub fn bare(name: &str, bare: &'a Server) -> Self {
         Self::new(name, bare, [client::request("GET", "/x", &[], "")])
     }
@@ -72,8 +70,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Lets the contestants take turns and prints, per contestant, the medians and the ratio to the
-/// first one, which is the yardstick.
+/// Lets the contestants take turns. Prints the medians of each one and its ratio to the first one, the yardstick.
 pub fn compare(contestants: &[Contestant<'_>]) {
     let mut figures = vec![Vec::new(); contestants.len()];
     for round in 0..=ROUNDS {
@@ -127,14 +124,12 @@ struct Figure {
     per_second: f64,
 }
 
-/// The values in order.
 pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
-/// The middle of values in order.
 pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) {
@@ -144,14 +139,13 @@ pub fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The numbers of the command line.
 pub fn numbers() -> Vec<usize> {
     let words = std::env::args();
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Becomes the bare server if the arguments say so, and moves to the load's core otherwise.
-pub fn enter() {
+/// Serves as the bare server if the arguments say so; otherwise moves this process to the core of the load.
+pub fn pin_or_serve_bare() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some("--bare") {
         let length = arguments

@@ -1,4 +1,4 @@
-//! nginx with a static file, as the limits were measured: one worker, keep-alive, no log.
+//! nginx with a static file: one worker, keep-alive, no log.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use tempfile::TempDir;
 
 use super::server::Server;
 
-/// A running nginx; it ends with this value.
+/// A running nginx. Dropping it ends the process.
 pub struct Nginx {
     server: Server,
     _folder: TempDir,
 }
 
 impl Nginx {
-    /// Serves `body` as `/x`; `None` where there is no nginx.
+    /// Serves `body` as `/x`. Returns `None` if nginx is not installed.
     pub fn start(body: &[u8]) -> Option<Self> {
         let Some(program) = program() else {
             println!("no nginx here: its row is left out");
@@ -23,12 +23,12 @@ impl Nginx {
         let root = folder.path();
         std::fs::create_dir(root.join("www")).expect("the folder can be written");
         std::fs::write(root.join("www/x"), body).expect("the folder can be written");
-        // Asked for and given back: nginx takes no port of its own choice.
+        // nginx cannot pick a free port itself.
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = free.local_addr().expect("a bound socket");
         drop(free);
         let at = root.display();
-        // In one process, which is the one that is measured; as root it would give its files away.
+        // One process, so that the measured process does all the work. As root it would give its files to another user.
         let settings = format!(
             "daemon off; master_process off; pid {at}/pid; error_log stderr error;\n\
              events {{ worker_connections 256; }}\n\
@@ -50,7 +50,6 @@ impl Nginx {
         })
     }
 
-    /// The server under measurement.
     pub fn server(&self) -> &Server {
         &self.server
     }

@@ -1,18 +1,16 @@
-//! A table whose records are as large as most, for measurements of the store.
+//! A table with records of a typical size, for measurements of the store.
 
 use playgate::store::{Record, Table};
 
-/// The table.
-pub struct Others;
+pub struct BenchTable;
 
-/// Its records.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub struct Other(pub Vec<u8>);
+pub struct BenchRecord(pub Vec<u8>);
 
-impl Record for Other {}
+impl Record for BenchRecord {}
 
-impl Table for Others {
+impl Table for BenchTable {
     const NAME: &'static str = "others";
     type Key = u64;
-    type Record = Other;
+    type Record = BenchRecord;
 }

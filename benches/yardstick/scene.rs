@@ -1,4 +1,4 @@
-//! A viewer who plays: the requests of a session, for benchmarks.
+//! The requests of a viewer who plays.
 
 #![allow(dead_code, reason = "each benchmark takes what it needs")]
 
@@ -6,11 +6,11 @@ use crate::yardstick::client::{request, send};
 use crate::yardstick::load::STAMP;
 use crate::yardstick::server::Server;
 
-/// So many viewers that none of them beats faster than the highest rate that can be configured.
+/// Enough viewers that no session exceeds the highest heartbeat rate that can be configured.
 pub const SESSIONS: usize = 256;
 
-/// The demo with further settings, and the token of its partner. Measured is what is accepted, not the
-/// refusal of one too many.
+/// Starts the demo and returns it with the token of its partner. The limits are raised, because only accepted requests
+/// are measured.
 pub fn demo(settings: &[(&str, &str)]) -> (Server, String) {
     let limits = [
         ("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000"),
@@ -19,24 +19,21 @@ pub fn demo(settings: &[(&str, &str)]) -> (Server, String) {
         ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192"),
     ];
     let server = Server::demo(&[&limits, settings].concat());
-    let token = server.greeted("partnerToken");
+    let token = server.greeting_member("partnerToken");
     (server, token)
 }
 
-/// What a viewer asks again and again.
 pub struct Requests {
-    /// For an entitlement.
     pub entitlement: Vec<u8>,
-    /// For a session, which takes the place of the device's last one.
+    /// Replaces the session of the device.
     pub preflight: Vec<u8>,
-    /// To stay alive.
     pub beat: Vec<u8>,
-    /// Telemetry by the number of events in a request: new ones each time.
+    /// By the number of events in a request; the events are new each time.
     pub events: [Vec<u8>; EVENTS.len()],
 }
 
-/// Events of a request: one that is sent at once, what a player collects in some 15 s, and what it sends after it was
-/// offline.
+/// Events in a request: one that is sent immediately, what a player collects in about 15 s, and what it sends after it
+/// was offline.
 pub const EVENTS: [usize; 3] = [1, 10, 100];
 
 /// Signs a user up and prepares playback.

@@ -1,4 +1,4 @@
-//! A certificate for this machine and clients that trust it.
+//! A certificate for localhost, and TLS connections that trust it.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,16 +13,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Where a server is reached over TLS.
 pub struct Secure {
     folder: TempDir,
-    /// The address to listen on.
+    /// The address that the server should listen on.
     pub address: String,
     connector: TlsConnector,
 }
 
 impl Secure {
-    /// Makes the certificate and picks an address.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let made = Command::new("openssl")
@@ -62,12 +60,11 @@ impl Secure {
         }
     }
 
-    /// The file of the certificate, or of its key.
+    /// Returns the path of `cert.pem` or `key.pem`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A connection.
     pub async fn connect(&self) -> TlsStream<TcpStream> {
         let socket = TcpStream::connect(&self.address)
             .await

@@ -1,4 +1,4 @@
-//! A server under measurement: a child process on core 0.
+//! A measured server: a child process on core 0.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::client::{member, request, send_to};
 
-/// A running server; it ends with this value.
+/// A running server. Dropping it kills the process.
 pub struct Server {
     child: Child,
-    /// The first line that it printed.
+    /// The first line of its output.
     pub greeting: String,
 }
 
@@ -34,9 +34,9 @@ impl Server {
         Self { child, greeting }
     }
 
-    /// The demo as in production: its partner is a standard one. Every request of a lab partner, which the demo has
-    /// elsewhere, goes to the request journal and costs several times as much. `PLAYGATE_BENCH_BINARY` names another
-    /// build to measure.
+    /// Starts the demo as in production, with a standard partner: the demo's usual lab partner would write every
+    /// request to the request journal, which costs several times as much. `PLAYGATE_BENCH_BINARY` names another build
+    /// to measure.
     pub fn demo(settings: &[(&str, &str)]) -> Self {
         let production = [
             ("PLAYGATE_ENVIRONMENT", "production"),
@@ -50,26 +50,25 @@ impl Server {
         )
     }
 
-    /// A member of the demo's greeting.
-    pub fn greeted(&self, name: &str) -> String {
+    /// Returns a member of the demo's JSON greeting.
+    pub fn greeting_member(&self, name: &str) -> String {
         member(&self.greeting, name).expect("the demo prints it")
     }
 
-    /// Sends a POST request to the demo's administration interface, as its operator.
+    /// Sends a POST request to the admin interface of the demo as its operator.
     pub fn operate(&self, path: &str, body: &str) {
-        let bearer = format!("Bearer {}", self.greeted("operatorToken"));
+        let bearer = format!("Bearer {}", self.greeting_member("operatorToken"));
         let path = format!("/admin/v1/{path}");
         let post = request("POST", &path, &[("authorization", &bearer)], body);
-        let ops = self.greeted("opsUrl");
+        let ops = self.greeting_member("opsUrl");
         let answer = send_to(ops.trim_start_matches("http://"), &post);
         assert!(answer.status < 300, "{path}: {}", answer.text());
     }
 
-    /// Starts a program that prints nothing on core 0 and waits until it accepts connections.
+    /// Starts a program on core 0 that prints nothing, and waits until it accepts connections.
     #[allow(dead_code, reason = "what comes of our build prints a line")]
     pub fn silent(program: &str, arguments: &[&str], address: &str) -> Self {
-        /// How long it may take.
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const TIMEOUT: Duration = Duration::from_secs(10);
         let child = Command::new("taskset")
             .args(["-c", "0", program])
             .args(arguments)
@@ -81,13 +80,13 @@ impl Server {
         };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
-            assert!(began.elapsed() < PATIENCE, "{program} does not accept");
+            assert!(began.elapsed() < TIMEOUT, "{program} does not accept");
             std::thread::sleep(Duration::from_millis(20));
         }
         server
     }
 
-    /// The bare server with a body of `length` bytes.
+    /// Starts the bare server with a body of `length` bytes.
     pub fn bare(length: usize) -> Self {
         let own = std::env::current_exe().expect("a program knows its file");
         Self::start(
@@ -97,7 +96,7 @@ impl Server {
         )
     }
 
-    /// `host:port` of the bare server or of `playgate serve`.
+    /// Returns `host:port` of the bare server or of `playgate serve`.
     pub fn address(&self) -> String {
         self.greeting
             .trim()
@@ -107,22 +106,22 @@ impl Server {
             .to_owned()
     }
 
-    /// The processor time of all its threads so far, to the nanosecond.
+    /// Returns the processor time of all threads so far.
     pub fn cpu(&self) -> Duration {
         self.cpu_of(|_| true)
     }
 
-    /// That of the threads that make commits.
+    /// Returns the processor time of the threads that make commits.
     pub fn cpu_of_commits(&self) -> Duration {
         self.cpu_of(|name| name.starts_with("store-") || name.starts_with("sled-"))
     }
 
-    /// That of the thread that counts heartbeats and events for the quality figures.
+    /// Returns the processor time of the thread that aggregates quality figures.
     pub fn cpu_of_quality(&self) -> Duration {
         self.cpu_of(|name| name.trim_end() == "quality")
     }
 
-    /// Bytes that are resident.
+    /// Resident memory in bytes.
     pub fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("the server runs");
@@ -144,7 +143,7 @@ impl Server {
     }
 }
 
-/// The processor time of this process so far.
+/// Returns the processor time of the main thread of this process so far.
 pub fn own_cpu() -> Duration {
     let line = fs::read_to_string("/proc/self/schedstat").expect("Linux tells");
     let time = line.split(' ').next().expect("three numbers");

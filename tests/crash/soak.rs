@@ -1,5 +1,5 @@
-//! One hour of mixed load in fast motion: bounds of memory and disk by part, and the stored state at
-//! the end.
+//! Mixed load with a clock that runs faster: prints memory and disk usage by part, and checks the stored state at the
+//! end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,16 @@ use crate::harness::appliance::{Launch, Started};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds};
 use crate::harness::template::list;
-use crate::workload::{Who, Workload};
+use crate::workload::{Mix, Workload};
 
-/// How much faster than real time the appliance's clock runs. Sessions need a heartbeat every 35 of
-/// its seconds, and still get it.
+/// How much faster than real time the clock of the server runs. Sessions need a heartbeat every 35 of its seconds, and
+/// still get it.
 const SPEED: u64 = 6;
-/// How often the clock is moved.
 const TICK: Duration = Duration::from_millis(500);
-/// How often a line of figures is printed, of the whole time.
+/// How many lines of figures are printed.
 const LINES: u32 = 6;
 
-/// Bytes on the disk, preallocated ones included, of a part of the data directory.
+/// Returns the size on the disk of a part of the data directory, including preallocated blocks.
 fn size(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let mut files = Vec::new();
@@ -31,16 +30,16 @@ fn size(path: &Path) -> u64 {
     files.iter().map(blocks).sum::<u64>() * 512
 }
 
-/// Resident memory of a process in KiB.
-fn resident(pid: u32) -> u64 {
+fn resident_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// One line: the time, memory, and each part of the disk in MiB; the store's parts by themselves.
-fn line(began: Instant, pid: u32, data: &Path) -> String {
+/// Formats the time, the memory, and the size of each part of the data directory, with the parts of the store listed by
+/// themselves.
+fn usage(began: Instant, pid: u32, data: &Path) -> String {
     let below = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -60,18 +59,18 @@ fn line(began: Instant, pid: u32, data: &Path) -> String {
     format!(
         "{:4} s: RSS {} MiB; MiB on the disk: {}",
         began.elapsed().as_secs(),
-        resident(pid) / 1_024,
+        resident_kib(pid) / 1_024,
         sizes.join(", ")
     )
 }
 
 #[test]
-fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
+fn mixed_load_with_a_fast_clock_loses_nothing() {
     let length = Duration::from_secs(rounds(30, 600));
-    let dice = Rng::of_test("soak");
+    let rng = Rng::for_test("soak");
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let launch = Launch::of(&data)
+    let launch = Launch::new(&data)
         .with("PLAYGATE_LAB_CLOCK", "true")
         .with("PLAYGATE_ENVIRONMENT", "staging");
     let Started::Ready(appliance) = launch.start() else {
@@ -81,7 +80,7 @@ fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
     let token = workload.keys.operator.clone();
     let pid = appliance.process.id();
     let began = Instant::now();
-    workload.work(&appliance.address.clone(), Who::Importing, &dice, || {
+    workload.work(&appliance.address.clone(), Mix::Importing, &rng, || {
         let operator = &mut appliance.line();
         let mut next = Duration::ZERO;
         while began.elapsed() < length {
@@ -91,21 +90,21 @@ fn one_hour_of_mixed_load_stays_within_memory_and_disk_bounds() {
             let moved = operator.operate(&token, "PUT", "/admin/v1/clock", &body);
             assert!(moved.is_ok_and(|answer| answer.status == 200));
             if began.elapsed() >= next {
-                println!("{}", line(began, pid, &data));
+                println!("{}", usage(began, pid, &data));
                 next += length / LINES;
             }
         }
     });
-    println!("{}", line(began, pid, &data));
+    println!("{}", usage(began, pid, &data));
     println!("{} requests were done", workload.counts().0);
-    let told = appliance
+    let verified = appliance
         .line()
         .operate(&token, "POST", "/admin/v1/store/verify", &Value::Null);
-    let tables = told.unwrap().json();
+    let tables = verified.unwrap().json();
     let records = tables["tables"].as_array().into_iter().flatten();
     let records: i64 = records.filter_map(|table| table["records"].as_i64()).sum();
     println!("{records} records in the store");
     let mut problems = workload.problems();
-    problems.extend(workload.check(&appliance.address, &AllowedLoss::WHOLE, &dice));
+    problems.extend(workload.check(&appliance.address, &AllowedLoss::NONE, &rng));
     assert_eq!(problems, Vec::<String>::new(), "{}", appliance.log());
 }

@@ -1,4 +1,4 @@
-//! Sign-up, login, log-out: what partners see of it.
+//! Sign-up, login and logout as clients see them.
 
 use std::fs;
 use std::thread;
@@ -21,7 +21,7 @@ fn sign_up_and_login_responses_are_as_specified() {
     let body = json!({
         "identity": " Ann@Example.COM ", "accessKey": PASSWORD, "name": "Ann", "locale": "sv",
         "country": "se", "birthDate": "1990-02-03",
-        // What nobody may set is ignored.
+        // Members that a client may not set are ignored.
         "userId": "x", "tags": ["vip"], "parentalControl": {"enabled": true}, "verified": true,
     });
     let answer = server.partner("PUT", AUTH, &body);
@@ -63,7 +63,7 @@ fn sign_up_errors_name_the_field() {
     server.sign_up("ann@example.com");
     let sign_up = |body: &Value| {
         let answer = server.partner("PUT", AUTH, body);
-        // Clients of such services read the message at top level.
+        // Existing clients read the message at the top level.
         assert_eq!(answer.json()["message"], answer.json()["error"]["message"]);
         (answer.status, answer.code(), answer.field())
     };
@@ -96,7 +96,7 @@ fn sign_up_errors_name_the_field() {
     let birth =
         json!({"identity": "bob@example.com", "accessKey": PASSWORD, "birthDate": "2030-01-01"});
     assert_eq!(sign_up(&birth), bad("birthDate"));
-    // 256 characters, one of them of two, are taken and told apart to the last.
+    // 256 characters, the last one outside of ASCII, are accepted and compared in full.
     let long = format!("{}ä", "x".repeat(255));
     let body = json!({"identity": "bob@example.com", "accessKey": long});
     assert_eq!(server.partner("PUT", AUTH, &body).status, 200);
@@ -115,8 +115,7 @@ fn sign_up_errors_name_the_field() {
     );
 }
 
-/// That they take the same time is shown by `guessing`, which counts hashes, and by `benches/login`,
-/// which measures.
+/// Equal times are proven by `guessing`, which counts hashes, and measured by `benches/login`.
 #[test]
 fn an_unknown_user_and_a_wrong_password_look_the_same() {
     let server = TestServer::start();
@@ -192,15 +191,15 @@ fn ten_wrong_passwords_are_checked_before_the_lock() {
         refused.json()["error"]["details"],
         json!({"retryAfter": 60})
     );
-    let told = ["ratelimit", "ratelimit-policy"].map(|name| refused.header(name).unwrap());
+    let headers = ["ratelimit", "ratelimit-policy"].map(|name| refused.header(name).unwrap());
     let limit = ["\"login-account\";r=0;t=60", "\"login-account\";q=10;w=900"];
-    assert_eq!(told, limit);
+    assert_eq!(headers, limit);
     server.wait(60);
     assert_eq!(login(&server, "ann@example.com", PASSWORD).status, 200);
 }
 
 #[test]
-fn one_address_may_sign_up_100_times_in_10_minutes() {
+fn sign_ups_are_limited_per_address() {
     let server = TestServer::with(&[("limits.sign_up_per_address", "3")]);
     let sign_up = |n: u32| {
         let body = json!({"identity": format!("u{n}@example.com"), "accessKey": PASSWORD});

@@ -1,4 +1,4 @@
-//! The record of what operators change.
+//! The audit log: what it records of operators' changes, and which name it records for the caller.
 
 use serde_json::{Value, json};
 
@@ -17,15 +17,15 @@ fn as_operator(server: &TestServer, token: &str, method: &str, path: &str) -> An
     ask(server.ops, request(method, &target, &headers, ""))
 }
 
-/// Action, target and status of the changes, oldest first.
+/// Returns action, target and status of the changes, oldest first.
 fn changes(server: &TestServer) -> Vec<(String, String, Value)> {
     let listed = server.operator("GET", "audit", &Value::Null).json();
     let changes = listed.as_array().unwrap().iter().rev();
-    let told = changes.map(|change| {
+    let entries = changes.map(|change| {
         let text = |name: &str| change[name].as_str().unwrap().to_owned();
         (text("action"), text("target"), change["status"].clone())
     });
-    told.collect()
+    entries.collect()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn audit_entries_name_actor_target_and_outcome() {
     let made = server.operator("POST", "operators", &json!({"name": "Al", "role": "agent"}));
     let agent = made.json()["token"].as_str().unwrap().to_owned();
 
-    // Looked at, refused for the role, not understood, only tried: none of these is a change.
+    // A read, a call that the role may not make, an invalid one and dry runs are no changes.
     assert_eq!(as_operator(&server, &agent, "GET", "users").status, 200);
     assert_eq!(as_operator(&server, &agent, "POST", "backups").status, 403);
     assert_eq!(
@@ -53,10 +53,10 @@ fn audit_entries_name_actor_target_and_outcome() {
     for tried in ["catalog/import", "epg/import", "epg/sources/none/refresh"] {
         server.operator("POST", &format!("{tried}?dryRun=true"), &json!({}));
     }
-    // Where nothing can be tried the word hides nothing.
+    // On a route without a dry run, `dryRun` must not hide the change.
     let hidden = format!("users/{}/logout?dryRun=true", ann.id);
     assert_eq!(server.operator("POST", &hidden, &Value::Null).status, 200);
-    let told: Vec<_> = changes(&server).split_off(before);
+    let entries: Vec<_> = changes(&server).split_off(before);
     let al = made.json()["operatorId"].as_str().unwrap().to_owned();
     let change = |action: &str, target: &str, status: u16| {
         (action.to_owned(), target.to_owned(), json!(status))
@@ -71,7 +71,7 @@ fn audit_entries_name_actor_target_and_outcome() {
         change("admin_logout_user", "users/-/logout", 404),
         change("admin_logout_user", &hidden, 200),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(entries, expected);
 
     let listed = server.operator("GET", "audit?limit=3", &Value::Null).json();
     let (newest, oldest) = (&listed[0], &listed[2]);
@@ -98,13 +98,13 @@ fn commands_are_audited_with_and_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let mut appliance = Appliance::start(folder.path());
     let (partner, _) = sign_up(&appliance);
-    appliance.does(&["user", "logout", "ann@example.com"]);
+    appliance.run_ok(&["user", "logout", "ann@example.com"]);
     let mut behind_sudo = appliance.command(&["partner", "disable", "test"]);
     behind_sudo.env("SUDO_UID", "4242");
     assert!(behind_sudo.status_in_time().success());
     appliance.kill();
-    appliance.does(&["partner", "enable", "test"]);
-    let listed = appliance.tells(&["audit", "list", "--json"], 0);
+    appliance.run_ok(&["partner", "enable", "test"]);
+    let listed = appliance.run_json_with_code(&["audit", "list", "--json"], 0);
     let actions: Vec<_> = listed
         .as_array()
         .unwrap()
@@ -121,7 +121,7 @@ fn commands_are_audited_with_and_without_a_server() {
         ]
     );
     let me = rustix::process::getuid();
-    // Who stands behind `sudo` is what the command claims: the kernel knows root.
+    // Root's `sudo` user is only a claim of the command; the kernel vouches for the uid.
     let claimed = listed[1].get("claimed").and_then(Value::as_str);
     assert_eq!(claimed, me.is_root().then_some("4242"));
     let me = format!("local administrator, uid {}", me.as_raw());
@@ -132,7 +132,7 @@ fn commands_are_audited_with_and_without_a_server() {
     let text = listed.to_string();
     assert!(!text.contains("ann@") && !text.contains(&partner), "{text}");
     assert_eq!(
-        appliance.tells(&["audit", "list", "--limit", "1", "--json"], 0)[0],
+        appliance.run_json_with_code(&["audit", "list", "--limit", "1", "--json"], 0)[0],
         listed[0]
     );
 }
@@ -164,7 +164,7 @@ fn admin_socket_callers_cannot_choose_their_audit_name() {
         &[("Authorization", &format!("Local {long}"))],
         "",
     );
-    let listed = appliance.tells(&["audit", "list", "--json"], 0);
+    let listed = appliance.run_json_with_code(&["audit", "list", "--json"], 0);
     let mut entries: Vec<_> = listed.as_array().unwrap().iter().rev().collect();
     entries.retain(|entry| entry["target"] == "partners/nobody");
     let claims: Vec<_> = entries

@@ -1,5 +1,5 @@
-//! Backups of a server that serves: made under load, verified, brought back here and elsewhere,
-//! refused, cut off by kills.
+//! Backups of a running server: made under load, verified, restored on the same machine and on another one, rejected
+//! when damaged or foreign, and interrupted by kills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use playgate::domain;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
-use crate::support::appliance::{Appliance, binary, err, playgate, told};
+use crate::support::appliance::{Appliance, binary, err, playgate, run_json};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::server::{PASSWORD, TestServer};
@@ -32,13 +32,13 @@ struct Client {
 
 impl Client {
     fn new(appliance: &Appliance) -> Self {
-        let partner = appliance.told(&["partner", "add", "test", "--json"]);
+        let partner = appliance.run_json(&["partner", "add", "test", "--json"]);
         Self {
             partner: partner[0]["accessToken"].as_str().unwrap().to_owned(),
         }
     }
 
-    /// A sign-up; nothing if the connection ended first.
+    /// Returns `None` if the connection ended first.
     fn sign_up(&self, address: SocketAddr, name: &str) -> Option<User> {
         let body = json!({"identity": format!("{name}@example.com"), "accessKey": PASSWORD});
         let headers = [("Service-AccessToken", self.partner.as_str())];
@@ -61,7 +61,7 @@ impl Client {
         self.try_read(address, user).expect("an answer")
     }
 
-    /// As [`Client::read`]; nothing if nobody listens, or the connection ends.
+    /// Like [`Client::read`]. Returns `None` if nothing listens or the connection ends.
     fn try_read(&self, address: SocketAddr, user: &User) -> Option<Answer> {
         let headers = [
             ("Service-AccessToken", self.partner.as_str()),
@@ -79,17 +79,17 @@ fn outcome(command: &mut Command) -> (i32, Output) {
 }
 
 fn create(appliance: &Appliance) -> PathBuf {
-    let made = appliance.told(&["backup", "create", "--json"]);
+    let made = appliance.run_json(&["backup", "create", "--json"]);
     assert!(made[0]["records"].as_u64().unwrap() > 0, "{made:?}");
     PathBuf::from(made[0]["path"].as_str().unwrap())
 }
 
-/// Verification anywhere, without a data directory.
+/// Verifies a file from an unrelated directory, without a data directory.
 fn verified(file: &Path) -> Value {
     let elsewhere = tempfile::tempdir().unwrap();
     let mut verify = binary();
     verify.args(["backup", "verify", "--json"]).arg(file);
-    told(verify.current_dir(elsewhere.path())).remove(0)
+    run_json(verify.current_dir(elsewhere.path())).remove(0)
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn a_backup_made_under_load_is_a_consistent_snapshot() {
     });
     let after = client.sign_up(appliance.address, "after").unwrap();
     let contents = verified(&file);
-    let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+    let listed = appliance.run_json(&["backup", "list", "--json"]).remove(0);
     assert_eq!(listed[0]["records"], contents["records"]);
     assert_eq!(listed[0]["own"], true);
     let tables = contents["tables"].as_object().unwrap();
     let sum: u64 = tables.values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(contents["records"], sum);
 
-    // Elsewhere: refused with what to do about it, and then taken over.
+    // On another machine the restore is rejected with the option to use, and accepted with it.
     let restore = || {
         let mut restore = playgate(there.path());
         restore.args(["backup", "restore"]).arg(&file);
@@ -143,9 +143,9 @@ fn a_backup_made_under_load_is_a_consistent_snapshot() {
         "{}",
         err(&output)
     );
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["records"], contents["records"]);
-    assert_eq!(told["tables"], contents["tables"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["records"], contents["records"]);
+    assert_eq!(report["tables"], contents["tables"]);
 
     let other = Appliance::start(there.path());
     let name = file.file_name().unwrap().to_str().unwrap();
@@ -159,7 +159,7 @@ fn a_backup_made_under_load_is_a_consistent_snapshot() {
         assert_eq!((one.status, two.status), (200, 200));
         assert_eq!(one.json(), two.json());
     }
-    // Of those that came during the backup the first ones, without a gap; of those after it none.
+    // Of the sign-ups during the backup it has the first ones without a gap, and none of those after it.
     let known = |user: &User| client.read(other.address, user).status == 200;
     let there: Vec<bool> = late.iter().map(known).collect();
     assert!(there.is_sorted_by(|a, b| a >= b), "{there:?}");
@@ -167,14 +167,14 @@ fn a_backup_made_under_load_is_a_consistent_snapshot() {
     let users = tables["users"].as_u64().unwrap();
     let count = early.len() + there.iter().filter(|known| **known).count();
     assert_eq!(users, u64::try_from(count).unwrap());
-    let health = other.told(&["store", "verify", "--json"]).remove(0);
+    let health = other.run_json(&["store", "verify", "--json"]).remove(0);
     assert_eq!(health["sound"], true);
     assert!(health["truth"]["number"].as_u64().unwrap() > 0);
 }
 
-/// The store that a restore made has the record of it, though it was another one when it was asked for.
+/// Checks that the restored store has the audit entry of the restore, although the request went to the store before it.
 fn last_change_is(appliance: &Appliance, action: &str, target: &str) {
-    let changes = appliance.told(&["audit", "list", "--json"]).remove(0);
+    let changes = appliance.run_json(&["audit", "list", "--json"]).remove(0);
     let last = &changes[0];
     assert_eq!(
         (&last["action"], &last["target"], &last["status"]),
@@ -199,7 +199,7 @@ fn a_restore_while_serving_interrupts_briefly() {
         let asking = scope.spawn(|| {
             let mut answers = BTreeSet::new();
             while !over.load(Ordering::SeqCst) {
-                // Nobody listens, or the connection ends with the old process.
+                // `None` while nothing listens, or if the connection ends with the old process.
                 let answer = client.try_read(old, &before);
                 answers.extend(answer.map(|answer| answer.status));
             }
@@ -210,41 +210,41 @@ fn a_restore_while_serving_interrupts_briefly() {
         (asking.join().unwrap(), restored)
     });
     assert_eq!(code, 0, "{}", err(&output));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["keys"], "open");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["keys"], "open");
     assert_eq!(
         answers,
         BTreeSet::from([200]),
         "answered, and well, or not at all"
     );
-    // The command waited: the same process serves, with what was there and nothing else.
+    // The command returned after the re-exec: the same process serves the restored state only.
     assert!(appliance.process.try_wait().unwrap().is_none());
     assert_eq!(appliance.operator("GET", "/readyz", "").0, 200);
-    appliance.begun_again();
+    appliance.wait_for_reexec();
     assert_eq!(client.read(appliance.address, &before).status, 200);
     assert_eq!(client.read(appliance.address, &after).status, 401);
     client.sign_up(appliance.address, "after").unwrap();
     assert!(data.path().join("aside/store.1/log").is_dir());
     assert!(!data.path().join("restored").exists());
-    let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+    let health = appliance.run_json(&["store", "verify", "--json"]).remove(0);
     assert_eq!(health["sound"], true, "{health}");
     last_change_is(
         &appliance,
         "admin_restore_backup",
         &format!("backups/{name}/restore"),
     );
-    // And once more with a file that has to be sent.
+    // Once more with a file that has to be uploaded.
     let copy = data.path().join("elsewhere");
     fs::copy(&file, &copy).unwrap();
-    appliance.told(&["backup", "restore", copy.to_str().unwrap(), "--json"]);
-    appliance.begun_again();
+    appliance.run_json(&["backup", "restore", copy.to_str().unwrap(), "--json"]);
+    appliance.wait_for_reexec();
     assert_eq!(client.read(appliance.address, &before).status, 200);
     last_change_is(&appliance, "admin_restore_sent_backup", "backups/restore");
     assert!(data.path().join("aside/store.2/log").is_dir());
     assert!(!data.path().join("upload.snapshot").exists());
-    // The backups before and after are this store's own.
+    // Backups from before and after the restore belong to the same store.
     create(&appliance);
-    let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+    let listed = appliance.run_json(&["backup", "list", "--json"]).remove(0);
     assert_eq!(listed.as_array().unwrap().len(), 2);
     assert!(
         listed
@@ -276,8 +276,8 @@ fn damaged_or_foreign_backups_are_rejected_without_changes() {
         let path = damaged.to_str().unwrap();
         let (code, output) = outcome(binary().args(["backup", "verify", "--json", path]));
         assert_eq!(code, 1);
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["sound"], false, "{told}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["sound"], false, "{report}");
         assert!(err(&output).contains(path), "{}", err(&output));
         for adopt in [&[][..], &["--adopt"]] {
             let restore = [&["backup", "restore", path], adopt].concat();
@@ -289,7 +289,7 @@ fn damaged_or_foreign_backups_are_rejected_without_changes() {
     let (code, output) = outcome(&mut appliance.command(&["backup", "restore", path]));
     assert_eq!(code, 1);
     assert!(err(&output).contains("--adopt"), "{}", err(&output));
-    // By its name over the interface, where the codes are.
+    // The admin interface answers with codes.
     let refused = |name: &str, verb: &str| {
         let target = format!("/admin/v1/backups/{name}/{verb}");
         let (status, body) = appliance.operator("POST", &target, "");
@@ -359,7 +359,7 @@ fn nightly_backups_are_made_and_the_oldest_deleted() {
         let value = line.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
         value.trim().parse().unwrap()
     };
-    // The figures follow the files.
+    // The metrics follow the files.
     until("the age of the newest", || {
         metric("playgate_backup_newest_age_seconds ") < 3_600
     });
@@ -372,11 +372,11 @@ fn nightly_backups_are_made_and_the_oldest_deleted() {
     }
 }
 
-/// A file system of its own, in memory.
+/// A small file system in memory.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// None where this process may not mount; on the machine that decides that is a failure.
+    /// Returns `None` if this process may not mount; in CI that is a failure.
     fn of(path: &Path, size: &str) -> Option<Self> {
         fs::create_dir_all(path).unwrap();
         let mounted = Command::new("mount")
@@ -409,7 +409,7 @@ fn a_backup_without_disk_space_leaves_no_file() {
     let appliance = Appliance::with(&folder.path().join("data"), &settings);
     let client = Client::new(&appliance);
     let attempt = || appliance.operator("POST", "/admin/v1/backups", "");
-    // As if the disk were not mounted: nothing is made in its place.
+    // Like a disk that is not mounted: the directory is not created in its place.
     let (status, body) = attempt();
     assert_eq!(status, 503, "{body}");
     assert!(
@@ -430,7 +430,7 @@ fn a_backup_without_disk_space_leaves_no_file() {
         "{body}"
     );
     assert_eq!(files(), 1);
-    // It is the backups' disk: the service goes on.
+    // Only the disk of the backups is full, so the service continues.
     assert_eq!(appliance.operator("GET", "/readyz", "").0, 200);
     client.sign_up(appliance.address, "bea").unwrap();
     fs::remove_file(&ballast).unwrap();
@@ -452,7 +452,7 @@ fn a_kill_during_a_backup_leaves_no_partial_backup() {
         creating.status_in_time();
         appliance = Appliance::start(data.path());
         assert_eq!(client.read(appliance.address, &user).status, 200);
-        let listed = appliance.told(&["backup", "list", "--json"]).remove(0);
+        let listed = appliance.run_json(&["backup", "list", "--json"]).remove(0);
         for line in listed.as_array().unwrap() {
             let path = Path::new(line["path"].as_str().unwrap());
             assert_eq!(verified(path)["sound"], true, "round {round}");
@@ -466,7 +466,7 @@ fn a_kill_during_a_backup_leaves_no_partial_backup() {
     }
 }
 
-/// Each kill waits for a step to be begun, and comes a little after it.
+/// Each kill waits until a step has begun, and comes shortly after that.
 #[test]
 fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
     let data = tempfile::tempdir().unwrap();
@@ -483,7 +483,7 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
         let mut restore = appliance.command(&["backup", "restore", name]);
         let quiet = restore.stdout(Stdio::null()).stderr(Stdio::null());
         let mut restoring = quiet.spawn().unwrap();
-        // A step that was over too soon to be seen counts as begun.
+        // A step that ended before it was observed counts as begun.
         let begun = || match step {
             0 => unpacked.exists() || aside.exists(),
             1 => whole.exists() || aside.exists(),
@@ -492,7 +492,7 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
         until("the step", begun);
         thread::park_timeout(Duration::from_millis(wait));
         appliance.kill();
-        // It may wait for the server, or be at it by itself.
+        // The command may wait for the server or work by itself.
         restoring.kill().unwrap();
         restoring.status_in_time();
         appliance = Appliance::start(data.path());
@@ -500,10 +500,10 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
         let status = client.read(appliance.address, &after).status;
         assert!([200, 401].contains(&status), "{status}");
         assert!(step < 2 || status == 401, "it was in place");
-        let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+        let health = appliance.run_json(&["store", "verify", "--json"]).remove(0);
         assert_eq!(health["sound"], true, "{step} {wait}: {health}");
         assert!(!unpacked.exists());
-        // Each round begins with none.
+        // Each round starts without one.
         let _ = fs::remove_dir_all(&aside);
     }
 }
@@ -512,7 +512,7 @@ fn a_kill_during_a_restore_leaves_the_old_or_the_new_store() {
 fn a_restore_is_refused_if_the_process_cannot_reexec() {
     let directory = tempfile::tempdir().unwrap();
     let backups = directory.path().to_str().unwrap().to_owned();
-    let server = TestServer::over(
+    let server = TestServer::with_store(
         |data| {
             let options = Options {
                 sync: false,

@@ -1,4 +1,4 @@
-//! Bodies: size, coding, JSON, and what a refused one does to its connection.
+//! Request bodies: size limits, content encoding, JSON, and the state of the connection after a rejected body.
 
 use std::io::Write;
 use std::time::Duration;
@@ -141,7 +141,7 @@ fn the_lab_clock_accepts_only_times_with_a_date() {
 #[test]
 fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
     let server = GateOnly::start();
-    // Told: refused at once, the connection stays readable for the client.
+    // With a declared length: rejected immediately, and the client can still read the response.
     let mut wire = Wire::to(server.public);
     wire.send(head(&server, "POST", RESET, "Content-Length: 16385\r\n"));
     wire.send(vec![b' '; 16_385]);
@@ -150,7 +150,7 @@ fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
         (answer.status, answer.code()),
         (413, "PAYLOAD_TOO_LARGE".to_owned())
     );
-    // Not told: refused where it crosses the limit.
+    // Without a declared length: rejected when the limit is exceeded.
     let mut wire = Wire::to(server.public);
     wire.send(head(
         &server,
@@ -164,7 +164,7 @@ fn too_large_bodies_are_rejected_before_and_while_they_arrive() {
         wire.send(b"\r\n");
     }
     assert_eq!(wire.answer().unwrap().status, 413);
-    // Far over: the client is answered although it goes on sending.
+    // Far over the limit: the client gets a response although it continues to send.
     let mut wire = Wire::to(server.public);
     wire.send(head(&server, "POST", RESET, "Content-Length: 400000\r\n"));
     wire.send(vec![b' '; 400_000]);
@@ -198,7 +198,7 @@ fn only_telemetry_accepts_a_content_encoding_gzip() {
     assert_eq!(send(RESET, "identity", b"{}"), 400);
     assert_eq!(send(EVENTS, "br", b"[]"), 415);
     assert_eq!(send(EVENTS, "gzip, gzip", b"[]"), 415);
-    // A repeated header is a list of two codings, and none of them may be overlooked.
+    // A repeated header is a list of two codings, and neither may be overlooked.
     let repeated = "identity\r\nContent-Encoding: gzip";
     assert_eq!(send(EVENTS, repeated, b"[]"), 415);
     assert_eq!(send(RESET, repeated, b"{}"), 415);
@@ -252,7 +252,7 @@ fn an_ignored_body_does_not_disturb_the_next_request() {
             "{body}"
         );
     }
-    // A refused request's body is read off the connection too.
+    // The body of a rejected request is read off the connection too.
     wire.send(request("POST", "/livez", &[], "hidden"));
     assert_eq!(wire.answer().unwrap().status, 405);
     wire.send(request("GET", "/livez", &[], ""));

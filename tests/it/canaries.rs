@@ -1,5 +1,5 @@
-//! Secrets are planted in the whole main job and then looked for: in the log at its most talkative,
-//! in refusals, in the metrics, in every file of the data directory.
+//! Plants secrets in sign-up, login, playback and reset, and then searches for them: in the log at its most verbose
+//! level, in error responses, in the metrics, and in every file of the data directory.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::raw_http::Answer;
 const AUTH: &str = "/api/login/v2/auth/email";
 const RESET: &str = "/api/login/v2/password/reset";
 const EMAIL: &str = "canary@example.com";
-/// Of the first request; the log may have it.
+/// The id of the first request, which the log may contain.
 const REQUEST_ID: &str = "canary-request-id";
 const PASSWORD: &str = "canary in the coal mine";
 const WRONG: &str = "canary in the gold mine";
@@ -23,8 +23,8 @@ const PINS: [&str; 3] = ["739154", "805261", "917403"];
 const KEY: &str = "CanaryDrmKey!#42";
 const KID: &str = "00112233445566778899aabbccddeeff";
 
-/// What was planted, and what came back that may not tell of it.
-struct Mine {
+/// The planted secrets, and the error bodies, which must not contain them.
+struct PlantedSecrets {
     appliance: Appliance,
     partner: String,
     secrets: Vec<(&'static str, String)>,
@@ -32,7 +32,7 @@ struct Mine {
     asked: u32,
 }
 
-impl Mine {
+impl PlantedSecrets {
     fn plant(&mut self, what: &'static str, secret: &str) -> String {
         self.secrets.push((what, secret.to_owned()));
         secret.to_owned()
@@ -67,8 +67,8 @@ impl Mine {
         answer
     }
 
-    /// A request of the user whose token this is.
-    fn own(&mut self, token: &str, method: &str, target: &str, body: &Value) -> Answer {
+    /// Sends a request as the user with this token.
+    fn ask_as_user(&mut self, token: &str, method: &str, target: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {token}");
         self.ask(method, target, &[("Authorization", &bearer)], body)
     }
@@ -79,12 +79,12 @@ fn text(answer: &Answer, name: &str) -> String {
     answer.json()[name].as_str().unwrap().to_owned()
 }
 
-/// Sign-up, wrong and right logins, PINs; the user's token and path.
-fn accounts(mine: &mut Mine) -> (String, String) {
+/// Sign-up, wrong and right logins, PINs. Returns the user's token and path.
+fn accounts(planted: &mut PlantedSecrets) -> (String, String) {
     let sign_up = json!({"identity": EMAIL, "accessKey": PASSWORD, "name": "Ann"});
-    let made = mine.ask("PUT", AUTH, &[], &sign_up);
+    let made = planted.ask("PUT", AUTH, &[], &sign_up);
     let own = format!("/api/user/v1/users/{}", text(&made, "userId"));
-    mine.plant("a user token", &text(&made, "token"));
+    planted.plant("a user token", &text(&made, "token"));
     for odd in [
         json!({"identity": EMAIL, "accessKey": WRONG}),
         json!({"identity": 5, "accessKey": PASSWORD}),
@@ -97,35 +97,44 @@ fn accounts(mine: &mut Mine) -> (String, String) {
             "{{\"accessKey\":\"{PASSWORD}\",\"accessKey\":\"{WRONG}\"}}"
         )),
     ] {
-        assert!(mine.ask("POST", AUTH, &[], &odd).status >= 400);
+        assert!(planted.ask("POST", AUTH, &[], &odd).status >= 400);
     }
     let again = json!({"identity": EMAIL, "accessKey": PASSWORD});
-    let token = text(&mine.ask("POST", AUTH, &[], &again), "token");
-    let token = mine.plant("a user token", &token);
+    let token = text(&planted.ask("POST", AUTH, &[], &again), "token");
+    let token = planted.plant("a user token", &token);
     let pin = json!({"newPinCode": PINS[0], "password": PASSWORD});
     let target = format!("{own}/pin");
-    assert_eq!(mine.own(&token, "PUT", &target, &pin).status, 200);
+    assert_eq!(
+        planted.ask_as_user(&token, "PUT", &target, &pin).status,
+        200
+    );
     let wrong = json!({"pinCode": PINS[2], "newPinCode": PINS[1]});
-    assert_eq!(mine.own(&token, "PUT", &target, &wrong).status, 403);
+    assert_eq!(
+        planted.ask_as_user(&token, "PUT", &target, &wrong).status,
+        403
+    );
     let pin = json!({"pinCode": PINS[0], "newPinCode": PINS[1]});
-    assert_eq!(mine.own(&token, "PUT", &target, &pin).status, 200);
+    assert_eq!(
+        planted.ask_as_user(&token, "PUT", &target, &pin).status,
+        200
+    );
     let on = json!({"parentalControl": {"enabled": true, "limit": 15}, "pinCode": PINS[1]});
-    assert_eq!(mine.own(&token, "PUT", &own, &on).status, 200);
+    assert_eq!(planted.ask_as_user(&token, "PUT", &own, &on).status, 200);
     (token, own)
 }
 
 /// Entitlement with a PIN, preflight, license, playlist, heartbeats, telemetry.
-fn playback(mine: &mut Mine, token: &str) {
+fn playback(planted: &mut PlantedSecrets, token: &str) {
     let target = "/api/entitlement/v2/asset/film";
     for wrong in [
         Value::Null,
         json!({"pinCode": PINS[2]}),
         json!({"pinCode": PINS}),
     ] {
-        assert!(mine.own(token, "POST", target, &wrong).status >= 400);
+        assert!(planted.ask_as_user(token, "POST", target, &wrong).status >= 400);
     }
-    let given = mine.own(token, "POST", target, &json!({"pinCode": PINS[1]}));
-    let entitlement = mine.plant("an entitlement", &text(&given, "token"));
+    let given = planted.ask_as_user(token, "POST", target, &json!({"pinCode": PINS[1]}));
+    let entitlement = planted.plant("an entitlement", &text(&given, "token"));
     let bearer = format!("Bearer {token}");
     let headers = [
         ("Authorization", bearer.as_str()),
@@ -138,10 +147,10 @@ fn playback(mine: &mut Mine, token: &str) {
         ("Service-Play-DeviceId", "tv"),
     ];
     let preflight = "/api/playback/v2/preflight/asset/film";
-    let started = mine.ask("POST", preflight, &headers, &Value::Null);
+    let started = planted.ask("POST", preflight, &headers, &Value::Null);
     let playlist = text(&started, "playlist");
     let (_, file) = playlist.split_once("/origin/v1/").unwrap();
-    let signed = mine.plant("an address of the origin", file.split('/').next().unwrap());
+    let signed = planted.plant("an address of the origin", file.split('/').next().unwrap());
     let session = started.json()["headers"]["Service-Play-Session"].clone();
     let session = session.as_str().unwrap();
     let mut beat = headers.to_vec();
@@ -153,15 +162,18 @@ fn playback(mine: &mut Mine, token: &str) {
         ("Service-Play-ResolutionHeight", "1"),
     ]);
     let heartbeat = "/api/playback/v1/heartbeat";
-    assert_eq!(mine.ask("POST", heartbeat, &beat, &Value::Null).status, 200);
+    assert_eq!(
+        planted.ask("POST", heartbeat, &beat, &Value::Null).status,
+        200
+    );
     let kid = BASE64URL_NOPAD.encode(&HEXLOWER.decode(KID.as_bytes()).unwrap());
     let license = "/api/playback/v1/clearkey/license";
-    let got = mine.ask("POST", license, &beat, &json!({"kids": [kid]}));
-    // The key is what this one is for.
+    let got = planted.ask("POST", license, &beat, &json!({"kids": [kid]}));
+    // The license response is the one place for the key.
     let key = BASE64URL_NOPAD.encode(KEY.as_bytes());
     assert!(got.status == 200 && got.json().to_string().contains(&key));
     let foreign = json!({"kids": ["AAAAAAAAAAAAAAAAAAAAAA"]});
-    assert_eq!(mine.ask("POST", license, &beat, &foreign).status, 403);
+    assert_eq!(planted.ask("POST", license, &beat, &foreign).status, 403);
     for target in [
         format!("/origin/v1/{signed}/film/none.mpd"),
         format!("/origin/v1/{signed}x/film/manifest.mpd"),
@@ -172,65 +184,71 @@ fn playback(mine: &mut Mine, token: &str) {
             ("Authorization", "Basic none"),
             ("Service-AccessToken", token),
         ];
-        let answer = mine.appliance.ask("GET", &target, &headers[..1], "");
+        let answer = planted.appliance.ask("GET", &target, &headers[..1], "");
         assert!(answer.status >= 400, "{target}: {}", answer.status);
-        mine.refusals += &String::from_utf8_lossy(&answer.body);
-        let answer = mine.appliance.ask("POST", &target, &headers, "{");
+        planted.refusals += &String::from_utf8_lossy(&answer.body);
+        let answer = planted.appliance.ask("POST", &target, &headers, "{");
         assert!(answer.status >= 400, "{target}: {}", answer.status);
-        mine.refusals += &String::from_utf8_lossy(&answer.body);
+        planted.refusals += &String::from_utf8_lossy(&answer.body);
     }
     let events = json!([{"timestamp": 1_767_268_800, "action": "start", "seqId": 1}]);
     let tracker = "/api/tracker/v1/telemetry-events";
-    assert_eq!(mine.own(token, "POST", tracker, &events).status, 202);
+    assert_eq!(
+        planted.ask_as_user(token, "POST", tracker, &events).status,
+        202
+    );
 }
 
-/// A reset by mail, each token also in a place that is not its own.
-fn reset(mine: &mut Mine, token: &str) {
+/// A reset by mail; each token is also sent in the place of another kind.
+fn reset(planted: &mut PlantedSecrets, token: &str) {
     let send = "/api/login/v2/password/send-reset-password";
     assert_eq!(
-        mine.ask("POST", send, &[], &json!({"email": EMAIL})).status,
+        planted
+            .ask("POST", send, &[], &json!({"email": EMAIL}))
+            .status,
         200
     );
-    let mails = mine.appliance.told(&["mail", "list", "--json"]);
+    let mails = planted.appliance.run_json(&["mail", "list", "--json"]);
     let newest = mails[0]
         .as_array()
         .unwrap()
         .iter()
         .find(|mail| mail["kind"] == "reset");
     let id = newest.unwrap()["id"].as_str().unwrap().to_owned();
-    let mail = mine.appliance.told(&["mail", "show", &id, "--json"]);
+    let mail = planted.appliance.run_json(&["mail", "show", &id, "--json"]);
     let words = mail[0]["text"].as_str().unwrap();
     let (_, link) = words.split_once("token=").unwrap();
     let mailed = link.split_whitespace().next().unwrap();
-    let mailed = mine.plant("a reset token", mailed);
+    let mailed = planted.plant("a reset token", mailed);
     for odd in [
         json!({"token": token, "password": NEXT}),
         json!({"token": mailed, "password": "password"}),
         json!({"token": [mailed], "password": NEXT}),
         json!({"token": mailed, "password": {"new": NEXT}}),
     ] {
-        assert_eq!(mine.ask("POST", RESET, &[], &odd).status, 400);
+        assert_eq!(planted.ask("POST", RESET, &[], &odd).status, 400);
     }
     assert_eq!(
-        mine.own(&mailed, "GET", "/api/user/v1/users/x", &Value::Null)
+        planted
+            .ask_as_user(&mailed, "GET", "/api/user/v1/users/x", &Value::Null)
             .status,
         401
     );
-    // The page of the link has the token in its address, and then in its form.
+    // The page of the link has the token in its address and in its form.
     let page = format!("/reset?token={mailed}");
-    assert_eq!(mine.ask("GET", &page, &[], &Value::Null).status, 200);
+    assert_eq!(planted.ask("GET", &page, &[], &Value::Null).status, 200);
     let form = format!("token={mailed}&password=password&again=password");
-    let weak = mine.appliance.ask("POST", "/reset", &[], &form);
+    let weak = planted.appliance.ask("POST", "/reset", &[], &form);
     assert_eq!(weak.status, 400);
     let body = json!({"token": mailed, "password": NEXT});
-    assert_eq!(mine.ask("POST", RESET, &[], &body).status, 200);
+    assert_eq!(planted.ask("POST", RESET, &[], &body).status, 200);
     let body = json!({"identity": EMAIL, "accessKey": NEXT});
-    let again = mine.ask("POST", AUTH, &[], &body);
-    mine.plant("a user token", &text(&again, "token"));
+    let again = planted.ask("POST", AUTH, &[], &body);
+    planted.plant("a user token", &text(&again, "token"));
 }
 
-/// Where secrets stand that must not.
-fn found(secrets: &[(&str, String)], place: &str, content: &str) -> Vec<String> {
+/// Returns which secrets `content` contains.
+fn find_secrets(secrets: &[(&str, String)], place: &str, content: &str) -> Vec<String> {
     let here = secrets
         .iter()
         .filter(|(_, secret)| content.contains(secret.as_str()));
@@ -263,23 +281,23 @@ fn planted_secrets_reach_no_log_error_metric_or_file() {
     ];
     let to_log = Stdio::from(fs::File::create(&log).unwrap());
     let appliance = Appliance::with_log(data_dir.path(), &settings, to_log);
-    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
-    let second = appliance.told(&["partner", "token", "add", "Acme", "--json"]);
-    let eva = appliance.told(&["operator", "add", "Eva", "--role", "admin", "--json"]);
-    appliance.does(&["catalog", "import", &catalogue(outside.path())]);
+    let added = appliance.run_json(&["partner", "add", "Acme", "--json"]);
+    let second = appliance.run_json(&["partner", "token", "add", "Acme", "--json"]);
+    let eva = appliance.run_json(&["operator", "add", "Eva", "--role", "admin", "--json"]);
+    appliance.run_ok(&["catalog", "import", &catalogue(outside.path())]);
     let of = |values: &[Value], name: &str| values[0][name].as_str().unwrap().to_owned();
-    let mut mine = Mine {
+    let mut planted = PlantedSecrets {
         partner: of(&added, "accessToken"),
         appliance,
         secrets: Vec::new(),
         refusals: String::new(),
         asked: 0,
     };
-    mine.plant("a partner's token", &of(&added, "accessToken"));
-    mine.plant("a partner's token", &of(&second, "accessToken"));
-    mine.plant("an operator's token", &of(&eva, "token"));
+    planted.plant("a partner's token", &of(&added, "accessToken"));
+    planted.plant("a partner's token", &of(&second, "accessToken"));
+    planted.plant("an operator's token", &of(&eva, "token"));
     for password in [PASSWORD, WRONG, NEXT] {
-        mine.plant("a password", password);
+        planted.plant("a password", password);
     }
     let key = HEXLOWER.encode(KEY.as_bytes());
     for form in [
@@ -289,31 +307,32 @@ fn planted_secrets_reach_no_log_error_metric_or_file() {
         BASE64.encode(KEY.as_bytes()),
         BASE64URL_NOPAD.encode(KEY.as_bytes()),
     ] {
-        mine.plant("a content key", &form);
+        planted.plant("a content key", &form);
     }
 
-    let (token, own) = accounts(&mut mine);
-    playback(&mut mine, &token);
+    let (token, own) = accounts(&mut planted);
+    playback(&mut planted, &token);
     assert_eq!(
-        mine.own(&token, "GET", &format!("{own}/export"), &Value::Null)
+        planted
+            .ask_as_user(&token, "GET", &format!("{own}/export"), &Value::Null)
             .status,
         200
     );
-    reset(&mut mine, &token);
-    let metrics = mine.appliance.metrics();
-    mine.appliance.kill();
+    reset(&mut planted, &token);
+    let metrics = planted.appliance.metrics();
+    planted.appliance.kill();
 
     let log = fs::read_to_string(&log).unwrap();
     let stored = files(data_dir.path());
-    // The same search finds what may be there: it does look where secrets would be.
+    // Control: the same search finds texts that may be there.
     assert!(log.contains(REQUEST_ID));
     assert!(stored.iter().any(|(_, content)| content.contains(EMAIL)));
     assert!(metrics.contains("playgate_password_hashes_total"));
-    assert!(mine.refusals.contains("INVALID_CREDENTIALS"));
-    assert!(mine.secrets.len() > 15);
+    assert!(planted.refusals.contains("INVALID_CREDENTIALS"));
+    assert!(planted.secrets.len() > 15);
 
     let mut everywhere = Vec::new();
-    // Six digits stand in fractions of seconds by chance: there PINs are looked for as words.
+    // Fractions of seconds contain six digits by chance, so in the log PINs are searched for as words only.
     let words = PINS.iter().flat_map(|pin| {
         let words = [
             format!("\"{pin}"),
@@ -323,14 +342,14 @@ fn planted_secrets_reach_no_log_error_metric_or_file() {
         ];
         words.map(|word| ("a PIN", word))
     });
-    let secrets: Vec<_> = mine.secrets.iter().cloned().chain(words).collect();
-    everywhere.extend(found(&secrets, "the log", &log));
-    everywhere.extend(found(&secrets, "a refusal", &mine.refusals));
-    everywhere.extend(found(&secrets, "the metrics", &metrics));
+    let secrets: Vec<_> = planted.secrets.iter().cloned().chain(words).collect();
+    everywhere.extend(find_secrets(&secrets, "the log", &log));
+    everywhere.extend(find_secrets(&secrets, "a refusal", &planted.refusals));
+    everywhere.extend(find_secrets(&secrets, "the metrics", &metrics));
     let pins = PINS.map(|pin| ("a PIN", pin.to_owned()));
-    let secrets: Vec<_> = mine.secrets.iter().cloned().chain(pins).collect();
+    let secrets: Vec<_> = planted.secrets.iter().cloned().chain(pins).collect();
     for (path, content) in &stored {
-        everywhere.extend(found(&secrets, &path.display().to_string(), content));
+        everywhere.extend(find_secrets(&secrets, &path.display().to_string(), content));
     }
     assert!(everywhere.is_empty(), "{everywhere:#?}");
 }

@@ -1,4 +1,4 @@
-//! The catalogue: files in and out, lists for clients, offers of users, decisions explained.
+//! The catalogue: import and export of files, lists for clients, offers of users, explained decisions.
 
 use playgate::types::{LiveOffset, LivestreamId, OfferId, PartnerId};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl GateOnly {
         self.operator("POST", &format!("/admin/v1/catalog/import{query}"), file)
     }
 
-    /// A user of a partner of the store, by id.
+    /// Creates a user of a new partner. Returns the user's id.
     fn user(&self) -> String {
         let partner = self.operator("POST", "/admin/v1/partners", r#"{"name":"p"}"#);
         let partner = partner.json()["partnerId"].clone();
@@ -157,9 +157,9 @@ fn every_mistake_is_reported_with_its_line_and_nothing_imported() {
 fn an_import_reports_its_changes() {
     let server = stocked();
     let more = r#"{"asset": [{"id": "short", "title": "A Short"}, {"id": "new"}]}"#;
-    let told = server.import("?merge=true&dryRun=true", more);
+    let preview = server.import("?merge=true&dryRun=true", more);
     assert_eq!(
-        told.json(),
+        preview.json(),
         json!({
             "held": false,
             "doubts": [],
@@ -226,7 +226,7 @@ fn an_export_without_keys_can_be_imported() {
 }
 
 #[test]
-fn new_livestreams_appear_in_the_schedule_at_once() {
+fn new_livestreams_appear_in_the_schedule_immediately() {
     let server = stocked();
     let is_known = |id: &str| {
         let ids = [LivestreamId::parse(id).unwrap()];
@@ -300,7 +300,7 @@ fn offers_are_granted_explained_and_revoked() {
     });
     assert_eq!(given, expected);
     assert!(given["grantedBy"].is_string());
-    // By e-mail too, where there is only one partner.
+    // An e-mail address works as well, because it is unique.
     let by_mail = server
         .operator("GET", "/admin/v1/users/a%40example.com/grants", "")
         .json();
@@ -409,7 +409,7 @@ fn users_see_only_their_own_offers() {
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }
 
-/// The livestreams and assets that clients see.
+/// Returns the livestreams and assets that clients see.
 fn served(server: &GateOnly) -> (Value, Value) {
     let list = |kind: &str| server.partner(&format!("/api/catalog/v1/{kind}")).json();
     (list("livestreams"), list("assets"))
@@ -419,7 +419,7 @@ fn served(server: &GateOnly) -> (Value, Value) {
 fn an_import_that_removes_much_is_held_until_accepted() {
     let server = stocked();
     let before = served(&server);
-    // One of two assets goes, and the only livestream and both offers.
+    // It removes one of two assets, the only livestream and both offers.
     let less = "[[asset]]\nid = \"film\"\n";
     let dry = server.import("?dryRun=true", less).json();
     let doubts = json!([
@@ -435,7 +435,7 @@ fn an_import_that_removes_much_is_held_until_accepted() {
         (&report["held"], &report["doubts"]),
         (&json!(true), &doubts)
     );
-    // The key of the film goes too.
+    // The fifth item is the key of the film.
     assert_eq!(report["removed"], 5);
     assert_eq!(served(&server), before, "nothing was imported");
     assert_eq!(server.import("?merge=true", less).status, 200);
@@ -451,7 +451,7 @@ fn removing_an_offer_in_use_needs_acceptance() {
         .collect();
     let all = format!("{FILE}{many}");
     assert_eq!(server.import("", &all).status, 200);
-    // One of eleven offers is few, and nobody has it.
+    // One of eleven offers is below the limit, and no user has it.
     let without = |id: &str| {
         let offer = format!("[[offer]]\nid = \"{id}\"\ntype = \"pass\"\npack = \"all\"\n");
         all.replace(&offer, "")
@@ -473,7 +473,7 @@ fn removing_an_offer_in_use_needs_acceptance() {
         held.json()["error"]["details"]["doubts"],
         json!(["it removes offer `o1`, which 1 users hold"])
     );
-    // A default offer is everybody's.
+    // All users have a default offer.
     let basic =
         "[[offer]]\nid = \"basic\"\ntype = \"default\"\npack = { livestreams = [\"news\"] }\n";
     let held = server.import("", &all.replace(basic, ""));
@@ -506,7 +506,7 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
     assert!(secret.is_some());
     assert_eq!(server.import("?accept=true", "livestream = []").status, 200);
     assert_eq!((served(&server), key()), ((json!([]), json!([])), None));
-    // Before the first file there was nothing.
+    // Before the first import the catalogue was empty.
     let listed = history();
     let counts = |version: &Value| {
         ["version", "livestreams", "assets", "offers"].map(|name| version[name].as_u64().unwrap())
@@ -520,7 +520,7 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
     let undone = undo("").json();
     assert_eq!(undone["version"], 2);
     assert_eq!((served(&server), key()), (first.clone(), secret));
-    // Again: the undo is undone, and undone once more.
+    // The undo is undone, and then the same again by its version.
     assert_eq!(undo("").json()["version"], 3);
     assert_eq!(served(&server).0, json!([]));
     assert_eq!(history()[0]["replacedBy"], "undo");

@@ -1,5 +1,5 @@
-//! Playlist addresses for content delivery networks: what preflight gives, a real nginx with
-//! `secure_link` that is configured by the packaged file, and signatures that openssl verifies.
+//! Signed playlist addresses for content delivery networks: the addresses of preflight, a real nginx with `secure_link`
+//! and the packaged configuration, and signatures that openssl verifies.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -21,14 +21,13 @@ use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
 
-/// Two keys as an operator makes them.
 const KEYS: [(&str, &str); 2] = [
     ("2026-a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
     ("2026-b", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
 ];
 const HOUR: i64 = 3_600;
 
-/// An nginx with the packaged configuration, which serves `media` and knows these keys.
+/// Starts an nginx with the packaged configuration, which serves `media` and accepts signatures of `keys`.
 fn edge(nginx: &Path, port: u16, media: &Path, keys: &[(&str, &str)]) -> ExternalProxy {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let places = [
@@ -36,7 +35,7 @@ fn edge(nginx: &Path, port: u16, media: &Path, keys: &[(&str, &str)]) -> Externa
         ("/srv/media", media.to_str().unwrap()),
     ];
     let site = packaged("nginx-secure-link.conf", &places);
-    // The two keys of the packaged file give their place to `keys`.
+    // `keys` replace the two example keys of the packaged file.
     let lines = site.lines().filter(|line| line.contains("\"REPLACE-ME"));
     let examples: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
     assert_eq!(examples.len(), 2);
@@ -49,7 +48,7 @@ fn edge(nginx: &Path, port: u16, media: &Path, keys: &[(&str, &str)]) -> Externa
     ExternalProxy::nginx(nginx, &site.replace(&examples, &ours), address)
 }
 
-/// A table of the configuration.
+/// Returns a `[[cdn.networks]]` table of the configuration.
 fn network(prefix: &str, scheme: &str, keys: &[(&str, &str)], more: &str) -> String {
     let keys: Vec<String> = keys
         .iter()
@@ -62,7 +61,7 @@ fn network(prefix: &str, scheme: &str, keys: &[(&str, &str)], more: &str) -> Str
     )
 }
 
-/// A file that its owner alone reads.
+/// Writes a configuration file that only its owner can read.
 fn private(folder: &TempDir, text: &str) -> PathBuf {
     let path = folder.path().join("playgate.toml");
     fs::write(&path, text).unwrap();
@@ -70,7 +69,7 @@ fn private(folder: &TempDir, text: &str) -> PathBuf {
     path
 }
 
-/// A server with these networks at this time, and films at these addresses that anybody may see.
+/// Starts a server with these networks and this time, and with films at these addresses for all users.
 fn fixture(now: UnixSeconds, networks: &str, films: &[(&str, &str)]) -> PlaybackFixture {
     let media = tempfile::tempdir().unwrap();
     let mut catalogue = "[[offer]]\nid = 'all'\ntype = 'default'\npack = 'all'\n".to_owned();
@@ -80,14 +79,14 @@ fn fixture(now: UnixSeconds, networks: &str, films: &[(&str, &str)]) -> Playback
     }
     let server = TestServer::with_file(&private(&media, networks));
     server.clock.set(now);
-    PlaybackFixture::of(server, media, &catalogue)
+    PlaybackFixture::with_catalogue(server, media, &catalogue)
 }
 
 fn playlist(fixture: &PlaybackFixture, film: &str) -> String {
     fixture.play(&fixture.ann, film, "tv").playlist
 }
 
-/// The status with which an edge answers, and the body.
+/// Returns the status and the body of an edge's response.
 fn get(address: &str) -> (u16, String) {
     let rest = address.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_at(rest.find('/').unwrap());
@@ -147,7 +146,7 @@ fn nginx_accepts_exactly_the_signed_addresses() {
         panic!("{token}");
     };
     let with = |token: &str| address.replace(&format!("/film/hd/{key}.{expires}.{tag}"), token);
-    // The last character has bits that stand for nothing.
+    // The last character has unused bits.
     for at in 0..tag.len() - 1 {
         let other = if &tag[at..=at] == "A" { "B" } else { "A" };
         let mut altered = tag.to_owned();
@@ -156,7 +155,7 @@ fn nginx_accepts_exactly_the_signed_addresses() {
         assert_eq!(status(&altered), 403, "{altered}");
     }
     let later = expires.parse::<i64>().unwrap() + 1;
-    // What nobody knows the key of must not be signed with no key.
+    // nginx must not accept an unknown key id as an empty key.
     let empty = Md5::digest(format!("{expires}/film/hd/ "));
     let empty = BASE64URL_NOPAD.encode(&empty);
     for altered in [
@@ -180,7 +179,7 @@ fn nginx_accepts_exactly_the_signed_addresses() {
         assert_eq!(status(&altered), 403, "{altered}");
     }
 
-    // An hour and a minute ago it was given for an hour.
+    // The address was signed an hour and a minute ago for one hour.
     fixture.server.clock.set(real_time() + -(HOUR + 60));
     assert_eq!(status(&playlist(&fixture, "film")), 410);
 }
@@ -199,7 +198,7 @@ fn signing_keys_rotate_without_an_interruption() {
         playlist(&fixture(now, &networks, &[("film", &film)]), "film")
     };
     let [a, b] = KEYS;
-    // The edge learns the new key first; then the two change places; then the old one goes.
+    // The order of a rotation: the edge learns the new key, then Playgate signs with it, then the old key is removed.
     let (old, new) = (signed(&[a, b]), signed(&[b, a]));
     assert_eq!(new, signed(&[b]));
     let statuses = |keys: &[(&str, &str)]| {
@@ -325,7 +324,7 @@ fn openssl_verifies_cloudfront_signatures() {
     }
 }
 
-/// What CloudFront's base64 stands for.
+/// Decodes CloudFront's variant of base64.
 fn cloudfront_bytes(text: &str) -> Vec<u8> {
     let usual = text.replace('-', "+").replace('_', "=").replace('~', "/");
     BASE64.decode(usual.as_bytes()).unwrap()

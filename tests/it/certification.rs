@@ -1,5 +1,5 @@
-//! `playgate lab run certification` and the CI job of the documentation, against an application that does what the interface
-//! asks for and against one that makes a mistake.
+//! `playgate lab run certification` and the CI job of the documentation, with an app that follows the interface and
+//! with one that makes a mistake.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::support::until::until_some;
 use crate::terminal::on_terminal;
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/lab_client/app.py");
-/// The clock of the server runs so much faster than heartbeats of the interface allow for in a test.
+/// How much faster than real time the server's clock runs.
 const PACE: &str = "20";
-/// Ten seconds of that clock.
+/// The heartbeat interval of ten seconds in that clock.
 const BEAT: &str = "0.5";
 
-/// A certification with the application, at another pace of the clock.
+/// A certification that starts the app, at the pace of the accelerated clock.
 fn certify(demo: &Demo, only: &str, more: &[&str]) -> Command {
     let app = format!("exec python3 '{APP}'");
     let mut command = demo.command(&["lab", "run", "certification", "--only", only]);
@@ -53,7 +53,7 @@ fn a_good_client_passes_the_certification_and_a_bad_one_is_named_with_its_rule()
     let output = certify(&demo, all, &files).output_in_time();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     let good = report(&output);
-    // Situations such as a full account are in no scenario.
+    // Some situations, such as a full account, are in no scenario.
     assert_eq!(good["verdict"], "incomplete");
     assert_eq!(with_result(&good, "failed"), [""; 0]);
     for seen in [
@@ -83,8 +83,8 @@ fn a_good_client_passes_the_certification_and_a_bad_one_is_named_with_its_rule()
     );
     let bad = bad.env("MISTAKE", "two-licenses").output_in_time();
     assert_eq!(bad.status.code(), Some(1));
-    let said = err(&bad);
-    assert!(said.contains("the client broke one-license"), "{said}");
+    let stderr = err(&bad);
+    assert!(stderr.contains("the client broke one-license"), "{stderr}");
     let text = String::from_utf8(bad.stdout).unwrap();
     assert!(text.contains("passed    scenario license-server"), "{text}");
     assert!(
@@ -95,7 +95,7 @@ fn a_good_client_passes_the_certification_and_a_bad_one_is_named_with_its_rule()
     let page = fs::read_to_string(demo.file("bad.html")).unwrap();
     assert!(page.contains("fetched 2 licenses"), "{page}");
 
-    // The mistake is waived with a reason, and not in the report of the next run.
+    // A waiver with a reason applies to its own run only.
     fs::write(
         demo.file("waived.toml"),
         "[waived]\none-license = \"keys per track\"\n",
@@ -126,7 +126,7 @@ fn a_second_certification_on_the_night_of_the_clock_change_judges_its_own_reques
         (code, with_result(&bad, "failed")),
         (Some(1), vec!["one-license"])
     );
-    // At the same time of the moved clock.
+    // At the same time of the moved clock, so the requests of both runs overlap in time.
     let (code, good) = run("");
     assert_eq!(
         (code, with_result(&good, "failed")),
@@ -154,12 +154,12 @@ fn a_client_that_does_not_come_ends_the_certification_and_a_single_run_with_the_
     ]
     .concat());
     assert_eq!(output.status.code(), Some(1));
-    let said = err(&output);
+    let stderr = err(&output);
     assert!(
-        said.contains("\"message\":\"no request of the client came"),
-        "{said}"
+        stderr.contains("\"message\":\"no request of the client came"),
+        "{stderr}"
     );
-    assert!(said.contains("a token of partner demo?"), "{said}");
+    assert!(stderr.contains("a token of partner demo?"), "{stderr}");
     let silent = report(&output);
     assert_eq!(silent["verdict"], "failed");
     assert_eq!(silent["scenarios"].as_array().unwrap().len(), 1);
@@ -171,17 +171,17 @@ fn a_client_that_does_not_come_ends_the_certification_and_a_single_run_with_the_
 
     let output = run(&["blackout", "--wait", "--limit", "1s"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = err(&output);
+    let stderr = err(&output);
     let why = "error: Blackout and back: no request of the client within 1s\n  hint: does it use";
-    assert!(said.contains(why), "{said}");
+    assert!(stderr.contains(why), "{stderr}");
 
-    // A command that fails has started no client: nobody waits for the limit.
+    // A command that fails has started no client, so the run ends without waiting for the limit.
     let output = run(&["certification", "--command", "echo no device >&2; exit 7"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = err(&output);
+    let stderr = err(&output);
     assert!(
-        said.contains("the command ended with exit status: 7"),
-        "{said}"
+        stderr.contains("the command ended with exit status: 7"),
+        "{stderr}"
     );
     assert_undisturbed(&demo);
 }
@@ -267,15 +267,15 @@ fn an_interrupted_certification_ends_the_client_and_leaves_no_fault_and_no_moved
         assert!(kill(&run.id().to_string(), "-INT"));
         assert_eq!(run.status_in_time().code(), Some(1));
         let rest: Vec<String> = notes.collect();
-        let said = "error: the run was interrupted";
-        assert!(rest.iter().any(|line| line.contains(said)), "{rest:?}");
+        let expected = "error: the run was interrupted";
+        assert!(rest.iter().any(|line| line.contains(expected)), "{rest:?}");
         assert!(!kill(&pid, "-0"), "the client runs on");
         fs::remove_file(client).unwrap();
         assert_undisturbed(&demo);
     }
 }
 
-/// The block of this language behind a heading of a page.
+/// Returns the code block of a language below a heading of a page.
 fn block(page: &str, heading: &str, language: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("docs")
@@ -305,7 +305,7 @@ fn the_ci_job_of_the_documentation_passes_with_a_good_app_and_fails_on_one_rule(
         )
         .unwrap();
         let mut job = Command::new("sh");
-        // As in a workflow: the files of the checkout, and `playgate` in the path.
+        // As in a workflow: the files of the checkout, with `playgate` in the path.
         let tools = Path::new(env!("CARGO_BIN_EXE_playgate")).parent().unwrap();
         let path = std::env::var_os("PATH").unwrap();
         let path = std::env::join_paths(

@@ -1,5 +1,5 @@
-//! The command line, as scripts meet it: the built binary, its output, its exit codes, with a server
-//! running and without one.
+//! The command line as scripts use it: output and exit codes of the built binary, with a running server and without
+//! one.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -29,7 +29,6 @@ fn binary() -> Command {
     command
 }
 
-/// A data directory and the commands that are given to it.
 struct Data {
     folder: TempDir,
 }
@@ -59,7 +58,7 @@ impl Data {
             .output_in_time()
     }
 
-    /// The standard output of a command that succeeds.
+    /// Runs a command that must succeed. Returns its standard output.
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", err(&output));
@@ -70,7 +69,7 @@ impl Data {
         serde_json::from_str(&self.ok(arguments)).unwrap()
     }
 
-    /// The exit code and the standard error of a command that fails.
+    /// Runs a command that must fail. Returns its exit code and standard error.
     fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
         let code = output.status.code().unwrap();
@@ -91,7 +90,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A process that goes on, and its first line.
+/// A running server and the first line of its output.
 struct Running {
     process: KilledOnDrop,
     first: String,
@@ -111,7 +110,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end, and gives its exit code.
+    /// Stops the process. Returns its exit code.
     fn end(mut self) -> i32 {
         self.process.terminate();
         self.process.status_in_time().code().unwrap_or(-1)
@@ -120,7 +119,7 @@ impl Running {
 
 const CATALOG: &str = include_str!("../../data/demo/catalog.toml");
 
-/// A guide of `open` with so many broadcasts of an hour, from tomorrow on.
+/// Returns a guide of `open` with hourly broadcasts from tomorrow on.
 fn guide(broadcasts: i64) -> String {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let first = i64::try_from(now).unwrap() / 3_600 * 3_600 + 86_400;
@@ -130,7 +129,7 @@ fn guide(broadcasts: i64) -> String {
     json!({"open": all}).to_string()
 }
 
-/// Every administrative verb once; what it says must not depend on whether a server runs.
+/// Runs each administrative command once. Its output must not depend on whether a server runs.
 fn administer(data: &Data) {
     let acme = data.json(&["partner", "add", "Acme", "--json"]);
     assert_eq!(acme["accessToken"].as_str().unwrap().len(), 36);
@@ -232,13 +231,13 @@ fn times_in_the_wrong_order_are_refused() {
         ],
         &["requests", "list", "--from", "5", "--to", "1"],
     ] {
-        let (code, said) = data.fails(reversed);
+        let (code, stderr) = data.fails(reversed);
         assert!(
-            code == 2 && said.contains("must not be after `to`"),
-            "{said}"
+            code == 2 && stderr.contains("must not be after `to`"),
+            "{stderr}"
         );
     }
-    // In order, and in another form.
+    // In order, with relative times.
     data.ok(&["telemetry", "export", "--from", "-2h", "--to", "-1h"]);
 }
 
@@ -249,8 +248,8 @@ fn errors_are_json_with_json() {
     let error = |arguments: &[&str]| -> Value {
         let output = data.run(&[arguments, &["--json"]].concat());
         assert_eq!(output.stdout, b"", "{arguments:?}");
-        let said = err(&output);
-        let error: Value = serde_json::from_str(said.lines().last().unwrap()).expect(&said);
+        let stderr = err(&output);
+        let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).expect(&stderr);
         assert_eq!(
             error["error"]["exit"].as_i64(),
             output.status.code().map(i64::from)
@@ -265,14 +264,14 @@ fn errors_are_json_with_json() {
         (&unasked["exit"], &unasked["hint"]),
         (&json!(2), &json!("add `--yes` to confirm"))
     );
-    // A command line with a mistake, which clap finds.
+    // clap finds this mistake.
     let mistake = error(&["user", "disable"]);
     assert!(
         mistake["message"].as_str().unwrap().contains("<USER>"),
         "{mistake}"
     );
     assert_eq!(mistake["exit"], 2);
-    // Without --json it is a text, and help is help in any case.
+    // Without `--json` errors are text; `--help` prints the help in both cases.
     let (code, text) = data.fails(&["partner", "remove", "Acme"]);
     assert!(code == 2 && text.contains("hint: add `--yes`"), "{text}");
     let (code, text) = data.fails(&["user", "disable"]);
@@ -283,7 +282,6 @@ fn errors_are_json_with_json() {
     );
 }
 
-/// The token of partner Acme with this id.
 fn listed_token(data: &Data, id: &Value) -> Value {
     let tokens = data.json(&["partner", "token", "list", "Acme", "--json"]);
     let mut tokens = tokens.as_array().unwrap().iter();
@@ -307,7 +305,7 @@ fn import_guides(data: &Data) {
     let second = data.json(&["epg", "import", &long, "--json"]);
     assert_eq!(figures(&second), [48, 0, 0, 0, 48]);
 
-    // Far fewer than before: held, and taken when somebody says so.
+    // Far fewer broadcasts than before: held, and imported when accepted.
     let short = data.file("short.json", &guide(4));
     let output = data.run(&["epg", "import", &short, "--json"]);
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
@@ -316,13 +314,13 @@ fn import_guides(data: &Data) {
     assert_eq!(report["programmes"], 4);
     data.ok(&["epg", "import", &short, "--accept"]);
 
-    // What is refused before it has been read is refused with the reason.
+    // The reason of an early refusal is shown, although the upload is cut off.
     let large = data.file("large.xml", &format!("<tv>{}</tv>", " ".repeat(20 << 20)));
     let label = "s".repeat(129);
     let (code, why) = data.fails(&["epg", "import", &large, "--source", &label]);
     assert!(code == 2 && why.contains("source"), "{why}");
 
-    // A name that the configuration does not know is a plain label.
+    // A source that is not configured is a plain label.
     let again = data.json(&["epg", "import", &long, "--source", "house", "--json"]);
     assert_eq!(figures(&again), [48, 0, 0, 0, 48]);
 
@@ -364,13 +362,13 @@ fn work_on_user(data: &Data) {
     assert_eq!(why(), false);
     data.ok(&["user", "grant", user, "premium"]);
     assert_eq!(why(), true);
-    // The demo's catalogue without the demo's Clear Key.
-    let said = data.ok(&["user", "why", user, "film-premium"]);
+    // The demo's catalogue, but without the demo's Clear Key.
+    let text = data.ok(&["user", "why", user, "film-premium"]);
     assert!(
-        said.ends_with(
+        text.ends_with(
             "would be granted, but cannot play: dash: no license server for widevine, playready\n"
         ),
-        "{said}"
+        "{text}"
     );
     data.ok(&["user", "revoke", user, "premium"]);
     assert_eq!(why(), false);
@@ -430,7 +428,7 @@ fn commands_work_with_a_server() {
     let data = Data::new();
     let server = data.serve();
     administer(&data);
-    // One process has the store; another would not have been let in.
+    // Only one process may have the store open, so the commands have gone through the server.
     assert_eq!(server.end(), 0);
 }
 
@@ -471,41 +469,44 @@ fn systemd_gets_ready_status_and_stopping() {
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "900000");
     let server = Running::start(command);
-    let told = || {
+    let next_message = || {
         let mut message = [0; 1_000];
         let length = manager.recv(&mut message).unwrap();
         String::from_utf8_lossy(&message[..length]).into_owned()
     };
     let address = server.first.trim().rsplit(' ').next().unwrap();
-    // However long it takes, it is waited for.
-    let opening = told();
+    // An opening store may take long, so the start time-out is extended.
+    let opening = next_message();
     assert!(
         opening.contains("EXTEND_TIMEOUT_USEC=") && opening.contains("STATUS=opening"),
         "{opening}"
     );
-    let ready = told();
+    let ready = next_message();
     assert!(
         ready.contains("READY=1") && ready.contains(address),
         "{ready}"
     );
     for _ in 0..3 {
-        assert_eq!(told().trim(), "WATCHDOG=1");
+        assert_eq!(next_message().trim(), "WATCHDOG=1");
     }
-    // The same process begins again with a backup, which is no end of the service.
+    // A restore re-executes the process, which systemd must not take for the end of the service.
     let backup = data.json(&["backup", "create", "--json"]);
     data.ok(&["backup", "restore", backup["path"].as_str().unwrap()]);
-    let heard =
-        |words: &str| until_some(words, || Some(told()).filter(|said| said.contains(words)));
-    let reloading = heard("RELOADING=1");
+    let wait_for = |words: &str| {
+        until_some(words, || {
+            Some(next_message()).filter(|message| message.contains(words))
+        })
+    };
+    let reloading = wait_for("RELOADING=1");
     assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
     let ready = until_some("READY=1", || {
-        let said = told();
-        assert!(!said.contains("STOPPING=1"), "{said}");
-        Some(said).filter(|said| said.contains("READY=1"))
+        let message = next_message();
+        assert!(!message.contains("STOPPING=1"), "{message}");
+        Some(message).filter(|message| message.contains("READY=1"))
     });
     assert!(ready.contains("WATCHDOG_USEC=900000"), "{ready}");
     assert_eq!(server.end(), 0);
-    heard("STOPPING=1");
+    wait_for("STOPPING=1");
 }
 
 #[test]
@@ -515,7 +516,7 @@ fn confirmed_changes_survive_a_kill() {
     let made = data.json(&["partner", "add", "Acme", "--json"]);
     server.process.kill().unwrap();
     server.process.status_in_time();
-    // The socket that it left behind misleads nobody.
+    // The socket file that the killed server left behind must not mislead the command.
     assert_eq!(
         data.json(&["partner", "list", "--json"])[0]["partnerId"],
         made["partnerId"]
@@ -573,7 +574,7 @@ fn usage_and_configuration_errors_exit_with_2() {
     ] {
         let (code, why) = data.fails(&[command, &["--config", &file]].concat());
         assert_eq!(code, 2, "{command:?}");
-        // Both at once, and the key that was meant.
+        // Both mistakes are reported together, with the key that was probably meant.
         assert!(why.contains("listn") && why.contains("`listen`"), "{why}");
         assert!(why.contains("playback.devices"), "{why}");
     }
@@ -596,8 +597,7 @@ fn usage_and_configuration_errors_exit_with_2() {
     data.ok(&["config", "check"]);
 }
 
-/// Root's commands leave nothing in the data directory that its owner could not open: the service, which
-/// is started again after them.
+/// The service runs as the owner of the data directory, so files of root would break its next start.
 #[test]
 fn commands_run_by_root_create_files_of_the_data_owner() {
     const OWNER: u32 = 65534;
@@ -626,7 +626,7 @@ fn commands_run_by_root_create_files_of_the_data_owner() {
     for file in everything() {
         chown(file, Some(OWNER), Some(OWNER)).unwrap();
     }
-    // What root alone may read it can still name.
+    // A path that only root can read still works.
     let secret = data.folder.path().join("secret");
     fs::create_dir(&secret).unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o700)).unwrap();
@@ -665,9 +665,9 @@ fn templates_and_certificates_are_checked_before_the_start() {
     assert!(why.contains("`smtp.ca`"), "{why}");
 }
 
-/// Of the file's form, of a value, of the environment, and of what is named.
+/// Mistakes of syntax, value, environment variable, and named file.
 #[test]
-fn all_configuration_mistakes_are_reported_at_once() {
+fn all_configuration_mistakes_are_reported_together() {
     let data = Data::new();
     let ca = data.file("ca.pem", "no certificate");
     let text = format!(
@@ -683,7 +683,7 @@ fn all_configuration_mistakes_are_reported_at_once() {
         command.env("PLAYGATE_LAB_CLOCK", "true");
         command
     };
-    let told = [
+    let expected = [
         "mistakes.toml:1: unknown key `listn`",
         "mistakes.toml:3: `smtp.timeout`",
         "variable PLAYGATE_LAB_CLOCK: `lab.clock`",
@@ -692,14 +692,14 @@ fn all_configuration_mistakes_are_reported_at_once() {
     ];
     let output = check().output_in_time();
     assert_eq!(output.status.code(), Some(2));
-    for one in told {
+    for one in expected {
         assert!(err(&output).contains(one), "{one} in {}", err(&output));
     }
     let output = check().arg("--json").output_in_time();
     assert_eq!(output.status.code(), Some(2));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let problems = found["problems"].as_array().unwrap();
-    assert_eq!(problems.len(), told.len(), "{found}");
+    assert_eq!(problems.len(), expected.len(), "{found}");
     let origin = problems[0]["origin"].as_str().unwrap();
     assert!(origin.ends_with("mistakes.toml:1"), "{found}");
 }
@@ -707,13 +707,16 @@ fn all_configuration_mistakes_are_reported_at_once() {
 #[test]
 fn read_only_commands_create_no_store() {
     let data = Data::new();
-    for looks in [
+    for command in [
         &["user", "list"][..],
         &["store", "verify"],
         &["epg", "sources"],
     ] {
-        let (code, why) = data.fails(looks);
-        assert!(code == 3 && why.contains("no store in"), "{looks:?}: {why}");
+        let (code, why) = data.fails(command);
+        assert!(
+            code == 3 && why.contains("no store in"),
+            "{command:?}: {why}"
+        );
     }
     assert!(!data.path().exists());
     let made = data.run(&["partner", "add", "house"]);
@@ -791,7 +794,7 @@ fn an_emptying_import_exits_with_4_and_can_be_undone_if_accepted() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
+#[expect(clippy::too_many_lines, reason = "the steps depend on each other")]
 #[expect(
     clippy::disallowed_methods,
     reason = "the process that is tested has the real clock"
@@ -803,7 +806,7 @@ fn rights_are_changed_and_explained_on_one_screen() {
         "[[livestream]]\nid = \"tv\"\nzone = \"Africa/Lagos\"\ncatchup_days = 7\n",
     );
     data.ok(&["catalog", "import", &catalog]);
-    // Tomorrow at noon by UTC; Lagos is an hour ahead in every season.
+    // Noon UTC tomorrow; Lagos is one hour ahead all year.
     let today = chrono::DateTime::from(std::time::SystemTime::now()).timestamp() / 86_400;
     let start = (today + 1) * 86_400 + 43_200;
     let clock = |at: i64| {
@@ -979,13 +982,13 @@ fn guides_are_imported_from_a_url_or_stdin() {
     assert_eq!(report["unchanged"], 30);
 }
 
-fn demo(arguments: &[&str], place: &Path) -> Running {
+fn demo(arguments: &[&str], temp_dir: &Path) -> Running {
     let mut command = binary();
     command
         .args(["demo", "--listen", "127.0.0.1:0"])
         .args(arguments)
-        // Where temporary stores are made.
-        .env("TMPDIR", place);
+        // The temporary store is created there.
+        .env("TMPDIR", temp_dir);
     Running::start(command)
 }
 
@@ -1012,7 +1015,7 @@ fn a_lab_partner_needs_an_installation_that_is_not_production() {
         let all = partners.as_array().unwrap().iter();
         all.map(|one| one["kind"].clone()).collect::<Vec<_>>()
     };
-    // Without the server, production can still list and remove it.
+    // Production without a server may still list and remove a lab partner.
     let partners = data.json(&["partner", "list", "--json"]);
     assert_eq!(kinds(&partners), ["standard", "lab"]);
 
@@ -1043,9 +1046,9 @@ fn a_lab_partner_needs_an_installation_that_is_not_production() {
 
 #[test]
 fn the_demo_prints_one_line_of_json() {
-    let place = tempfile::tempdir().unwrap();
-    let demo = demo(&["--json"], place.path());
-    let told: Value = serde_json::from_str(&demo.first).unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
+    let demo = demo(&["--json"], temp_dir.path());
+    let greeting: Value = serde_json::from_str(&demo.first).unwrap();
     for member in [
         "baseUrl",
         "labUrl",
@@ -1058,32 +1061,35 @@ fn the_demo_prints_one_line_of_json() {
         "catchup",
         "dataDir",
     ] {
-        assert!(told[member].is_string(), "{member} in {told}");
+        assert!(greeting[member].is_string(), "{member} in {greeting}");
     }
     for member in ["open", "blackout"] {
         assert!(
-            told["livestreams"][member].is_string(),
-            "{member} in {told}"
+            greeting["livestreams"][member].is_string(),
+            "{member} in {greeting}"
         );
     }
     for member in ["open", "adult", "premium", "clear"] {
-        assert!(told["vod"][member].is_string(), "{member} in {told}");
+        assert!(
+            greeting["vod"][member].is_string(),
+            "{member} in {greeting}"
+        );
     }
-    assert!(told["offsetOpen"].as_i64().unwrap() < 0);
+    assert!(greeting["offsetOpen"].as_i64().unwrap() < 0);
     assert_eq!(demo.end(), 0);
-    // Its store is gone with it.
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    // The temporary store was deleted.
+    assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn a_demo_can_be_restarted_on_its_data() {
     let data = Data::new();
     let path = data.path();
-    let place = ["--json", "--data-dir", path.to_str().unwrap()];
+    let options = ["--json", "--data-dir", path.to_str().unwrap()];
     for _ in 0..2 {
-        let demo = demo(&place, data.folder.path());
+        let demo = demo(&options, data.folder.path());
         assert!(demo.first.contains("partnerToken"), "{}", demo.first);
-        // The commands find the demo as they find a server.
+        // Commands find the demo like any other server.
         assert_eq!(
             data.json(&["user", "list", "--json"])[0]["email"],
             "demo@example.com"
@@ -1092,9 +1098,9 @@ fn a_demo_can_be_restarted_on_its_data() {
     }
 }
 
-/// A call of the demo's user, as a shell makes it.
-fn curl(method: &str, told: &Value, path: &str, token: &str, body: &Value) -> Value {
-    let text = |member: &str| told[member].as_str().unwrap().to_owned();
+/// Sends a request as the demo's user with curl.
+fn curl(method: &str, greeting: &Value, path: &str, token: &str, body: &Value) -> Value {
+    let text = |member: &str| greeting[member].as_str().unwrap().to_owned();
     let output = Command::new("curl")
         .args(["-sS", "-X", method, "-d", &body.to_string()])
         .args([
@@ -1111,41 +1117,45 @@ fn curl(method: &str, told: &Value, path: &str, token: &str, body: &Value) -> Va
 fn a_restarted_demo_keeps_the_pin_lock() {
     let data = Data::new();
     let path = data.path();
-    let place = ["--json", "--data-dir", path.to_str().unwrap()];
+    let options = ["--json", "--data-dir", path.to_str().unwrap()];
     let mut token = String::new();
     for attempt in ["PIN_CODE_WRONG", "PIN_CODE_LOCKED"] {
-        let demo = demo(&place, data.folder.path());
-        let told: Value = serde_json::from_str(&demo.first).unwrap();
+        let demo = demo(&options, data.folder.path());
+        let greeting: Value = serde_json::from_str(&demo.first).unwrap();
         if token.is_empty() {
-            let login = json!({"identity": told["identity"], "accessKey": told["accessKey"]});
-            let answer = curl("POST", &told, "/api/login/v2/auth/email", "", &login);
+            let login =
+                json!({"identity": greeting["identity"], "accessKey": greeting["accessKey"]});
+            let answer = curl("POST", &greeting, "/api/login/v2/auth/email", "", &login);
             token = answer["token"].as_str().unwrap().to_owned();
         }
         let adult = format!(
             "/api/entitlement/v2/asset/{}",
-            told["vod"]["adult"].as_str().unwrap()
+            greeting["vod"]["adult"].as_str().unwrap()
         );
-        let enter = |pin: &Value| curl("POST", &told, &adult, &token, &json!({"pinCode": pin}));
+        let enter = |pin: &Value| curl("POST", &greeting, &adult, &token, &json!({"pinCode": pin}));
         for _ in 0..5 {
             assert_eq!(enter(&json!("0000"))["error"]["code"], attempt);
         }
-        assert_eq!(enter(&told["pinCode"])["error"]["code"], "PIN_CODE_LOCKED");
+        assert_eq!(
+            enter(&greeting["pinCode"])["error"]["code"],
+            "PIN_CODE_LOCKED"
+        );
         assert_eq!(demo.end(), 0);
     }
 }
 
-/// The lines that the demo prints, pasted into a shell from top to bottom: every call answers with
-/// the status that is expected of it.
+/// Pastes the lines that the demo prints into a shell. Each call must be answered with the status that its line
+/// announces.
 #[test]
 fn the_printed_demo_commands_all_work() {
-    let place = tempfile::tempdir().unwrap();
-    let mut demo = demo(&[], place.path());
+    let temp_dir = tempfile::tempdir().unwrap();
+    let mut demo = demo(&[], temp_dir.path());
     let mut script = format!("{}\n", demo.first);
     while !script.ends_with("== That was all.\"\n") {
         script += &demo.out.next().expect("more lines");
         script.push('\n');
     }
-    // A shell that takes comments for commands, as zsh does, is not given any.
+    // zsh takes comments for commands, so there must be none.
     assert!(
         !script.contains(" # ") && !script.contains("\n#"),
         "{script}"
@@ -1163,12 +1173,12 @@ fn the_printed_demo_commands_all_work() {
         .write_all(script.as_bytes())
         .unwrap();
     let output = shell.output_in_time();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     let expected: Vec<&str> = script
         .lines()
         .filter_map(|line| line.split_once("(expected ")?.1.get(..3))
         .collect();
-    let got: Vec<&str> = said
+    let got: Vec<&str> = printed
         .split(" -> ")
         .skip(1)
         .filter_map(|rest| rest.get(..3))
@@ -1176,7 +1186,7 @@ fn the_printed_demo_commands_all_work() {
     assert_eq!(
         got,
         expected,
-        "{said}\n{}",
+        "{printed}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(expected.len() > 40 && expected.contains(&"552"));
@@ -1187,7 +1197,7 @@ fn the_printed_demo_commands_all_work() {
         "SESSION_ENDED",
         "USER_TOKEN_INVALID",
     ] {
-        assert!(said.contains(code), "{code} in {said}");
+        assert!(printed.contains(code), "{code} in {printed}");
     }
     assert_eq!(demo.end(), 0);
 }
@@ -1197,7 +1207,7 @@ fn the_manual_comes_from_the_definitions_of_the_commands() {
     assert!(Data::new().ok(&["man"]).contains(".TH playgate"));
 }
 
-/// Out of one machine and into another, and back from what is left of a lost one.
+/// A store moves to another machine as text, and a salvage export reads what is left of a lost one.
 #[test]
 fn a_store_is_exported_and_imported_as_text() {
     let data = Data::new();
@@ -1231,7 +1241,7 @@ fn a_store_is_exported_and_imported_as_text() {
         report["records"],
         fs::read_to_string(text).unwrap().lines().count() - 2
     );
-    // The text has the sealed content keys, not the key that they are sealed with.
+    // The export contains the sealed content keys, but not the key that seals them.
     let (code, why) = other.fails(&["partner", "list", "--json"]);
     assert!(why.contains("content.key: missing"), "{code} {why}");
     let key = "keys/content.key";

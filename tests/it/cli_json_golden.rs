@@ -1,5 +1,5 @@
-//! What commands print as JSON, for scripts: every form is in a golden file, with the kind of a value in
-//! place of the value. `PLAYGATE_RENEW=1 cargo test --test it cli_json_golden` rewrites it.
+//! The JSON output of every command equals a golden file, which has the kind of each value instead of the value.
+//! `PLAYGATE_RENEW=1 cargo test --test it cli_json_golden` rewrites it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,20 +17,20 @@ use crate::support::audience::{Scene, Viewer};
 use crate::support::process::{InTime as _, first_json_line};
 use crate::support::server::PASSWORD;
 
-/// Of the golden files: what commands take, and what they print.
+/// The golden files of `--help` (input: which commands take `--json`) and of JSON output.
 const HELP: &str = include_str!("golden/help.txt");
 const FORMS: &str = "tests/it/golden/json.txt";
 
 const ANN: &str = "ann@example.org";
 
-/// The forms that were seen, each below its command.
-struct Seen {
+/// The recorded output forms, each below its command.
+struct Recorder {
     folder: TempDir,
     text: String,
     commands: BTreeSet<String>,
 }
 
-impl Seen {
+impl Recorder {
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -41,8 +41,8 @@ impl Seen {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Runs a command that ends with this code, and takes down what it prints.
-    fn ends(&mut self, code: i32, command: &str, arguments: &[&str]) -> Value {
+    /// Runs a command that must end with this exit code, and records its output.
+    fn record_exit(&mut self, code: i32, command: &str, arguments: &[&str]) -> Value {
         let words = command.split(' ');
         let mut run = playgate(&self.data());
         run.current_dir(self.folder.path());
@@ -52,26 +52,30 @@ impl Seen {
             stdout,
             stderr,
         } = run.output_in_time();
-        let said = String::from_utf8_lossy(&stderr);
-        assert_eq!(status.code(), Some(code), "{command} {arguments:?}: {said}");
-        let told: Value = serde_json::from_slice(&stdout).expect(command);
-        self.takes_down(command, &told);
-        told
+        let stderr_text = String::from_utf8_lossy(&stderr);
+        assert_eq!(
+            status.code(),
+            Some(code),
+            "{command} {arguments:?}: {stderr_text}"
+        );
+        let output: Value = serde_json::from_slice(&stdout).expect(command);
+        self.add(command, &output);
+        output
     }
 
-    fn tells(&mut self, command: &str, arguments: &[&str]) -> Value {
-        self.ends(0, command, arguments)
+    fn record(&mut self, command: &str, arguments: &[&str]) -> Value {
+        self.record_exit(0, command, arguments)
     }
 
-    fn takes_down(&mut self, command: &str, told: &Value) {
+    fn add(&mut self, command: &str, output: &Value) {
         if self.commands.insert(command.to_owned()) {
-            let form = serde_json::to_string_pretty(&form(told)).unwrap();
+            let form = serde_json::to_string_pretty(&form(output)).unwrap();
             writeln!(self.text, "==== playgate {command} --json\n{form}\n").unwrap();
         }
     }
 }
 
-/// A value with the kinds of its leaves, and each kind of element of an array once.
+/// Replaces each value by its kind, and lists each kind of array element once.
 fn form(value: &Value) -> Value {
     match value {
         Value::Null => json!("null"),
@@ -106,8 +110,8 @@ fn kind(text: &str) -> &'static str {
     }
 }
 
-/// Every command that takes `--json`, but those of a fleet, which need an etcd: the tests of `fleet` read what they print.
-/// A rollback needs an upgraded package.
+/// Returns every command that takes `--json`, except those that need an etcd (the tests of `fleet` read their output)
+/// or an upgraded package.
 fn commands() -> BTreeSet<String> {
     let helps = HELP.split("==== playgate ").skip(1);
     helps
@@ -117,7 +121,7 @@ fn commands() -> BTreeSet<String> {
         .collect()
 }
 
-/// An operator's work, with a server and then without one.
+/// Runs the commands of an operator with a server and then without one.
 #[test]
 fn json_output_of_commands_equals_the_golden_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,113 +133,113 @@ fn json_output_of_commands_equals_the_golden_file() {
     let config = folder.path().join("playgate.toml");
     fs::write(&config, source).unwrap();
     fs::write(&guide, "<tv><channel id=\"news\"/></tv>").unwrap();
-    let mut seen = Seen {
+    let mut recorder = Recorder {
         folder,
         text: String::new(),
         commands: BTreeSet::new(),
     };
     let settings = ["--config", config.to_str().unwrap()];
-    let server = Appliance::start_with(&seen.data(), &settings);
-    of_partners_and_operators(&mut seen);
-    of_content(&mut seen, &server);
-    of_users(&mut seen, &server);
-    of_mail_and_telemetry(&mut seen);
-    of_requests(&mut seen);
-    of_upkeep(&mut seen, server);
-    of_the_machine(&mut seen);
-    of_the_demo(&mut seen);
+    let server = Appliance::start_with(&recorder.data(), &settings);
+    record_partners_and_operators(&mut recorder);
+    record_content(&mut recorder, &server);
+    record_users(&mut recorder, &server);
+    record_mail_and_telemetry(&mut recorder);
+    record_requests(&mut recorder);
+    record_maintenance(&mut recorder, server);
+    record_configuration_and_doctor(&mut recorder);
+    record_demo(&mut recorder);
 
-    assert_eq!(seen.commands, commands());
+    assert_eq!(recorder.commands, commands());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FORMS);
     if std::env::var_os("PLAYGATE_RENEW").is_some() {
-        fs::write(&path, &seen.text).unwrap();
+        fs::write(&path, &recorder.text).unwrap();
     }
     let golden = fs::read_to_string(&path).unwrap_or_default();
-    for (was, is) in golden.split("==== ").zip(seen.text.split("==== ")) {
+    for (was, is) in golden.split("==== ").zip(recorder.text.split("==== ")) {
         assert_eq!(was, is);
     }
-    assert_eq!(golden.len(), seen.text.len());
+    assert_eq!(golden.len(), recorder.text.len());
 }
 
-fn of_partners_and_operators(seen: &mut Seen) {
-    seen.tells("partner add", &["house"]);
-    seen.tells("partner token add", &["house"]);
-    seen.tells("partner token list", &["house"]);
-    seen.tells("partner list", &[]);
-    seen.tells("partner show", &["house"]);
+fn record_partners_and_operators(recorder: &mut Recorder) {
+    recorder.record("partner add", &["house"]);
+    recorder.record("partner token add", &["house"]);
+    recorder.record("partner token list", &["house"]);
+    recorder.record("partner list", &[]);
+    recorder.record("partner show", &["house"]);
     let id = |added: &Value| added["tokenId"].as_str().unwrap().to_owned();
-    let added = seen.tells("partner token add", &["house"]);
-    seen.tells("partner token revoke", &["house", &id(&added)]);
-    seen.tells("partner set", &["house", "--telemetry-duration-unit", "s"]);
-    seen.tells("partner disable", &["house"]);
-    seen.tells("partner enable", &["house"]);
-    seen.tells("operator add", &["olga", "--role", "content"]);
-    let added = seen.tells("operator token add", &["olga"]);
-    seen.tells("operator token revoke", &["olga", &id(&added)]);
-    seen.tells("operator token list", &["olga"]);
-    seen.tells("operator list", &[]);
-    seen.tells("operator revoke", &["olga"]);
+    let added = recorder.record("partner token add", &["house"]);
+    recorder.record("partner token revoke", &["house", &id(&added)]);
+    recorder.record("partner set", &["house", "--telemetry-duration-unit", "s"]);
+    recorder.record("partner disable", &["house"]);
+    recorder.record("partner enable", &["house"]);
+    recorder.record("operator add", &["olga", "--role", "content"]);
+    let added = recorder.record("operator token add", &["olga"]);
+    recorder.record("operator token revoke", &["olga", &id(&added)]);
+    recorder.record("operator token list", &["olga"]);
+    recorder.record("operator list", &[]);
+    recorder.record("operator revoke", &["olga"]);
 }
 
-fn of_content(seen: &mut Seen, server: &Appliance) {
-    seen.tells("partner remove", &["house", "--yes"]);
-    // Before the server fetches it by itself.
-    seen.tells("epg refresh", &["main", "--accept"]);
-    seen.tells("epg sources", &[]);
-    Scene::set(server);
-    seen.tells("rights set", &["--broadcast", "p0", "--live", "off"]);
-    seen.tells("rights clear", &["p0"]);
-    seen.tells("rule add", &["--title", "*Football*", "--live", "off"]);
-    seen.tells("rule list", &[]);
-    seen.tells("rule remove", &["1"]);
-    seen.tells("epg why", &["p0"]);
-    let catalog = seen.file(
+fn record_content(recorder: &mut Recorder, server: &Appliance) {
+    recorder.record("partner remove", &["house", "--yes"]);
+    // Before the server fetches the source by itself.
+    recorder.record("epg refresh", &["main", "--accept"]);
+    recorder.record("epg sources", &[]);
+    Scene::install(server);
+    recorder.record("rights set", &["--broadcast", "p0", "--live", "off"]);
+    recorder.record("rights clear", &["p0"]);
+    recorder.record("rule add", &["--title", "*Football*", "--live", "off"]);
+    recorder.record("rule list", &[]);
+    recorder.record("rule remove", &["1"]);
+    recorder.record("epg why", &["p0"]);
+    let catalog = recorder.file(
         "catalog.toml",
         "[[asset]]\nid = \"film\"\n[[offer]]\nid = \"pass\"\ntype = \"pass\"\npack = \"all\"\n",
     );
-    seen.tells("catalog import", &[&catalog, "--merge"]);
-    seen.tells("catalog export", &[]);
-    seen.tells("catalog history", &[]);
-    seen.tells("catalog undo", &[]);
-    server.does(&["catalog", "import", &catalog, "--merge"]);
-    let guide = seen.file("guide.json", "{\"news\": []}");
-    seen.tells("epg import", &[&guide, "--dry-run"]);
+    recorder.record("catalog import", &[&catalog, "--merge"]);
+    recorder.record("catalog export", &[]);
+    recorder.record("catalog history", &[]);
+    recorder.record("catalog undo", &[]);
+    server.run_ok(&["catalog", "import", &catalog, "--merge"]);
+    let guide = recorder.file("guide.json", "{\"news\": []}");
+    recorder.record("epg import", &[&guide, "--dry-run"]);
 }
 
-fn of_users(seen: &mut Seen, server: &Appliance) {
-    let password = seen.file("password", PASSWORD);
-    seen.tells(
+fn record_users(recorder: &mut Recorder, server: &Appliance) {
+    let password = recorder.file("password", PASSWORD);
+    recorder.record(
         "user add",
         &[ANN, "--partner", "test", "--password-file", &password],
     );
-    let users = seen.file(
+    let users = recorder.file(
         "users",
         "{\"email\": \"eve@example.org\"}\n{\"email\": \"no address\"}\n",
     );
-    seen.ends(1, "user import", &[&users, "--partner", "test"]);
-    seen.tells("user change", &[ANN, "--tags", "vip"]);
-    seen.tells("user list", &[]);
-    seen.tells("user show", &[ANN]);
-    seen.tells("user grant", &[ANN, "pass"]);
-    seen.tells("user offers", &[ANN]);
-    seen.tells("user revoke", &[ANN, "pass"]);
-    server.does(&["user", "grant", ANN, "pass"]);
-    seen.tells("user disable", &[ANN]);
-    seen.tells("user enable", &[ANN]);
-    seen.tells("user pin", &[ANN]);
-    seen.tells("user reset", &[ANN]);
-    seen.tells("user add", &["bob@example.org", "--partner", "test"]);
-    seen.tells("user remove", &["bob@example.org", "--yes"]);
-    seen.tells("user why", &[ANN, "news"]);
-    let partner = seen.tells("partner token add", &["test"]);
+    recorder.record_exit(1, "user import", &[&users, "--partner", "test"]);
+    recorder.record("user change", &[ANN, "--tags", "vip"]);
+    recorder.record("user list", &[]);
+    recorder.record("user show", &[ANN]);
+    recorder.record("user grant", &[ANN, "pass"]);
+    recorder.record("user offers", &[ANN]);
+    recorder.record("user revoke", &[ANN, "pass"]);
+    server.run_ok(&["user", "grant", ANN, "pass"]);
+    recorder.record("user disable", &[ANN]);
+    recorder.record("user enable", &[ANN]);
+    recorder.record("user pin", &[ANN]);
+    recorder.record("user reset", &[ANN]);
+    recorder.record("user add", &["bob@example.org", "--partner", "test"]);
+    recorder.record("user remove", &["bob@example.org", "--yes"]);
+    recorder.record("user why", &[ANN, "news"]);
+    let partner = recorder.record("partner token add", &["test"]);
     let viewer = Viewer {
         partner: partner["accessToken"].as_str().unwrap().to_owned(),
         email: ANN.to_owned(),
         from: server.address.ip(),
         to: server.address,
     };
-    let mut visit = viewer.starts().unwrap();
-    seen.tells("user sessions", &[ANN]);
+    let mut visit = viewer.start().unwrap();
+    recorder.record("user sessions", &[ANN]);
     let event = json!([{
         "timestamp": real_time().0,
         "source": "APP_ACTION",
@@ -247,96 +251,96 @@ fn of_users(seen: &mut Seen, server: &Appliance) {
     let target = "/api/tracker/v1/telemetry-events";
     let taken = visit.ask("POST", target, &event.to_string()).unwrap();
     assert_eq!(taken.status, 202, "{}", taken.json());
-    seen.tells("user logout", &[ANN]);
+    recorder.record("user logout", &[ANN]);
 }
 
-fn of_mail_and_telemetry(seen: &mut Seen) {
-    seen.tells("clock accept", &[]);
-    seen.tells("mail test", &[ANN]);
-    let mails = seen.tells("mail list", &[]);
+fn record_mail_and_telemetry(recorder: &mut Recorder) {
+    recorder.record("clock accept", &[]);
+    recorder.record("mail test", &[ANN]);
+    let mails = recorder.record("mail list", &[]);
     let newest = mails[0]["id"].as_str().unwrap();
-    seen.tells("mail show", &[newest]);
-    seen.tells("mail preview", &["reset"]);
-    seen.tells("telemetry report", &[]);
+    recorder.record("mail show", &[newest]);
+    recorder.record("mail preview", &["reset"]);
+    recorder.record("telemetry report", &[]);
 }
 
-/// `tail` runs until it is ended, so its first line is read.
-fn of_requests(seen: &mut Seen) {
-    let kept = seen.tells("requests list", &["--user", ANN]);
+/// `tail` runs until it is stopped, so only its first line is read.
+fn record_requests(recorder: &mut Recorder) {
+    let kept = recorder.record("requests list", &["--user", ANN]);
     let mut kept = kept.as_array().unwrap().iter();
     let entitlement = kept.find(|one| one["route"] == "entitlement").unwrap();
-    seen.tells("requests show", &[entitlement["id"].as_str().unwrap()]);
-    let mut tail = playgate(&seen.data());
+    recorder.record("requests show", &[entitlement["id"].as_str().unwrap()]);
+    let mut tail = playgate(&recorder.data());
     tail.args(["requests", "tail", "--route", "entitlement", "--json"]);
     let (_running, first) = first_json_line(&mut tail);
-    seen.takes_down("requests tail", &first);
-    seen.tells("lab check", &["--partner", "test"]);
+    recorder.add("requests tail", &first);
+    recorder.record("lab check", &["--partner", "test"]);
 }
 
-fn of_upkeep(seen: &mut Seen, mut server: Appliance) {
-    let backup = seen.tells("backup create", &[]);
+fn record_maintenance(recorder: &mut Recorder, mut server: Appliance) {
+    let backup = recorder.record("backup create", &[]);
     let backup = backup["path"].as_str().unwrap();
-    seen.tells("backup list", &[]);
-    seen.tells("backup verify", &[backup]);
-    seen.tells("audit list", &[]);
-    seen.tells("store verify", &[]);
-    seen.tells("store rebuild", &[]);
+    recorder.record("backup list", &[]);
+    recorder.record("backup verify", &[backup]);
+    recorder.record("audit list", &[]);
+    recorder.record("store verify", &[]);
+    recorder.record("store rebuild", &[]);
     server.end();
-    seen.tells("store compact", &[]);
-    seen.tells("store recover", &[]);
-    seen.tells("catalog drop-keys", &["--yes"]);
-    let text = seen.folder.path().join("store.txt");
-    let export = playgate(&seen.data())
+    recorder.record("store compact", &[]);
+    recorder.record("store recover", &[]);
+    recorder.record("catalog drop-keys", &["--yes"]);
+    let text = recorder.folder.path().join("store.txt");
+    let export = playgate(&recorder.data())
         .args(["store", "export"])
         .arg(&text)
         .output_in_time();
     assert!(export.status.success(), "{}", err(&export));
-    seen.tells("backup restore", &[backup]);
-    seen.tells(
+    recorder.record("backup restore", &[backup]);
+    recorder.record(
         "store import",
         &[text.to_str().unwrap(), "--data-dir", "other"],
     );
 }
 
-fn of_the_machine(seen: &mut Seen) {
-    seen.tells("config show", &[]);
-    seen.tells("config keys", &[]);
-    let mistakes = seen.file(
+fn record_configuration_and_doctor(recorder: &mut Recorder) {
+    recorder.record("config show", &[]);
+    recorder.record("config keys", &[]);
+    let mistakes = recorder.file(
         "mistakes.toml",
         "listn = []\nenvironment = \"staging\"\n[epg]\nratings = \"/nowhere\"\n",
     );
-    seen.ends(2, "config check", &["--config", &mistakes]);
-    seen.ends(1, "doctor", &[]);
-    seen.tells("upgrade check", &[]);
-    seen.ends(1, "healthcheck", &[]);
+    recorder.record_exit(2, "config check", &["--config", &mistakes]);
+    recorder.record_exit(1, "doctor", &[]);
+    recorder.record("upgrade check", &[]);
+    recorder.record_exit(1, "healthcheck", &[]);
 }
 
-/// What only a running demo does.
-fn of_the_lab(seen: &mut Seen) {
-    let of_demo = |seen: &mut Seen, command: &str, arguments: &[&str]| {
+/// Records commands that only work with a running demo.
+fn record_lab(recorder: &mut Recorder) {
+    let record_on_demo = |recorder: &mut Recorder, command: &str, arguments: &[&str]| {
         let place = ["--data-dir", "demo"];
-        seen.tells(command, &[arguments, &place].concat())
+        recorder.record(command, &[arguments, &place].concat())
     };
-    of_demo(seen, "clock show", &[]);
-    of_demo(seen, "clock advance", &["15m"]);
-    of_demo(seen, "clock freeze", &[]);
-    of_demo(seen, "clock scale", &["60"]);
-    of_demo(seen, "clock set", &["-15m"]);
-    of_demo(seen, "clock reset", &["--partner", "demo"]);
+    record_on_demo(recorder, "clock show", &[]);
+    record_on_demo(recorder, "clock advance", &["15m"]);
+    record_on_demo(recorder, "clock freeze", &[]);
+    record_on_demo(recorder, "clock scale", &["60"]);
+    record_on_demo(recorder, "clock set", &["-15m"]);
+    record_on_demo(recorder, "clock reset", &["--partner", "demo"]);
     let fault = r#"{"route": "live", "times": 1, "until": "1m", "do": {"delay": "1s"}}"#;
-    of_demo(seen, "lab fault add", &[fault]);
-    of_demo(seen, "lab fault list", &[]);
-    of_demo(seen, "lab fault clear", &[]);
-    of_demo(seen, "lab reset", &["demo", "--fixture", "demo"]);
-    of_demo(seen, "lab run", &[]);
+    record_on_demo(recorder, "lab fault add", &[fault]);
+    record_on_demo(recorder, "lab fault list", &[]);
+    record_on_demo(recorder, "lab fault clear", &[]);
+    record_on_demo(recorder, "lab reset", &["demo", "--fixture", "demo"]);
+    record_on_demo(recorder, "lab run", &[]);
 }
 
-fn of_the_demo(seen: &mut Seen) {
+fn record_demo(recorder: &mut Recorder) {
     let mut demo = binary();
-    demo.current_dir(seen.folder.path());
+    demo.current_dir(recorder.folder.path());
     demo.args(["demo", "--listen", "127.0.0.1:0", "--json"]);
     demo.args(["--data-dir", "demo"]);
     let (_running, first) = first_json_line(&mut demo);
-    of_the_lab(seen);
-    seen.takes_down("demo", &first);
+    record_lab(recorder);
+    recorder.add("demo", &first);
 }

@@ -1,5 +1,5 @@
-//! A clock that jumps: what had expired stays expired, what is issued afterwards works, and nothing
-//! is deleted by a time that nobody believes. The real process reads a clock that libfaketime moves.
+//! Jumps of the system clock: what had expired stays expired, what is issued afterwards works, and an untrusted time
+//! deletes nothing. libfaketime moves the clock that the real process reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use crate::support::appliance::{Appliance, playgate, sign_up};
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::process::InTime as _;
 use crate::support::server::PASSWORD;
-use crate::support::synthetic_guide::MadeGuide;
+use crate::support::synthetic_guide::SyntheticGuide;
 use crate::support::until::until;
 
 const DAY: i64 = 86_400;
-/// Tasks run for the first time ten seconds after a start.
+/// Jobs run for the first time ten seconds after a start.
 const FIRST_RUN: Duration = Duration::from_secs(12);
 
-/// A clock of a process, told by a file.
+/// The wall clock of a process, which libfaketime reads from a file.
 struct FakeClock {
     library: PathBuf,
     file: PathBuf,
 }
 
 impl FakeClock {
-    /// `None` where libfaketime is absent; it must be there where CI=true.
+    /// Returns `None` if libfaketime is missing, which fails the test in CI.
     fn new(folder: &Path) -> Option<Self> {
         let name = "faketime/libfaketimeMT.so.1";
         let triplets = fs::read_dir("/usr/lib").unwrap();
@@ -45,14 +45,14 @@ impl FakeClock {
         Some(clock)
     }
 
-    /// Moves the clock of the running process that many days away from the real one.
+    /// Sets the offset from the real time in days, also for a running process.
     fn set(&self, days: i64) {
-        let beside = self.file.with_extension("new");
-        fs::write(&beside, format!("{days:+}d\n")).unwrap();
-        fs::rename(beside, &self.file).unwrap();
+        let new_file = self.file.with_extension("new");
+        fs::write(&new_file, format!("{days:+}d\n")).unwrap();
+        fs::rename(new_file, &self.file).unwrap();
     }
 
-    /// A server that reads this clock. Timers run on: only the wall clock is moved.
+    /// Starts a server with this clock. Its timers are not affected.
     fn serve(&self, data: &Path) -> Appliance {
         let settings = [
             ("LD_PRELOAD", self.library.to_str().unwrap()),
@@ -75,7 +75,7 @@ impl FakeClock {
     }
 }
 
-/// The status of a request that needs the user's token.
+/// Returns the status of a request that needs the user's token.
 fn reads_itself(appliance: &Appliance, (partner, bearer): &(String, String)) -> u16 {
     let headers = [
         ("Service-AccessToken", partner.as_str()),
@@ -84,12 +84,12 @@ fn reads_itself(appliance: &Appliance, (partner, bearer): &(String, String)) -> 
     let target = "/api/catalog/v1/livestreams";
     let any = appliance.ask("GET", target, &headers, "");
     assert_eq!(any.status, 200);
-    // The route of one's own offers needs no id: any other id is 404, after the token was judged.
+    // Any other user's id is 404 after the token has been checked, so no id has to be known.
     let target = "/api/user/v1/users/AAAAAAAAAAAAAAAAAAAAAA";
     appliance.ask("GET", target, &headers, "").status
 }
 
-/// What [`reads_itself`] says of a token that is good.
+/// The status of [`reads_itself`] with a valid token.
 const GOOD: u16 = 404;
 
 fn log_in(appliance: &Appliance, partner: &str) -> (String, String) {
@@ -117,7 +117,7 @@ fn jobs_have_run(appliance: &Appliance) -> bool {
     count.is_some_and(|count| count != "0")
 }
 
-/// The rows that the store has of what is deleted by age.
+/// Returns the number of rows in three tables whose old rows are deleted.
 fn rows(data: &Path) -> [usize; 3] {
     let output = playgate(data)
         .args(["store", "export", "-"])
@@ -131,7 +131,7 @@ fn rows(data: &Path) -> [usize; 3] {
     })
 }
 
-/// A store with a login, a guide and telemetry.
+/// Creates a store with a login, a guide and telemetry.
 #[expect(
     clippy::disallowed_methods,
     reason = "the guide must lie around the real present"
@@ -145,7 +145,7 @@ fn fill(folder: &Path, data: &Path) -> (String, String) {
             .as_secs(),
     )
     .unwrap();
-    MadeGuide {
+    SyntheticGuide {
         channels: 2,
         programmes: 50,
         shift: 0,
@@ -154,7 +154,7 @@ fn fill(folder: &Path, data: &Path) -> (String, String) {
     }
     .write(&guide);
     let mut appliance = Appliance::start(data);
-    appliance.does(&[
+    appliance.run_ok(&[
         "epg",
         "import",
         "--create-livestreams",
@@ -198,17 +198,17 @@ fn a_start_with_the_clock_400_days_ahead_deletes_nothing() {
     appliance.kill();
     assert_eq!(rows(&data), before);
 
-    // The real time again: everything is as it was.
+    // With the real time again, nothing has changed.
     clock.set(0);
     let mut appliance = clock.serve(&data);
     assert_eq!(reads_itself(&appliance, &tokens), GOOD);
     assert_eq!(clock_warning(&appliance), "");
     appliance.kill();
 
-    // Control: on an operator's word the same start deletes all of it, and says so.
+    // Control: once an operator accepts the time, the same start deletes all rows and logs that.
     clock.set(400);
     let mut appliance = clock.serve(&data);
-    appliance.does(&["clock", "accept"]);
+    appliance.run_ok(&["clock", "accept"]);
     assert_eq!(clock_warning(&appliance), "");
     assert_eq!(reads_itself(&appliance, &tokens), 401);
     until("retention", || {
@@ -234,7 +234,7 @@ fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
     let data = folder.path().join("data");
     let mut appliance = clock.serve(&data);
     let tokens = sign_up(&appliance);
-    let doubted = |appliance: &Appliance, what: &str| {
+    let wait_for_warning = |appliance: &Appliance, what: &str| {
         until(what, || clock_warning(appliance).contains(what));
     };
     for (days, what) in [
@@ -245,18 +245,18 @@ fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
     ] {
         clock.set(days);
         assert_eq!(reads_itself(&appliance, &tokens), GOOD, "{days}");
-        doubted(&appliance, what);
+        wait_for_warning(&appliance, what);
         assert_eq!(reads_itself(&appliance, &tokens), GOOD, "{days}");
     }
 
     clock.set(400);
-    doubted(&appliance, "jumped ahead by 400 days");
-    appliance.does(&["clock", "accept"]);
+    wait_for_warning(&appliance, "jumped ahead by 400 days");
+    appliance.run_ok(&["clock", "accept"]);
     assert_eq!(reads_itself(&appliance, &tokens), 401);
-    // Back: what had expired stays expired, over a kill as well, and a new login is good.
+    // The clock goes back: what had expired stays expired, even after a kill, and a new login works.
     clock.set(0);
     assert_eq!(reads_itself(&appliance, &tokens), 401);
-    doubted(&appliance, "jumped back by 400 days");
+    wait_for_warning(&appliance, "jumped back by 400 days");
     assert_eq!(reads_itself(&appliance, &tokens), 401);
     let new = log_in(&appliance, &tokens.0);
     assert_eq!(reads_itself(&appliance, &new), GOOD);
@@ -264,12 +264,12 @@ fn a_jump_of_a_running_server_expires_nothing_until_it_is_accepted() {
     let appliance = clock.serve(&data);
     assert_eq!(reads_itself(&appliance, &tokens), 401);
     assert_eq!(reads_itself(&appliance, &new), GOOD);
-    // Control: on this machine the clock is where it was when the first token was issued.
+    // Control: the real time has not passed the expiry of the first token, so only the jump expired it.
     let log = fs::read_to_string(clock.log()).unwrap();
     assert!(log.contains("the clock jumped ahead by 400 days"), "{log}");
 }
 
-/// The token of the newest mail, as an operator reads it on the machine.
+/// Returns the token of the newest mail, which an operator reads over the admin socket.
 fn mailed_token(appliance: &Appliance) -> String {
     let read = |target: &str| {
         let (status, text) = appliance.operator("GET", target, "");
@@ -293,14 +293,14 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
     let mut appliance = clock.serve(&data);
     let (partner, _) = sign_up(&appliance);
     let headers = [("Service-AccessToken", partner.as_str())];
-    let order = |appliance: &Appliance| {
+    let request_reset = |appliance: &Appliance| {
         let body = json!({"email": "ann@example.com"}).to_string();
         let target = "/api/login/v2/password/send-reset-password";
         let answer = appliance.ask("POST", target, &headers, &body);
         assert_eq!(answer.status, 200, "{}", answer.json());
         mailed_token(appliance)
     };
-    // Both ways in: the route of partners, and the page that the mail leads to.
+    // Tries the route of clients and the page that the mail links to.
     let is_refused = |appliance: &Appliance, token: &str| {
         let body = json!({"token": token, "password": "goats gruff and gruffer"}).to_string();
         let target = "/api/login/v2/password/reset";
@@ -310,17 +310,17 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
         let (status, form) = (answer.status, page.contains("<form"));
         match (status, form) {
             (400, false) => answer.code() == "RESET_TOKEN_INVALID",
-            // It has been used by now.
+            // The request above has used the token.
             (200, false) => false,
             odd => panic!("{odd:?}"),
         }
     };
-    let old = order(&appliance);
+    let old = request_reset(&appliance);
     clock.set(2);
     until("the clock is doubted", || {
         clock_warning(&appliance).contains("jumped ahead")
     });
-    appliance.does(&["clock", "accept"]);
+    appliance.run_ok(&["clock", "accept"]);
     assert!(is_refused(&appliance, &old));
     clock.set(0);
     assert!(is_refused(&appliance, &old));
@@ -331,15 +331,15 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
     appliance.kill();
     let appliance = clock.serve(&data);
     assert!(is_refused(&appliance, &old), "after a kill");
-    // What is mailed from now on is good, and can be used once.
-    let new = order(&appliance);
+    // A token that is mailed from now on works, once.
+    let new = request_reset(&appliance);
     assert!(!is_refused(&appliance, &new));
     assert!(is_refused(&appliance, &new));
 }
 
 #[test]
 fn what_had_expired_stays_expired_when_the_clock_goes_back() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let old = fixture.ann.clone();
     let playing = fixture.play(&old, "film", "tv");
     let entitlement = fixture.token(&old, "film");
@@ -350,7 +350,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
             fixture.fetch(playlist, &[]).status,
         )
     };
-    // Control: before the clock moves all of it is good.
+    // Control: before the clock moves everything is valid.
     assert_eq!(
         statuses(&old, &entitlement, &playing.playlist),
         (200, 200, 200)
@@ -364,19 +364,19 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
             .partner("POST", "/api/login/v2/auth/email", &body);
         crate::support::server::viewer(&answer)
     };
-    // A look as the clock's task takes it every second.
-    let look = || assert!(fixture.server.services.clock_guard.check().is_ok());
-    look();
+    // The check that the clock job makes every second.
+    let check_clock = || assert!(fixture.server.services.clock_guard.check().is_ok());
+    check_clock();
     let later = log_in();
     assert_eq!(fixture.entitle(&old, "film", "").status, 401);
     fixture.server.wait(-31 * DAY);
-    look();
+    check_clock();
     assert_eq!(fixture.entitle(&old, "film", "").status, 401);
     assert_eq!(
         statuses(&later, &entitlement, &playing.playlist),
         (200, 403, 403)
     );
-    // What is issued now is good for as long as it says by the clock of now.
+    // What is issued now is valid by the current clock.
     let new = log_in();
     let now = fixture.server.services.clock.now().0;
     let answer = fixture.entitle(&new, "film", "").json();

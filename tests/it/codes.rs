@@ -1,5 +1,5 @@
-//! Every error code is produced by a test over HTTP; and those that the tests of a resource do not
-//! come by.
+//! Error codes: a test names every code, `docs/interface.md` lists it with its status, and codes of no particular
+//! resource are produced here.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,8 +19,8 @@ use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::TestServer;
 use crate::support::until::until;
 
-/// The words in capitals of the tests' code, comments apart.
-fn named() -> HashSet<String> {
+/// Returns the words of the tests' code without comments.
+fn words_of_tests() -> HashSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let mut words = HashSet::new();
     let files = fs::read_dir(folder)
@@ -38,8 +38,8 @@ fn named() -> HashSet<String> {
 }
 
 #[test]
-fn every_code_is_produced_by_a_test() {
-    let named = named();
+fn every_code_is_named_by_a_test() {
+    let named = words_of_tests();
     for code in ErrorCode::ALL {
         assert!(
             named.contains(code.as_str()),
@@ -68,7 +68,7 @@ fn the_interface_document_lists_every_code_with_its_status() {
     }
 }
 
-/// Codes of the operators' interface, which that document does not describe.
+/// Codes of the admin interface, which `docs/interface.md` does not describe.
 const OPERATORS_ONLY: &[ErrorCode] = &[
     ErrorCode::ImportInvalid,
     ErrorCode::OperatorTokenInvalid,
@@ -96,12 +96,11 @@ const OPERATORS_ONLY: &[ErrorCode] = &[
     ErrorCode::MisdirectedRequest,
 ];
 
-/// Status and code of a refusal.
-fn refusal(answer: &Answer) -> (u16, String) {
+fn status_and_code(answer: &Answer) -> (u16, String) {
     (answer.status, answer.code())
 }
 
-/// Method, target, headers, body, and the refusal.
+/// Method, target, headers, body, and the expected status and code.
 type Case<'a> = (
     &'a str,
     &'a str,
@@ -148,7 +147,11 @@ fn pipeline_errors_have_their_codes() {
     ];
     for (method, target, headers, body, (status, code)) in cases {
         let answer = ask(lab.ops, request(method, target, headers, body));
-        assert_eq!(refusal(&answer), (status, code.to_owned()), "{method}");
+        assert_eq!(
+            status_and_code(&answer),
+            (status, code.to_owned()),
+            "{method}"
+        );
     }
 }
 
@@ -164,13 +167,20 @@ fn operator_errors_have_their_codes() {
         ("DELETE", "clock", 403, "LAB_CLOCK_OFF"),
     ] {
         let answer = server.operator(method, target, &Value::Null);
-        assert_eq!(refusal(&answer), (status, code.to_owned()), "{target}");
+        assert_eq!(
+            status_and_code(&answer),
+            (status, code.to_owned()),
+            "{target}"
+        );
     }
     let lab = json!({"name": "Lab", "kind": "lab"});
     let refused = server.operator("POST", "partners", &lab);
-    assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
+    assert_eq!(
+        status_and_code(&refused),
+        (403, "LAB_NOT_ALLOWED".to_owned())
+    );
     let moved = server.operator("PUT", "clock", &json!({"offset": 60}));
-    assert_eq!(refusal(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
+    assert_eq!(status_and_code(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
     let read = server.operator("GET", "clock", &Value::Null).json();
     assert_eq!(
         (&read["movable"], &read["offset"]),
@@ -180,10 +190,13 @@ fn operator_errors_have_their_codes() {
 
 #[test]
 fn an_unsatisfiable_range_has_its_code() {
-    let stage = PlaybackFixture::set();
+    let stage = PlaybackFixture::new();
     let player = stage.play(&stage.ann, "film", "tv");
     let beyond = stage.fetch(&player.playlist, &[("Range", "bytes=1000-")]);
-    assert_eq!(refusal(&beyond), (416, "RANGE_NOT_SATISFIABLE".to_owned()));
+    assert_eq!(
+        status_and_code(&beyond),
+        (416, "RANGE_NOT_SATISFIABLE".to_owned())
+    );
 }
 
 #[test]
@@ -196,7 +209,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     ];
     let target = format!("/api/user/v1/users/{USER}/devices");
     let devices = || ask(lab.public, request("GET", &target, &headers, ""));
-    // Every thread of the pool has something that does not end.
+    // Occupies every thread of the pool.
     let mut held = Vec::new();
     let mut jobs = Vec::new();
     loop {
@@ -217,7 +230,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     }
     thread::scope(|scope| {
         let slow = scope.spawn(devices);
-        // It has its place in the queue before the rest is filled.
+        // The request must be queued before the rest of the queue is filled.
         until("the request in the queue", || {
             lab.services.cold.waiting()() >= 2
         });
@@ -225,14 +238,17 @@ fn slow_and_full_worker_pools_have_their_codes() {
             jobs.push(job);
         }
         let full = devices();
-        assert_eq!(refusal(&full), (503, "OVERLOADED".to_owned()));
+        assert_eq!(status_and_code(&full), (503, "OVERLOADED".to_owned()));
         assert!(full.header("retry-after").is_some());
         let slow = slow.join().unwrap();
-        assert_eq!(refusal(&slow), (503, "DEADLINE_EXCEEDED".to_owned()));
+        assert_eq!(
+            status_and_code(&slow),
+            (503, "DEADLINE_EXCEEDED".to_owned())
+        );
         assert!(slow.header("retry-after").is_some());
     });
     drop(held);
-    // What was held up is done; the pool serves again.
+    // The released jobs are done, and the pool serves again.
     until("an empty queue", || lab.services.cold.waiting()() == 0);
     assert_eq!(devices().status, 200);
 }
@@ -247,17 +263,17 @@ fn a_failed_store_has_its_code_and_reads_continue() {
         };
         Store::open(directory, domain::schema(), options).unwrap()
     };
-    let mut place = None;
-    let server = TestServer::over(
+    let mut data_dir = None;
+    let server = TestServer::with_store(
         |directory| {
-            place = Some(directory.to_owned());
+            data_dir = Some(directory.to_owned());
             open(directory)
         },
         &[],
     );
     let ann = server.sign_up("ann@example.com");
-    // The open segment is written on; the next one has no place.
-    let log = place.unwrap().join("store/log");
+    // The open segment can still be written, but the next one cannot be created.
+    let log = data_dir.unwrap().join("store/log");
     fs::rename(&log, log.with_extension("away")).unwrap();
     let bearer = format!("Bearer {}", server.admin);
     let write = |round: usize| {
@@ -270,13 +286,19 @@ fn a_failed_store_has_its_code_and_reads_continue() {
     };
     let failed = (0..8).map(write).find(|answer| answer.status >= 400);
     let failed = failed.unwrap();
-    assert_eq!(refusal(&failed), (503, "STORE_UNAVAILABLE".to_owned()));
+    assert_eq!(
+        status_and_code(&failed),
+        (503, "STORE_UNAVAILABLE".to_owned())
+    );
     assert!(failed.header("retry-after").is_some());
     let target = format!("/api/user/v1/users/{}", ann.id);
     let written = server.user(&ann.token, "PUT", &target, &json!({"name": "Anna"}));
-    assert_eq!(refusal(&written), (503, "STORE_UNAVAILABLE".to_owned()));
+    assert_eq!(
+        status_and_code(&written),
+        (503, "STORE_UNAVAILABLE".to_owned())
+    );
     let read = server.user(&ann.token, "GET", &target, &Value::Null);
     assert_eq!((read.status, &read.json()["name"]), (200, &json!("Ann")));
-    // For the check of the store that ends each test.
+    // The store is verified at the end of each test.
     fs::rename(log.with_extension("away"), &log).unwrap();
 }

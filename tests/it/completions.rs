@@ -1,21 +1,21 @@
-//! Completions of the command line: lines typed into bash, zsh and fish on a terminal, with the Tab key at their ends.
+//! Completions of the command line: types lines into bash, zsh and fish on a terminal and presses Tab.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::appliance::{Appliance, playgate, told};
+use crate::support::appliance::{Appliance, playgate, run_json};
 use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
 use crate::terminal::on_terminal;
 
-/// A shell that finds the completions where packages install them, below the folder `share`.
+/// A shell that finds completions below the folder `share`, where packages install them.
 struct Shell {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Where its script is installed, below `share`.
+    /// The path of its script below `share`.
     script: &'static str,
-    /// What makes an interactive shell of Debian find it.
+    /// Makes an interactive shell load the script.
     setup: &'static str,
 }
 
@@ -51,7 +51,7 @@ impl Shell {
         fs::write(path, script.stdout).unwrap();
     }
 
-    /// The last words of lines after the Tab key, without quotes; `None` without this shell.
+    /// Returns the last word of each line after Tab, without quotes. Returns `None` if the shell is not installed.
     fn completed(&self, folder: &Path, lines: &[&str]) -> Option<Vec<String>> {
         let place = folder.to_str().unwrap();
         let binary = Path::new(env!("CARGO_BIN_EXE_playgate")).parent().unwrap();
@@ -65,7 +65,7 @@ impl Shell {
             .env("XDG_DATA_DIRS", format!("{place}/share:/usr/share"))
             .env("TERM", "dumb")
             .env("LC_ALL", "C.UTF-8");
-        // Ctrl-A goes to the beginning of the line, where a command that prints the words is put.
+        // Ctrl-A moves to the start of the line, where a command is inserted that prints the words.
         let typed = |line: &&str| format!("{line}\t\u{1}printf '<%s>\\n' '#' \n");
         let typed: String = lines.iter().map(typed).collect();
         let (_, shown) = on_terminal(&shell, &format!("{}\n{typed}exit\n", self.setup))?;
@@ -83,7 +83,7 @@ impl Shell {
     }
 }
 
-/// Lines, and what their last words become.
+/// Typed lines and their last word after completion.
 const LINES: [(&str, &str); 13] = [
     ("playgate partn", "partner"),
     ("playgate --data-dir data partner show A", "Acme TV"),
@@ -121,17 +121,17 @@ fn bash_zsh_and_fish_complete_commands_and_the_names_that_the_running_server_kno
                    [[offer]]\nid = \"free\"\ntype = \"default\"\npack = \"all\"\n";
     let file = folder.join("catalog.toml");
     fs::write(&file, catalog).unwrap();
-    told(playgate(&data).args(["partner", "add", "Acme TV", "--json"]));
-    told(playgate(&data).args(["operator", "add", "ann", "--role", "admin", "--json"]));
-    told(playgate(&data).args(["user", "add", "ben@example.org", "--json"]));
-    told(
+    run_json(playgate(&data).args(["partner", "add", "Acme TV", "--json"]));
+    run_json(playgate(&data).args(["operator", "add", "ann", "--role", "admin", "--json"]));
+    run_json(playgate(&data).args(["user", "add", "ben@example.org", "--json"]));
+    run_json(
         playgate(&data)
             .args(["catalog", "import", "--json"])
             .arg(file),
     );
     for shell in &SHELLS {
         shell.install(folder);
-        // Without a server there are no names, and no store is opened.
+        // Without a server no names are completed, and the store is not opened.
         let line = "playgate --data-dir data partner show A";
         if let Some(words) = shell.completed(folder, &[line]) {
             assert_eq!(words, ["A"], "{} without a server", shell.name);

@@ -1,5 +1,5 @@
-//! What holds when many ask at once, over sockets: guesses, uses of a reset token, sign-ups, tokens
-//! that end meanwhile; and that each way a login can end costs the same.
+//! Concurrent requests over sockets: password guesses, uses of a reset token, sign-ups, and tokens that end during
+//! other requests. Also: every outcome of a login costs the same.
 
 use std::net::IpAddr;
 use std::sync::Barrier;
@@ -17,8 +17,8 @@ use crate::support::server::{PASSWORD, TestServer, viewer};
 const AUTH: &str = "/api/login/v2/auth/email";
 const WRONG: &str = "wrong wrong";
 
-/// Runs `work` on as many threads, all of which begin at once.
-fn at_once<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+/// Runs `work` on `threads` threads that start together.
+fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(threads);
     let (barrier, work) = (&barrier, &work);
     thread::scope(|scope| {
@@ -38,8 +38,8 @@ fn count(statuses: &[u16], status: u16) -> usize {
     statuses.iter().filter(|found| **found == status).count()
 }
 
-/// One address for all of them would be over its own limit, and that of its connections.
-const CROWD: [(&str, &str); 3] = [
+/// Lets clients name their addresses, so that the limits per address are not reached.
+const MANY_ADDRESSES: [(&str, &str); 3] = [
     ("http.trusted_proxies", "127.0.0.1"),
     ("limits.connections_per_address", "1000"),
     ("limits.login_wrong_per_address", "1000"),
@@ -63,15 +63,15 @@ fn login(server: &TestServer, email: &str, password: &str) -> Answer {
 
 #[test]
 fn of_200_concurrent_wrong_passwords_10_are_checked() {
-    let server = TestServer::with(&CROWD);
+    let server = TestServer::with(&MANY_ADDRESSES);
     server.sign_up("ann@example.com");
     for email in ["ann@example.com", "nobody@example.com"] {
-        let statuses = at_once(200, |n| {
+        let statuses = in_parallel(200, |n| {
             let from = format!("198.51.100.{n}");
             login_from(&server, email, WRONG, &[("X-Forwarded-For", &from)]).status
         });
         assert_eq!(count(&statuses, 401), 10, "{email}");
-        // The pool has room for some of them: who comes later is told so.
+        // The pool has no room for some of them and answers 503.
         let refused = count(&statuses, 429) + count(&statuses, 503);
         assert_eq!(refused, 190, "{email}");
     }
@@ -89,12 +89,12 @@ fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
     let (_, token) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
     let token = token.split_whitespace().next().unwrap();
     let new = |n: usize| format!("goats gruff and gruffer {n}");
-    let statuses = at_once(50, |n| {
+    let statuses = in_parallel(50, |n| {
         let body = json!({"token": token, "password": new(n)});
         let reset = "/api/login/v2/password/reset";
         server.partner("POST", reset, &body).status
     });
-    // The pool tells who would wait too long to come again.
+    // The pool refuses requests that would wait too long.
     let refused = count(&statuses, 400) + count(&statuses, 503);
     assert_eq!((count(&statuses, 200), refused), (1, 49));
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
@@ -104,7 +104,7 @@ fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
 #[test]
 fn of_20_concurrent_sign_ups_of_an_email_1_succeeds() {
     let server = TestServer::start();
-    let answers = at_once(20, |n| {
+    let answers = in_parallel(20, |n| {
         let body = json!({
             "identity": "ann@example.com", "accessKey": format!("{PASSWORD} {n}"),
         });
@@ -138,7 +138,7 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
         )
         .status
     };
-    // Nobody is trusted: what a client says of itself counts for nothing.
+    // No proxy is trusted, so a client's own claims are ignored.
     let server = with("");
     for (n, name) in ["X-Forwarded-For", "X-Real-IP", "Forwarded"]
         .iter()
@@ -151,7 +151,7 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
 
     let server = with("127.0.0.1");
     let by_proxy = |n: usize, value: &str| guess(&server, n, "X-Forwarded-For", value);
-    // One subscriber's network, whatever a client wrote to the left of it.
+    // One /64 network; addresses to the left of it may be invented.
     for n in 0..3 {
         let hops = format!("203.0.113.{n}, 2001:db8:1:2::{n}");
         assert_eq!(by_proxy(n, &hops), 401);
@@ -164,7 +164,7 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
     assert_eq!(by_proxy(20, "1.2.3.4, _hidden"), 429);
 }
 
-/// How many secrets were hashed so far, by argon2 and otherwise.
+/// Returns how many password hashes were computed so far, by argon2 and by foreign functions.
 fn hashes(server: &TestServer) -> (u64, u64) {
     let answer = ask(server.ops, request("GET", "/metrics", &[], ""));
     let text = String::from_utf8(answer.body).unwrap();
@@ -176,7 +176,7 @@ fn hashes(server: &TestServer) -> (u64, u64) {
     (read("argon2"), read("foreign"))
 }
 
-/// The short form of `benches/login.rs`: there the times of the same answers are compared.
+/// `benches/login` compares the times of the same responses.
 #[test]
 fn every_login_outcome_costs_one_hash_unless_locked() {
     let server = TestServer::start();
@@ -184,7 +184,7 @@ fn every_login_outcome_costs_one_hash_unless_locked() {
     let shut = server.sign_up("shut@example.com");
     let target = format!("users/{}", shut.id);
     server.operator("PUT", &target, &json!({"disabled": true}));
-    let asked = |email: &str, password: &str| {
+    let outcome = |email: &str, password: &str| {
         let before = hashes(&server);
         let answer = login(&server, email, password);
         let after = hashes(&server);
@@ -198,14 +198,14 @@ fn every_login_outcome_costs_one_hash_unless_locked() {
         ("shut@example.com", WRONG),
         ("shut@example.com", PASSWORD),
     ] {
-        assert_eq!(asked(email, password), (401, 1, 0), "{email}");
+        assert_eq!(outcome(email, password), (401, 1, 0), "{email}");
     }
-    assert_eq!(asked("ann@example.com", PASSWORD), (200, 1, 0));
+    assert_eq!(outcome("ann@example.com", PASSWORD), (200, 1, 0));
     for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
         while login(&server, email, WRONG).status == 401 {}
-        assert_eq!(asked(email, PASSWORD), (429, 0, 0), "{email}");
+        assert_eq!(outcome(email, PASSWORD), (429, 0, 0), "{email}");
     }
-    // Neither does it show in a request for a reset mail, which hashes no password at all.
+    // A request for a reset mail hashes no password at all, so it shows no difference either.
     let before = hashes(&server);
     for email in ["ann@example.com", "nobody@example.com", "shut@example.com"] {
         let send = "/api/login/v2/password/send-reset-password";
@@ -216,8 +216,8 @@ fn every_login_outcome_costs_one_hash_unless_locked() {
 }
 
 #[test]
-fn a_full_worker_pool_rejects_at_once() {
-    // Hashes that are so dear that those of all would take minutes.
+fn a_full_worker_pool_rejects_immediately() {
+    // Expensive hashes: all of them together would take minutes.
     let server = TestServer::with(&[
         ("accounts.argon2_memory_kib", "65536"),
         ("accounts.argon2_iterations", "8"),
@@ -225,28 +225,28 @@ fn a_full_worker_pool_rejects_at_once() {
         ("limits.login_wrong_per_address", "1000"),
     ]);
     assert_eq!(login(&server, "first@example.com", WRONG).status, 401);
-    let answers = at_once(200, |n| login(&server, &format!("u{n}@example.com"), WRONG));
+    let answers = in_parallel(200, |n| login(&server, &format!("u{n}@example.com"), WRONG));
     let code = |answer: &&Answer| answer.code();
     let full = answers.iter().filter(|a| code(a) == "OVERLOADED");
     assert!(
         full.clone()
             .all(|a| a.status == 503 && a.header("retry-after").is_some())
     );
-    // Without a look at how long a hash takes the pool would hold all of them. Those who were let in
-    // are answered, or on a machine that has turned slow meanwhile are told so.
+    // If the pool ignored how long a hash takes, it would accept all of them. Accepted requests are answered, unless
+    // the machine slows down and their deadline passes.
     assert!(full.count() > 200 - 64);
-    let told = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
-    assert!(answers.iter().all(|a| told.contains(&a.code().as_str())));
+    let codes = ["OVERLOADED", "INVALID_CREDENTIALS", "DEADLINE_EXCEEDED"];
+    assert!(answers.iter().all(|a| codes.contains(&a.code().as_str())));
 }
 
 #[test]
 fn concurrent_right_passwords_all_log_in() {
     let server = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
     server.sign_up("ann@example.com");
-    // Three times as many as may be wrong.
-    let right = at_once(30, |_| login(&server, "ann@example.com", PASSWORD).status);
+    // Three times the limit of wrong passwords.
+    let right = in_parallel(30, |_| login(&server, "ann@example.com", PASSWORD).status);
     assert_eq!(count(&right, 200), 30, "{right:?}");
-    let mixed = at_once(60, |n| {
+    let mixed = in_parallel(60, |n| {
         let text = if n % 2 == 0 { PASSWORD } else { WRONG };
         login(&server, "ann@example.com", text).status
     });
@@ -254,15 +254,15 @@ fn concurrent_right_passwords_all_log_in() {
     assert_eq!(login(&server, "ann@example.com", PASSWORD).status, 429);
 }
 
-/// A disk on which each sync takes long keeps the store's writer busy as these plans do.
+/// Slow transactions keep the store's writer as busy as a disk with slow syncs.
 #[test]
 fn a_slow_disk_does_not_block_the_hashing_pool() {
     const SLOW: Duration = Duration::from_millis(100);
     let server = TestServer::with(&[("accounts.argon2_memory_kib", "8192")]);
-    let over = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let statuses = thread::scope(|scope| {
         scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 let busy = server.services.store.write(Durability::Logged, |_| {
                     thread::park_timeout(SLOW);
                     Ok::<_, StoreError>(())
@@ -270,30 +270,30 @@ fn a_slow_disk_does_not_block_the_hashing_pool() {
                 busy.wait().unwrap();
             }
         });
-        let statuses = at_once(60, |n| {
+        let statuses = in_parallel(60, |n| {
             let email = format!("u{n}@example.com");
             let body = json!({"identity": email, "accessKey": PASSWORD});
             server.partner("PUT", AUTH, &body).status
         });
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         statuses
     });
     assert_eq!(count(&statuses, 200), 60, "{statuses:?}");
 }
 
-/// Hashes that may be computed while a right log-in waits: those that are running, one of a guesser, its own,
-/// and what a busy machine lets through beside. In one queue for all it would be 120.
+/// The most hashes that may be computed while a right login waits: the running ones, one of a guesser, its own, and
+/// some that a busy machine lets pass. A single queue for all would have 120.
 const HASHES_AHEAD: u64 = 30;
 
-/// How many of twenty right log-ins, each from a network of its own, succeed within [`HASHES_AHEAD`] while 120
-/// connections, each from an address of its own, guess as fast as they are answered.
+/// Returns how many of twenty right logins, each from its own network, succeed within [`HASHES_AHEAD`], while 120
+/// connections from as many addresses guess as fast as they can.
 fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> usize {
     let limits = [("limits.login_wrong_per_address", "100000")];
     let server = TestServer::with(&[&limits[..], cost].concat());
     for n in 0..20 {
         server.sign_up(&format!("right{n}@example.com"));
     }
-    let over = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let begun = Barrier::new(121);
     let body = |email: &str, password: &str| {
         let body = json!({"identity": email, "accessKey": password}).to_string();
@@ -308,12 +308,12 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
             let guess = body(&format!("u{n}-{round}@example.com"), WRONG);
             let status = wire.send(guess).answer().unwrap().status;
             refused += u32::from(status == 503);
-            // Every network has guessed by then, or was refused and came again many times.
+            // By then every network has guessed, or was refused several times.
             if !is_known && (status == 401 || refused == 8) {
                 is_known = true;
                 begun.wait();
             }
-            if over.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -332,7 +332,7 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
                 (status, hashes(&server).0 - before)
             })
             .collect();
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         for one in all {
             one.join().unwrap();
         }
@@ -344,12 +344,12 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
 
 #[test]
 fn guessing_floods_do_not_block_right_logins_from_elsewhere() {
-    // With hashes that are dear most of 120 networks are refused before one guess of theirs is judged.
-    let dear = [
+    // With expensive hashes most of 120 networks are refused before one of their guesses is checked.
+    let expensive = [
         ("accounts.argon2_memory_kib", "65536"),
         ("accounts.argon2_iterations", "4"),
     ];
-    for (networks, cost) in [(1, &[][..]), (2, &[]), (8, &[]), (120, &dear)] {
+    for (networks, cost) in [(1, &[][..]), (2, &[]), (8, &[]), (120, &expensive)] {
         let right = right_log_ins_under_a_flood(networks, cost);
         assert!(right >= 18, "{networks} networks: {right} of 20");
     }
@@ -383,13 +383,13 @@ fn every_character_of_a_password_counts() {
         assert_eq!(sign_up(n, password), 200, "{password:?}");
         assert!(opens(n, password) && !opens(n, other), "{password:?}");
     }
-    // Composed or not is how a keyboard works, not another password.
+    // Keyboards differ in whether they compose characters, so both forms are the same password.
     assert_eq!(sign_up(20, "cafe\u{301} au lait"), 200);
     assert!(opens(20, "caf\u{e9} au lait"));
     assert_eq!(sign_up(21, &format!("{long}xx")), 400);
 }
 
-/// The status of a request for the record on an open connection.
+/// Returns the status of a request for the user's record on an open connection.
 fn reads(wire: &mut Wire, partner: &str, token: &str, id: &str) -> u16 {
     let bearer = format!("Bearer {token}");
     let headers = [
@@ -417,7 +417,7 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
                     running.wait();
                     let mut refused = 0;
                     while refused < 50 {
-                        // Asked before the request: what begins after the end must be refused.
+                        // Read before the request is sent: a request that starts after the logout must be rejected.
                         let late = ended.load(Ordering::SeqCst);
                         match reads(&mut wire, &server.partner, &ann.token, &ann.id) {
                             401 => refused += 1,
@@ -441,14 +441,14 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
 
 #[test]
 fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (server, ann) = (&fixture.server, &fixture.ann);
     let player = fixture.play(ann, "film", "tv");
     let mut wire = Wire::to(server.public);
     let old = &server.partner;
     let added = server.operator("POST", "partners/Acme/tokens", &Value::Null);
     let new = added.json()["accessToken"].as_str().unwrap().to_owned();
-    // Both are good until the older one is revoked, in the middle of a session.
+    // Both are valid until the older one is revoked, even within a playback session.
     assert_eq!(reads(&mut wire, old, &ann.token, &ann.id), 200);
     assert_eq!(reads(&mut wire, &new, &ann.token, &ann.id), 200);
     assert_eq!(fixture.beat(&player, &[]).status, 200);
@@ -497,7 +497,7 @@ fn partners_and_operators_tokens_are_rotated_while_connections_stay_open() {
 
 #[test]
 fn a_heartbeat_is_rejected_after_its_login_ended() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     type End = fn(&TestServer, &crate::support::server::Viewer);
     let ends: [(&str, End); 4] = [
@@ -530,7 +530,7 @@ fn a_heartbeat_is_rejected_after_its_login_ended() {
             "{name}"
         );
     }
-    // A new password ends the other sessions, and not the one that set it.
+    // A password change ends the other login sessions, but not the one that made it.
     let viewer_here = fixture.viewer("changed");
     let there = viewer(&login(server, "changed@example.com", PASSWORD));
     let [here, there] = [&viewer_here, &there]

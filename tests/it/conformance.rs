@@ -1,4 +1,4 @@
-//! `playgate lab check` on a demo: what a client did, as its report tells it in four forms.
+//! `playgate lab check` on a demo: reports in four formats judge what a client did.
 
 mod scenes;
 
@@ -19,7 +19,7 @@ impl Demo {
         ask(self.address("baseUrl"), request(method, target, &all, body))
     }
 
-    /// Starts the encrypted film, fetches so many licenses, beats once and ends; the session.
+    /// Plays the encrypted film with this number of licenses, one heartbeat and a stop. Returns the session.
     fn play(&self, bearer: &str, licenses: usize) -> String {
         let user = ("Authorization", bearer);
         let entitled = self.call("POST", "/api/entitlement/v2/asset/film-open", &[user], "");
@@ -86,7 +86,8 @@ impl Demo {
     }
 
     fn log_in(&self) -> String {
-        let body = json!({"identity": self.told["identity"], "accessKey": self.told["accessKey"]});
+        let body =
+            json!({"identity": self.details["identity"], "accessKey": self.details["accessKey"]});
         let answer = self
             .call("POST", "/api/login/v2/auth/email", &[], &body.to_string())
             .json();
@@ -130,7 +131,7 @@ fn a_client_is_judged_by_what_it_did() {
     let page = std::fs::read_to_string(demo.file("report.html")).unwrap();
     assert!(page.contains("fetched 2 licenses for one start") && !page.contains("<script"));
 
-    // Sessions are judged one by one.
+    // Each session is judged by itself.
     assert_eq!(demo.report(&["--session", &good]).0, Some(0));
     let (code, report) = demo.report(&["--session", &bad]);
     assert_eq!(
@@ -155,7 +156,7 @@ fn a_client_is_judged_by_what_it_did() {
         (code, with_result(&report, "waived")),
         (Some(0), vec!["one-license"])
     );
-    for (text, said) in [
+    for (text, expected) in [
         (
             "[waived]\nnonsense = \"x\"\n",
             "there is no rule `nonsense`",
@@ -166,7 +167,7 @@ fn a_client_is_judged_by_what_it_did() {
         std::fs::write(demo.file("profile.toml"), text).unwrap();
         let output = demo.check(&["--profile", "profile.toml"]);
         assert!(
-            !output.status.success() && err(&output).contains(said),
+            !output.status.success() && err(&output).contains(expected),
             "{}",
             err(&output)
         );

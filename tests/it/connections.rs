@@ -1,4 +1,4 @@
-//! Connections: time-outs, caps, the end. Some of these wait for real time to pass.
+//! Connections: time-outs, caps and the graceful shutdown. Some of these tests wait for real time to pass.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -44,7 +44,7 @@ fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
     }
     let took = began.elapsed();
     assert!((9..12).contains(&took.as_secs()), "{took:?}");
-    // The idle one is older than ten seconds and still there.
+    // The idle connection is older than ten seconds and still open.
     idle.send(LIVEZ);
     assert_eq!(idle.answer().unwrap().status, 200);
     drip.thread().unpark();
@@ -77,9 +77,9 @@ fn a_client_that_does_not_read_times_out() {
     wire.answer().unwrap();
     let open = || server.http.metrics.connections.get();
     assert_eq!(open(), 1);
-    let patience = Some(Duration::from_secs(2));
-    wire.stream.set_write_timeout(patience).unwrap();
-    // Answers of some 50 KB each: far more than the kernel holds for both ends.
+    let timeout = Some(Duration::from_secs(2));
+    wire.stream.set_write_timeout(timeout).unwrap();
+    // About 50 KB each: far more than the kernel buffers at both ends.
     wire.send(request("GET", "/metrics", &[], "").repeat(400));
     let began = Instant::now();
     while open() > 0 {
@@ -101,13 +101,13 @@ fn a_response_arrives_although_the_rest_is_rejected_unread() {
     wire.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\nno request\r\n\r\n");
     let mut writer = wire.stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || writer.write_all(&vec![b'x'; 512 * 1024]));
-    // Long enough for the server to have met the second one before the answer to the first is read.
+    // The server must meet the second request before the first response is read.
     std::thread::park_timeout(Duration::from_millis(300));
     let first = wire.answer().expect("the whole answer");
     assert!(first.status == 200 && first.body.len() > 100_000);
     assert_eq!(wire.answer().expect("a refusal").status, 400);
     assert!(wire.ends_within(Duration::from_secs(5)));
-    // Whether all of the rest could be sent is the server's to decide.
+    // The server may stop reading, so not all of the rest has to be sent.
     let _ = sending.join().unwrap();
 }
 
@@ -126,11 +126,11 @@ fn connections_per_address_are_capped() {
         (503, Some("2"))
     );
     assert!(server.http.metrics.refused.get() >= 1);
-    // Another address has its own count.
+    // Another address has its own limit.
     let mut other = Wire::from([127, 0, 0, 2].into(), server.ops).unwrap();
     other.send(LIVEZ);
     assert_eq!(other.answer().unwrap().status, 200);
-    // Room is made by leaving.
+    // A closed connection frees its slot.
     open.pop();
     let began = Instant::now();
     loop {
@@ -167,7 +167,7 @@ fn shutdown_waits_for_requests_but_not_for_idle_connections() {
     busy.send(format!(
         "PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 12\r\n\r\n{{\"offset\""
     ));
-    // The head is read by now: a later request on another connection has been answered.
+    // The server has read the head by now, because it has answered a later request on another connection.
     ask(server.ops, LIVEZ);
     let mut writer = busy.stream.try_clone().unwrap();
     let rest = std::thread::spawn(move || {
@@ -202,7 +202,7 @@ fn during_shutdown_responses_announce_connection_close() {
     let stop = std::thread::spawn(move || runtime.block_on(running.stop(Duration::from_secs(8))));
     while !ends(&mut kept) {}
     assert!(kept.ends_within(Duration::from_secs(1)));
-    // Who comes meanwhile is served, once.
+    // A connection that arrives during the shutdown is served once.
     let mut late = Wire::to(server.ops);
     assert!(ends(&mut late));
     assert!(late.ends_within(Duration::from_secs(1)));
@@ -241,13 +241,13 @@ fn the_admin_socket_acts_as_administrator() {
     assert_eq!(ask(server.ops, put).status, 401);
 }
 
-/// Runs in a process of its own with few descriptors; see the next test.
+/// The next test runs this in its own process, with a low limit of descriptors.
 #[test]
 #[ignore = "needs a limit on descriptors, which the next test sets"]
 fn child_process_with_few_descriptors() {
     let server = GateOnly::start();
     let mut open = Vec::new();
-    // Client and server share the limit: both run out.
+    // Client and server share the limit, so both run out of descriptors.
     while let Ok(stream) = TcpStream::connect(server.ops) {
         open.push(stream);
         assert!(open.len() < 1_000, "there is no limit");
@@ -304,7 +304,7 @@ fn an_administrator_gets_in_when_no_descriptor_is_free() {
     }
     let names = open().map(|file| file.file_name().to_str().unwrap().parse::<usize>().unwrap());
     appliance.limit_descriptors(names.max().unwrap() + 1);
-    // The control: sooner or later a client is not accepted.
+    // Control: at some point a client is not accepted any more.
     let mut clients = Vec::new();
     let mut waiting = loop {
         let mut client = TcpStream::connect(appliance.address).unwrap();
@@ -321,7 +321,7 @@ fn an_administrator_gets_in_when_no_descriptor_is_free() {
         assert!(clients.len() < 1_000, "there is no limit");
     };
     for _ in 0..3 {
-        appliance.told(&["partner", "list", "--json"]);
+        appliance.run_json(&["partner", "list", "--json"]);
     }
     drop(clients);
     assert_eq!(waiting.read(&mut [0]).unwrap(), 1);

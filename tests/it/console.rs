@@ -1,5 +1,5 @@
-//! The operators' console: its files as a browser gets them, and what it needs of the interface that
-//! nobody else asks for. What it does in a browser is in `tests/browser`.
+//! The operators' console: its files as a browser gets them, and the admin routes that only the console uses.
+//! `tests/browser` tests it in a browser.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::support::server::TestServer;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The files of the console as they lie in the repository.
+/// Returns the files of the console in the repository.
 fn files() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/console");
     let entries = fs::read_dir(folder).unwrap().map(|entry| {
@@ -33,7 +33,7 @@ fn scripts() -> impl Iterator<Item = (String, String)> {
         .filter(|(name, _)| name.ends_with(".js"))
 }
 
-/// What stands in quotes behind a word.
+/// Returns the texts between each occurrence of `before` and the next `quote`.
 fn quoted<'a>(text: &'a str, before: &'a str, quote: char) -> impl Iterator<Item = &'a str> {
     text.split(before)
         .skip(1)
@@ -107,7 +107,7 @@ fn the_ops_root_redirects_to_the_console() {
     let server = GateOnly::start();
     for target in ["/", "/console"] {
         let answer = get(&server, target);
-        // Relative: a proxy may have put a path in front.
+        // Relative, because a proxy may have added a path prefix.
         assert_eq!(
             (answer.status, answer.header("location")),
             (302, Some("console/")),
@@ -160,14 +160,14 @@ fn console_pages_load_existing_files_and_have_no_inline_code() {
         for import in quoted(&text, " from './", '\'') {
             assert!(files.contains_key(import), "{name}: {import}");
         }
-        // The words of a language are one long list.
+        // The texts of a language are one long list, so they may have more lines.
         let is_script = !name.starts_with("words_");
         assert!(!is_script || text.lines().count() <= 300, "{name}");
     }
 }
 
-/// Elements take text and attributes that the scripts name; nothing of what is shown is read as markup,
-/// and the token is kept in one place.
+/// Scripts set text and attributes by name, so that no shown text is parsed as markup, and only one file touches the
+/// stored token.
 #[test]
 fn console_scripts_never_build_markup_from_text() {
     for (name, text) in scripts() {
@@ -192,7 +192,7 @@ fn console_scripts_never_build_markup_from_text() {
     }
 }
 
-/// An operator's request to the administration interface.
+/// Sends an operator's GET request to the admin interface.
 fn as_operator(server: &TestServer, token: &str, target: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let headers = [("Authorization", bearer.as_str())];
@@ -211,9 +211,9 @@ fn the_console_shows_the_version_and_the_operator() {
     let server = TestServer::start();
     for role in Role::ALL {
         let token = operator(&server, role);
-        let told = as_operator(&server, &token, "about").json();
+        let about = as_operator(&server, &token, "about").json();
         assert_eq!(
-            told,
+            about,
             json!({
                 "version": playgate::types::VERSION,
                 "environment": "staging",
@@ -232,7 +232,7 @@ fn the_console_shows_the_version_and_the_operator() {
     assert_eq!(bare.status, 401);
 }
 
-/// The console adds nothing to what a role may do: whatever it shows, these are refused.
+/// The console is only a client: the server refuses what the role may not do.
 #[test]
 fn the_console_adds_no_permission_to_a_role() {
     let server = TestServer::start();
@@ -326,7 +326,7 @@ fn operators_see_the_partners_schedule_uncached() {
     let live = live.json();
     assert_eq!(live["news"]["current"]["id"], "news-1");
     assert_eq!(live["news"]["next"]["title"], "Noon");
-    // JSON is not HTML: what a guide brings is told as it is, and shown as text.
+    // JSON needs no HTML escaping: the title is sent as it is, and the console shows it as text.
     assert_eq!(live["sport"]["current"]["title"], ROWS[2].2);
     let back = schedule(&server, "live?livestreams=news&offset=-7200").json();
     assert_eq!(back, json!({}));
@@ -341,7 +341,7 @@ fn operators_see_the_partners_schedule_uncached() {
     assert_eq!(ids(&day, "sport"), ["sport-1"]);
     let one = schedule(&server, "day/2026-01-01?livestreams=sport").json();
     assert_eq!(one.as_object().unwrap().len(), 1);
-    // A change of rights is seen at once.
+    // A change of rights is visible immediately.
     assert_eq!(one["sport"][0]["liveAvailable"], false);
     let (name, value) = server.admin();
     let target = "/admin/v1/broadcasts/sport-1/rights";
@@ -368,7 +368,7 @@ fn operators_see_the_partners_schedule_uncached() {
     }
 }
 
-/// The texts that a script marks for translation: the template of each t`…`, with {0} for the first value.
+/// Returns the texts that a script marks for translation: the template of each t`…`, with {0} for the first value.
 fn marked(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("t`") {

@@ -1,5 +1,5 @@
-//! Every path of both tables, with every method, from every kind of origin: made from the tables, so
-//! that a new route is in it by itself.
+//! CORS and `Allow` for every path of both route tables with every method and origin. The cases are generated from the
+//! tables, so a new route is included automatically.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ const METHODS: [&str; 8] = [
 const OURS: &str = "https://ours.example";
 const THEIRS: &str = "https://theirs.example";
 
-/// The paths of a table with their routes, each with something in the place of its parameters.
+/// Returns the paths of a table with their routes. Parameters are replaced by a value.
 fn paths(table: RouteSet) -> BTreeMap<String, Vec<&'static Route>> {
     let mut paths: BTreeMap<String, Vec<&'static Route>> = BTreeMap::new();
     for route in table.routes() {
@@ -30,7 +30,7 @@ fn paths(table: RouteSet) -> BTreeMap<String, Vec<&'static Route>> {
     paths
 }
 
-/// The methods of a path's routes, as `Allow` has them.
+/// Returns the methods of a path in the order of `Allow`.
 fn allowed(routes: &[&Route]) -> Vec<&'static str> {
     let order = ["GET", "POST", "PUT", "DELETE"];
     let mut methods = Vec::new();
@@ -44,7 +44,7 @@ fn allowed(routes: &[&Route]) -> Vec<&'static str> {
     methods
 }
 
-/// A connection that is opened again when the server has closed it.
+/// A connection that reconnects after the server has closed it.
 struct Caller {
     address: SocketAddr,
     wire: Wire,
@@ -73,7 +73,7 @@ fn list(answer: &Answer, name: &str) -> Vec<String> {
     items.filter(|item| !item.is_empty()).collect()
 }
 
-/// Whether the browser lets a script of this origin read the answer, as it must or must not.
+/// Checks whether a browser would let a script of this origin read the response.
 fn assert_readable(answer: &Answer, open: bool, listed: bool, origin: Option<&str>, what: &str) {
     let allowed = match (open, listed, origin) {
         (false, ..) | (.., None) => None,
@@ -97,7 +97,7 @@ fn assert_readable(answer: &Answer, open: bool, listed: bool, origin: Option<&st
         "{what}"
     );
     if open && listed && origin.is_some() {
-        // What is kept for one origin is not for another.
+        // A cached response for one origin must not be used for another.
         assert!(
             list(answer, "vary").contains(&"Origin".to_owned()),
             "{what}"
@@ -158,8 +158,8 @@ fn every_path_handles_every_method_from_every_origin() {
                             ));
                             let preflight = caller.ask(method, &path, &asking);
                             assert_readable(&preflight, open, listed, origin, &what);
-                            let told = list(&preflight, "access-control-allow-methods");
-                            assert_eq!(told, methods, "{what}");
+                            let allowed_methods = list(&preflight, "access-control-allow-methods");
+                            assert_eq!(allowed_methods, methods, "{what}");
                             let names = list(&preflight, "access-control-allow-headers");
                             assert_eq!(names, ["authorization", "service-play-drm"], "{what}");
                         }
@@ -168,6 +168,6 @@ fn every_path_handles_every_method_from_every_origin() {
             }
         }
     }
-    // As many as there are, or the tables were not walked.
+    // Control: the tables were not empty.
     assert!(seen >= 64 * 80, "{seen}");
 }

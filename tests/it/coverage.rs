@@ -1,4 +1,4 @@
-//! Every route of the table, with every kind of token that is not its own.
+//! Authorization of every route: it rejects every kind of wrong token, and each role reaches exactly its routes.
 
 use playgate::http::routing::route::{Endpoint, RouteMethod};
 use playgate::http::routing::router::RouteSet;
@@ -11,21 +11,20 @@ use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
-/// One token of every kind, and of every way in which one is no longer good.
+/// Tokens of every kind, valid and invalid in every way.
 struct Tokens {
     fixture: PlaybackFixture,
-    /// Another partner's, which is good in itself.
+    /// A valid token of another partner.
     other_partner: String,
-    /// Access tokens that are none: unknown, revoked, of a partner that is gone or shut.
+    /// Invalid partner tokens: unknown, revoked, of a removed or disabled partner.
     no_partner: Vec<String>,
-    /// A viewer's token that is good.
+    /// A valid user token.
     user: Viewer,
-    /// Viewers' tokens that are none with the first partner: unknown, expired, revoked in each
-    /// way, of another partner.
+    /// User tokens that are invalid for the first partner: unknown, expired, revoked in each way, of another partner.
     no_user: Vec<String>,
-    /// Operators' tokens that are none: unknown, revoked, of an operator who is gone.
+    /// Invalid operator tokens: unknown, revoked, of a removed operator.
     no_operator: Vec<String>,
-    /// Tokens that are good in a place of their own that is none of these three.
+    /// Tokens of other kinds, which are valid only in their own place.
     elsewhere: Vec<String>,
 }
 
@@ -36,7 +35,7 @@ fn text(answer: &Answer, name: &str) -> String {
 
 impl Tokens {
     fn issue() -> Self {
-        let fixture = PlaybackFixture::set();
+        let fixture = PlaybackFixture::new();
         let server = &fixture.server;
         let expired = fixture.ann.token.clone();
         let stale = fixture.token(&fixture.ann, "film");
@@ -110,7 +109,7 @@ impl Tokens {
                 user.session.clone(),
                 user.id.clone(),
                 signed,
-                // What others would take for a token.
+                // A JWT, which is no token of ours.
                 "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1c2VyIn0.".to_owned(),
                 String::new(),
             ],
@@ -120,7 +119,7 @@ impl Tokens {
         }
     }
 
-    /// Every token that does not open a partner's routes.
+    /// Every token that a partner route must reject.
     fn wrong_partners(&self) -> Vec<&String> {
         let good = [&self.user.token, &self.fixture.server.admin];
         let sets = [
@@ -132,7 +131,7 @@ impl Tokens {
         sets.into_iter().flatten().chain(good).collect()
     }
 
-    /// Every token that does not open the first partner's users' routes.
+    /// Every token that a user route of the first partner must reject.
     fn wrong_users(&self) -> Vec<&String> {
         let server = &self.fixture.server;
         let good = [&server.partner, &self.other_partner, &server.admin];
@@ -145,7 +144,7 @@ impl Tokens {
         sets.into_iter().flatten().chain(good).collect()
     }
 
-    /// Every token that does not open an operator's routes.
+    /// Every token that an operator route must reject.
     fn wrong_operators(&self) -> Vec<&String> {
         let good = [&self.fixture.server.partner, &self.user.token];
         let sets = [
@@ -157,7 +156,7 @@ impl Tokens {
         sets.into_iter().flatten().chain(good).collect()
     }
 
-    /// What is sent to a route as (partner's header, `Authorization`), with the code of its refusal.
+    /// Returns requests that a route must reject: partner header, `Authorization`, and the error code.
     fn refused(&self, target: Endpoint) -> Vec<(Option<String>, Option<String>, &'static str)> {
         let server = &self.fixture.server;
         let bearer = |token: &String| Some(format!("Bearer {token}"));
@@ -169,7 +168,7 @@ impl Tokens {
             Endpoint::Partner(_) => {
                 let code = "PARTNER_TOKEN_INVALID";
                 refused.push((None, None, code));
-                // In another header it is none either.
+                // A partner token is not accepted in another header.
                 refused.push((None, bearer(&server.partner), code));
                 let wrong = self.wrong_partners();
                 refused.extend(
@@ -206,7 +205,6 @@ impl Tokens {
     }
 }
 
-/// The token of the newest reset mail.
 fn mailed_reset(server: &TestServer) -> String {
     let mails = server.operator("GET", "mail", &Value::Null).json();
     let mails = mails.as_array().unwrap();
@@ -225,7 +223,7 @@ fn every_route_rejects_requests_without_its_tokens() {
         (RouteSet::Public, server.public),
         (RouteSet::Ops, server.ops),
     ] {
-        // One connection for all: what one request may says nothing of the next.
+        // One connection for all requests: the result of one must not affect the next.
         let mut wire = Wire::to(address);
         for route in table.routes() {
             let path = route
@@ -257,14 +255,14 @@ fn every_route_rejects_requests_without_its_tokens() {
                     "{method} {path} with {headers:?}"
                 );
                 let challenge = answer.header("www-authenticate").unwrap();
-                // Which one it was does not show, but that one was sent.
+                // The challenge says that a token was sent, but not what is wrong with it.
                 let sent = authorization.is_some_and(|v| v.starts_with("Bearer "));
-                let told = challenge.contains("invalid_token");
-                assert!(sent || !told, "{challenge}");
+                let names_error = challenge.contains("invalid_token");
+                assert!(sent || !names_error, "{challenge}");
             }
         }
     }
-    // The tokens that are meant for it do open a route.
+    // Control: the right tokens are accepted.
     let record = format!("/api/user/v1/users/{}", tokens.user.id);
     let read = server.user(&tokens.user.token, "GET", &record, &Value::Null);
     assert_eq!(read.status, 200);
@@ -287,7 +285,7 @@ fn other_tokens_are_no_entitlement_and_no_session() {
         .filter(|token| **token != tokens.elsewhere[0])
         .chain([&foreign, &other_asset, &user.token]);
     for token in wrong {
-        // A session has two beats a second.
+        // A session may send two heartbeats a second.
         fixture.server.wait(2);
         let refused = fixture.preflight(user, "film", token, &[]);
         assert_eq!(
@@ -328,7 +326,7 @@ fn other_tokens_are_no_entitlement_and_no_session() {
     assert_eq!(license.status, 200);
 }
 
-/// Routes that read and are not for observers, since what they show is secret.
+/// GET routes that observers may not use because they return secrets.
 const SECRET: [&str; 0] = [];
 
 #[test]
@@ -357,14 +355,14 @@ fn each_role_reaches_exactly_the_routes_of_the_table() {
     }
 }
 
-/// The paths that both listeners have, each for itself.
+/// Paths that both listeners serve, each with its own content.
 const OF_BOTH: [&str; 2] = ["/openapi.json", "/docs"];
 
 #[test]
 fn operations_are_not_on_the_public_listener() {
     let server = GateOnly::start();
     for route in RouteSet::Ops.routes() {
-        // Each listener describes itself: what the public one says is looked at in `openapi`.
+        // The `openapi` tests check the content of the public ones.
         if OF_BOTH.contains(&route.pattern) {
             continue;
         }

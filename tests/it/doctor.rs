@@ -1,4 +1,4 @@
-//! `playgate doctor`: what it finds, what it advises, and what it hands over.
+//! `playgate doctor`: its findings, remedies and support bundle.
 
 use std::fs;
 use std::net::TcpListener;
@@ -20,8 +20,8 @@ fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output 
     command.output_in_time()
 }
 
-/// State and advice of each finding on a part.
-fn on<'a>(found: &'a Value, part: &str) -> Vec<(&'a str, &'a str)> {
+/// Returns state and remedy of each finding on a part.
+fn findings_on<'a>(found: &'a Value, part: &str) -> Vec<(&'a str, &'a str)> {
     let findings = found.as_array().unwrap().iter();
     findings
         .filter(|finding| finding["part"] == part)
@@ -40,19 +40,19 @@ fn doctor_reports_each_check_with_a_remedy() {
     let output = doctor(&data, &[], &["--json"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     for part in ["configuration", "disk", "addresses", "service"] {
-        assert_eq!(on(&found, part), [("ok", "")], "{found}");
+        assert_eq!(findings_on(&found, part), [("ok", "")], "{found}");
     }
     assert_eq!(
-        on(&found, "backups"),
+        findings_on(&found, "backups"),
         [("warning", "playgate backup create")]
     );
     assert_eq!(
-        on(&found, "partners"),
+        findings_on(&found, "partners"),
         [("warning", "playgate partner add NAME")]
     );
     assert!(output.status.success(), "{found}");
-    let said = doctor(&data, &[], &[]);
-    let text = String::from_utf8(said.stdout).unwrap();
+    let text = doctor(&data, &[], &[]);
+    let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("-> playgate partner add NAME"), "{text}");
 
     sign_up(&appliance);
@@ -74,43 +74,49 @@ fn doctor_reports_each_check_with_a_remedy() {
     let output = doctor(&data, &settings, &["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(on(&found, "disk")[1].1.starts_with("chmod o= "), "{found}");
+    assert!(
+        findings_on(&found, "disk")[1].1.starts_with("chmod o= "),
+        "{found}"
+    );
     for (part, state, fix) in [
         ("mail", "problem", "playgate mail test"),
         ("forwarding", "warning", "`telemetry.forward.url`"),
         ("addresses", "warning", "`public_url`"),
         ("proxy", "warning", "`listen`"),
     ] {
-        let told = on(&found, part)[0];
-        assert!(told.0 == state && told.1.contains(fix), "{part}: {found}");
+        let finding = findings_on(&found, part)[0];
+        assert!(
+            finding.0 == state && finding.1.contains(fix),
+            "{part}: {found}"
+        );
     }
-    assert_eq!(on(&found, "partners"), []);
+    assert_eq!(findings_on(&found, "partners"), []);
     assert!(String::from_utf8_lossy(&output.stderr).contains("2 problems found"));
 
-    // Without a server the store is looked at all the same.
+    // Without a server the store is still checked.
     drop(appliance);
     let output = doctor(&data, &[], &["--json"]);
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let [(state, fix)] = on(&found, "service")[..] else {
+    let [(state, fix)] = findings_on(&found, "service")[..] else {
         panic!("{found}");
     };
     assert!(
         state == "problem" && fix.contains("systemctl start playgate"),
         "{found}"
     );
-    assert_eq!(on(&found, "store"), []);
+    assert_eq!(findings_on(&found, "store"), []);
 
     let output = doctor(&data, &[("PLAYGATE_LISTNE", "x")], &["--json"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(on(&found, "configuration")[0].0, "problem");
+    assert_eq!(findings_on(&found, "configuration")[0].0, "problem");
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// What operators do need not wait until the configuration is mended, while a server runs with the one
-/// before; and files that are missing are told before a viewer misses them.
+/// Operators can work before the configuration is repaired, while a server runs with the previous one. Missing media
+/// files are reported before a viewer misses them.
 #[test]
-fn commands_work_beside_a_server_despite_a_broken_configuration() {
+fn commands_work_with_a_running_server_despite_a_broken_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let config = folder.path().join("playgate.toml");
@@ -126,43 +132,47 @@ fn commands_work_beside_a_server_despite_a_broken_configuration() {
     let catalog = folder.path().join("catalog.toml");
     let film = "[[asset]]\nid = \"film\"\nplaylist = { dash = \"origin:film/a.mpd\" }\n";
     fs::write(&catalog, film).unwrap();
-    let (code, said) = run(&["catalog", "import", catalog.to_str().unwrap()]);
+    let (code, text) = run(&["catalog", "import", catalog.to_str().unwrap()]);
     assert!(
-        code == 0 && said.contains("origin:film/a.mpd of film"),
-        "{said}"
+        code == 0 && text.contains("origin:film/a.mpd of film"),
+        "{text}"
     );
 
     let broken = format!("data_dir = \"{}\"\nlistn = 1\n", data.display());
     fs::write(&config, broken).unwrap();
-    let (code, said) = run(&["partner", "add", "one"]);
+    let (code, text) = run(&["partner", "add", "one"]);
     assert!(
-        code == 0 && said.contains("configuration is invalid"),
-        "{said}"
+        code == 0 && text.contains("configuration is invalid"),
+        "{text}"
     );
-    let (code, said) = run(&["catalog", "import", catalog.to_str().unwrap()]);
+    let (code, text) = run(&["catalog", "import", catalog.to_str().unwrap()]);
     assert!(
-        code == 0 && said.contains("configuration is invalid"),
-        "{said}"
+        code == 0 && text.contains("configuration is invalid"),
+        "{text}"
     );
     let mut command = binary();
     let output = command
         .args(["--config", file, "doctor", "--json"])
         .output_in_time();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(on(&found, "configuration")[0].0, "problem", "{found}");
-    assert_eq!(on(&found, "service"), [("ok", "")], "{found}");
+    assert_eq!(
+        findings_on(&found, "configuration")[0].0,
+        "problem",
+        "{found}"
+    );
+    assert_eq!(findings_on(&found, "service"), [("ok", "")], "{found}");
     appliance.kill();
-    let (code, said) = run(&["partner", "list"]);
-    assert!(code == 2 && said.contains("listn"), "{said}");
+    let (code, text) = run(&["partner", "list"]);
+    assert!(code == 2 && text.contains("listn"), "{text}");
 
     fs::write(&config, format!("data_dir = \"{}\"\n", data.display())).unwrap();
     let output = binary()
         .args(["--config", file, "doctor", "--json"])
         .output_in_time();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(on(&found, "media")[0].0, "warning", "{found}");
-    // What is granted and cannot play: here for want of a license server.
-    let [(state, fix)] = on(&found, "playback")[..] else {
+    assert_eq!(findings_on(&found, "media")[0].0, "warning", "{found}");
+    // An asset that is granted but cannot play, here without a license server.
+    let [(state, fix)] = findings_on(&found, "playback")[..] else {
         panic!("{found}");
     };
     assert!(
@@ -217,7 +227,7 @@ fn the_support_bundle_contains_no_secret() {
             assert!(!text.contains(secret), "{secret} in {}", path.display());
         }
     }
-    // What is there is not written over.
+    // An existing file is not overwritten.
     let again = doctor(&data, &settings, &arguments);
     assert!(String::from_utf8_lossy(&again.stderr).contains("exists"));
 }
@@ -237,7 +247,7 @@ fn doctor_reports_country_offers_and_unrated_broadcasts() {
     };
     let before = found(&[]);
     assert!(
-        on(&before, "countries").is_empty() && on(&before, "ratings").is_empty(),
+        findings_on(&before, "countries").is_empty() && findings_on(&before, "ratings").is_empty(),
         "{before}"
     );
     let file = |name: &str, text: &str| {
@@ -260,27 +270,30 @@ fn doctor_reports_country_offers_and_unrated_broadcasts() {
     run(&["epg", "import", &file("g.xml", guide), "--accept"]);
     for fallback in ["true", "false"] {
         let after = found(&[("PLAYGATE_GEO_PROFILE_FALLBACK", fallback)]);
-        let [(state, fix)] = on(&after, "countries")[..] else {
+        let [(state, fix)] = findings_on(&after, "countries")[..] else {
             panic!("{after}");
         };
         assert!(
             state == "warning" && fix.contains("geo.database"),
             "{after}"
         );
-        let said = after.to_string();
+        let text = after.to_string();
         assert_eq!(
-            said.contains("no user may play them"),
+            text.contains("no user may play them"),
             fallback == "false",
-            "{said}"
+            "{text}"
         );
         assert!(
-            said.contains("1 of 1 broadcasts (100 %) have no age rating"),
-            "{said}"
+            text.contains("1 of 1 broadcasts (100 %) have no age rating"),
+            "{text}"
         );
     }
     let with_header = found(&[
         ("PLAYGATE_GEO_HEADER", "CF-IPCountry"),
         ("PLAYGATE_HTTP_TRUSTED_PROXIES", "127.0.0.1"),
     ]);
-    assert!(on(&with_header, "countries").is_empty(), "{with_header}");
+    assert!(
+        findings_on(&with_header, "countries").is_empty(),
+        "{with_header}"
+    );
 }

@@ -1,9 +1,8 @@
 //! The six schedule routes against a naive model, around the nights in which clocks change, in three zones.
 //!
-//! The model shares no code with what it judges: the clocks of a zone are two numbers and the
-//! instants at which one takes the other's place, a tv day is read off the clock at a broadcast's
-//! start, and every view is a scan over the list. What was answered is kept and then compared, so
-//! that models which are wrong on purpose can be held against the same answers.
+//! The model shares no code with the server: a zone is two offsets and the instants of its clock changes, the TV day is
+//! read off the local clock at the broadcast's start, and every view is a scan over a list. The responses are recorded
+//! first and compared afterwards, so that models with one deliberate mistake can be compared with the same responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +17,11 @@ const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 const CATCHUP: i64 = 7 * DAY;
 
-/// A change of clocks: when, and how far they are ahead of UTC from then on.
+/// A clock change: its instant, and the offset from UTC after it.
 type Change = (i64, i64);
 
-/// A zone, how far its clocks are ahead of UTC as 2026 begins, and its two changes of that year:
-/// from the tables that its government has published, not from a library.
+/// A zone, its offset at the start of 2026, and its two changes in that year, from the tables of the governments and
+/// not from a library.
 const ZONES: [(&str, i64, [Change; 2]); 3] = [
     // 29 March and 25 October, 01:00 UTC.
     (
@@ -44,7 +43,7 @@ const ZONES: [(&str, i64, [Change; 2]); 3] = [
     ),
 ];
 
-/// A broadcast of a livestream. Every third may be caught up with; see [`rights`].
+/// A broadcast. Its `number` decides its title, rights and metadata; see [`title`] and [`Model::broadcast`].
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     id: String,
@@ -53,17 +52,17 @@ struct Row {
     stop: i64,
 }
 
-/// A livestream, its zone as an index, and its broadcasts in order.
+/// A livestream: id, index of its zone, and broadcasts by start.
 struct Channel {
     id: String,
     zone: usize,
     rows: Vec<Row>,
 }
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
+/// A pseudo-random sequence that is the same in every run.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, end: i64) -> i64 {
         self.0 = self
             .0
@@ -73,27 +72,28 @@ impl Dice {
     }
 }
 
-/// Two livestreams in each zone, with broadcasts from 2 days before each night to 2 days after it,
-/// of odd lengths and with gaps.
+/// Two livestreams in each zone, with broadcasts of odd lengths and with gaps from 2 days before each clock change to 2
+/// days after it.
 fn channels() -> Vec<Channel> {
-    let mut dice = Dice(20_260_329);
+    let mut random = Random(20_260_329);
     let mut channels = Vec::new();
     for (zone, (_, _, changes)) in ZONES.iter().enumerate() {
         for which in 0..2 {
             let id = format!("tv-{zone}{which}");
             let mut rows = Vec::new();
             for (night, _) in changes {
-                let mut at = night - 2 * DAY + dice.below(HOUR);
+                let mut at = night - 2 * DAY + random.below(HOUR);
                 while at < night + 2 * DAY {
                     let number = i64::try_from(rows.len()).unwrap();
-                    let stop = at + 60 * (1 + dice.below(95)) + dice.below(2) * dice.below(60);
+                    let stop =
+                        at + 60 * (1 + random.below(95)) + random.below(2) * random.below(60);
                     rows.push(Row {
                         id: format!("{id}-{number}"),
                         number,
                         start: at,
                         stop,
                     });
-                    at = stop + i64::from(dice.below(5) == 0) * dice.below(2 * HOUR);
+                    at = stop + i64::from(random.below(5) == 0) * random.below(2 * HOUR);
                 }
             }
             channels.push(Channel { id, zone, rows });
@@ -124,7 +124,7 @@ fn stock(lab: &GateOnly, channels: &[Channel]) {
     }
     catalog += "[[rule]]\ntitle = \"Caught*\"\ncatchup_days = 7\n\n\
                 [[rule]]\ntitle = \"*Dark*\"\nlive = false\n";
-    // All of it lies after the clock of a fresh lab, and within what is kept.
+    // Early enough that all broadcasts are in the future and inside the retention period.
     set_clock(lab, ZONES[1].2[0].0);
     let imported = post(lab, "/admin/v1/catalog/import", catalog.as_bytes());
     assert_eq!(imported.status, 200, "{}", imported.json());
@@ -144,18 +144,18 @@ fn title(row: &Row) -> String {
     format!("{caught}{dark} {}", row.number)
 }
 
-/// What the model holds to be true. Each of these can be wrong on purpose.
+/// The assumptions of the model. Each of them can be wrong on purpose.
 #[derive(Clone, Copy)]
 struct Model {
-    /// Clocks change.
+    /// The clocks change.
     clocks: bool,
-    /// A broadcast is over in the second of its stop.
+    /// A broadcast is over at the second of its stop.
     half_open: bool,
-    /// The tv day begins at six.
+    /// The TV day begins at 06:00.
     six: bool,
-    /// An offset goes back from now.
+    /// `offset` goes back from now.
     back: bool,
-    /// Where there is no right, no member tells of it.
+    /// A missing right has no member, not even null.
     absent: bool,
 }
 
@@ -168,7 +168,6 @@ const TRUE: Model = Model {
 };
 
 impl Model {
-    /// A broadcast as clients see it.
     fn broadcast(self, row: &Row) -> Value {
         let mut broadcast = json!({
             "id": row.id, "title": title(row), "start": row.start, "stop": row.stop,
@@ -214,8 +213,8 @@ impl Model {
         Some(view)
     }
 
-    /// The tv day that a broadcast belongs to, in days since 1970: the date on the clock at its
-    /// start, or the one before until six.
+    /// Returns the TV day of a broadcast in days since 1970: the local date of its start, or the day before until
+    /// 06:00.
     fn day_of(self, zone: usize, start: i64) -> i64 {
         let (_, winter, changes) = ZONES[zone];
         let past = changes.iter().rev().find(|(at, _)| *at <= start);
@@ -233,7 +232,7 @@ impl Model {
         of_day.map(|row| self.broadcast(row)).collect()
     }
 
-    /// Status and body that a question is answered with.
+    /// Returns the expected status and body.
     fn answer(self, channels: &[Channel], question: &Question) -> (u16, Value) {
         let find = |id: &str| channels.iter().find(|channel| channel.id == id).unwrap();
         match question {
@@ -280,7 +279,6 @@ fn row<'a>(channels: &'a [Channel], id: &str) -> (&'a str, &'a Row) {
     (&channel.id, row)
 }
 
-/// What is asked.
 #[derive(Clone, Debug)]
 enum Question {
     LivestreamLive {
@@ -307,10 +305,9 @@ enum Question {
     },
 }
 
-/// A question with the answer that was given.
 type Answered = (Question, (u16, Value));
 
-/// Asks over one connection; the clock of the lab moves with the questions.
+/// Sends questions over one connection. The lab clock moves with them.
 struct Asker<'a> {
     lab: &'a GateOnly,
     wire: Wire,
@@ -355,7 +352,7 @@ impl Asker<'_> {
         };
         let target = format!("/api/schedule/v1/{path}");
         let answer = self.get(&target, &[]);
-        // What is kept for those who take it packed has to be the same, whatever the clock did.
+        // The gzip response, which may come from the cache, must have the same content.
         let packed = self.get(&target, &[("Accept-Encoding", "gzip")]);
         let unpacked = match packed.header("content-encoding") {
             Some("gzip") => unpacked(&packed.body),
@@ -373,13 +370,13 @@ impl Asker<'_> {
     }
 }
 
-/// Instants around a night: the second of every start and stop and the one before it, and others.
-fn instants(channels: &[Channel], night: i64, dice: &mut Dice) -> BTreeSet<i64> {
+/// Instants around a clock change: each start and stop, the seconds before them, and random ones.
+fn instants(channels: &[Channel], night: i64, random: &mut Random) -> BTreeSet<i64> {
     let rows = channels.iter().flat_map(|channel| &channel.rows);
     let edges = rows.flat_map(|row| [row.start - 1, row.start, row.stop - 1, row.stop]);
     let near = edges.filter(|at| (at - night).abs() < 16 * HOUR);
     let mut all: BTreeSet<i64> = near.collect();
-    all.extend((0..200).map(|_| night - 3 * DAY + dice.below(6 * DAY)));
+    all.extend((0..200).map(|_| night - 3 * DAY + random.below(6 * DAY)));
     all
 }
 
@@ -391,20 +388,20 @@ fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
         all: ids.join(","),
         answered: Vec::new(),
     };
-    let mut dice = Dice(7);
+    let mut random = Random(7);
     let nights = ZONES
         .iter()
         .flat_map(|(_, _, changes)| changes.map(|(at, _)| at));
     for night in nights {
-        for at in instants(channels, night, &mut dice) {
-            // At the live point, and at a point in the past that is the same instant.
-            let offset = -dice.below(DAY + 1);
+        for at in instants(channels, night, &mut random) {
+            // At the live point, and time-shifted to the same instant.
+            let offset = -random.below(DAY + 1);
             asker.ask(Question::Live { now: at, offset: 0 });
             asker.ask(Question::Live {
                 now: at - offset,
                 offset,
             });
-            let channel = &channels[usize::try_from(dice.below(6)).unwrap()];
+            let channel = &channels[usize::try_from(random.below(6)).unwrap()];
             let livestream = channel.id.clone();
             asker.ask(Question::LivestreamLive {
                 livestream,
@@ -450,7 +447,7 @@ fn schedule_responses_equal_a_naive_model() {
     for (question, answer) in &answered {
         assert_eq!(*answer, TRUE.answer(&channels, question), "{question:?}");
     }
-    // The days of the six nights have 23 and 25 hours, and every broadcast is in one of them.
+    // The days of the clock changes have 23 and 25 hours, and every broadcast is in one of the days.
     let mut of_day: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (question, (_, body)) in &answered {
         if let Question::LivestreamDay { livestream, .. } = question {
@@ -468,7 +465,7 @@ fn schedule_responses_equal_a_naive_model() {
         seen.dedup();
         assert_eq!(seen.len(), channel.rows.len(), "{}", channel.id);
     }
-    // A model that errs in one thing alone is found out by these same answers.
+    // Control: the same responses expose a model with a single mistake.
     for (what, wrong) in [
         (
             "clocks",

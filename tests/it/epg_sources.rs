@@ -1,5 +1,4 @@
-//! Sources of guides, as a server fetches them and as an operator asks for them: good ones, and ones
-//! that answer in every wrong way.
+//! EPG sources, fetched by the server and on an operator's command: good ones, and ones that fail in every way.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -23,7 +22,7 @@ use crate::support::raw_http::{Answer, Wire, request};
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
 
-/// A guide of two days around now.
+/// A guide of two days around the present.
 fn guide() -> String {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let first = i64::try_from(now).unwrap() / 3_600 * 3_600 - 12 * 3_600;
@@ -55,7 +54,7 @@ fn xz(data: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// What a path answers: status line and headers, the body, and how much of that is sent.
+/// Returns the response head and the body for a path.
 fn response(path: &str, known: bool) -> (String, Vec<u8>) {
     let guide = guide().into_bytes();
     let half = |mut bytes: Vec<u8>| {
@@ -101,22 +100,22 @@ fn response(path: &str, known: bool) -> (String, Vec<u8>) {
     }
 }
 
-/// Serves until the test's process ends; gives the address, and the paths that were asked.
-fn web() -> (String, Arc<Mutex<Vec<String>>>) {
+/// Serves guides until the process ends. Returns the address and the requested paths.
+fn serve_guides() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let note = Arc::clone(&asked);
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let requested = Arc::clone(&paths);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            // A client that goes away is the client's affair.
-            let _ = talk(&mut stream.unwrap(), &note);
+            // A client that disconnects is no error here.
+            let _ = serve_connection(&mut stream.unwrap(), &requested);
         }
     });
-    (address, asked)
+    (address, paths)
 }
 
-fn talk(stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn serve_connection(stream: &mut TcpStream, paths: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -126,28 +125,28 @@ fn talk(stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> std::io::Result<(
     let head = String::from_utf8(head).unwrap();
     let path = head.split(' ').nth(1).unwrap();
     let known = head.contains("if-none-match: \"1\"");
-    asked.lock().unwrap().push(path.to_owned());
+    paths.lock().unwrap().push(path.to_owned());
     let (head, body) = response(path, known);
     stream.write_all(head.as_bytes())?;
     stream.write_all(&body)
 }
 
-struct Place {
+struct Installation {
     folder: TempDir,
 }
 
-impl Place {
-    /// A data directory with a catalogue, and a configuration.
+impl Installation {
+    /// Creates a data directory with a catalogue, and a configuration.
     fn new() -> Self {
-        let place = Self {
+        let installation = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        place.configure(&[]);
-        let catalog = place.folder.path().join("catalog.toml");
+        installation.configure(&[]);
+        let catalog = installation.folder.path().join("catalog.toml");
         fs::write(&catalog, CATALOG).unwrap();
-        let output = place.run(&["catalog", "import", catalog.to_str().unwrap()]);
+        let output = installation.run(&["catalog", "import", catalog.to_str().unwrap()]);
         assert!(output.status.success());
-        place
+        installation
     }
 
     fn data(&self) -> PathBuf {
@@ -176,17 +175,17 @@ impl Place {
 
     fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {text}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 }
 
 #[test]
 fn an_operator_can_fetch_a_source_now() {
-    let (address, _) = web();
-    let place = Place::new();
-    let file = place.folder.path().join("guide.xml.gz");
+    let (address, _) = serve_guides();
+    let installation = Installation::new();
+    let file = installation.folder.path().join("guide.xml.gz");
     fs::write(&file, gzip(guide().as_bytes())).unwrap();
     let good = ["main", "packed", "xz", "moved"];
     let bad = [
@@ -205,49 +204,52 @@ fn an_operator_can_fetch_a_source_now() {
         .collect();
     sources.push(("file", file.to_str().unwrap().to_owned()));
     sources.push(("keyed", format!("{address}/main?key=secret")));
-    place.configure(&sources);
+    installation.configure(&sources);
 
-    let dry = place.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
+    let dry = installation.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
     assert_eq!(dry["added"], ROWS);
     assert_eq!(dry["changes"][0]["livestream"], "news");
-    let told = place.run(&["epg", "refresh", "main", "--dry-run"]);
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.contains("news (UTC): +48 ~0 -0\n  + "), "{told}");
-    let first = place.json(&["epg", "refresh", "main", "--json"]);
+    let text = installation.run(&["epg", "refresh", "main", "--dry-run"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("news (UTC): +48 ~0 -0\n  + "), "{text}");
+    let first = installation.json(&["epg", "refresh", "main", "--json"]);
     assert_eq!(first["added"], ROWS);
     for name in good.iter().chain(&["file"]) {
-        let report = place.json(&["epg", "refresh", name, "--json"]);
+        let report = installation.json(&["epg", "refresh", name, "--json"]);
         assert_eq!(report["unchanged"], ROWS, "{name}: {report}");
     }
     for (name, why) in bad {
-        let output = place.run(&["epg", "refresh", name]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
-        assert!(told.contains(why), "{name}: {told}");
-        let one = place.json(&["epg", "sources", name, "--json"]);
+        let output = installation.run(&["epg", "refresh", name]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(text.contains(why), "{name}: {text}");
+        let one = installation.json(&["epg", "sources", name, "--json"]);
         assert_eq!(
             (&one["state"], one["failures"].as_i64()),
             (&"failing".into(), Some(1))
         );
     }
     assert_eq!(
-        place.run(&["epg", "refresh", "nobody"]).status.code(),
+        installation
+            .run(&["epg", "refresh", "nobody"])
+            .status
+            .code(),
         Some(3)
     );
-    let after = place.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
+    let after = installation.json(&["epg", "refresh", "main", "--dry-run", "--json"]);
     assert_eq!(after["unchanged"], ROWS);
 
-    let findings = place.run(&["doctor", "--json"]);
+    let findings = installation.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&findings.stdout).unwrap();
     let guides = findings.as_array().unwrap().iter();
     let guides: Vec<_> = guides.filter(|one| one["part"] == "guides").collect();
     assert_eq!(guides.len(), bad.len(), "{findings}");
-    let all = place.json(&["epg", "sources", "--json"]);
+    let all = installation.json(&["epg", "sources", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), sources.len());
     let keyed = all.as_array().unwrap().last().unwrap();
     assert_eq!(keyed["state"], "new");
-    let table = place.run(&["epg", "sources"]);
-    let shown = place.run(&["config", "show"]);
+    let table = installation.run(&["epg", "sources"]);
+    let shown = installation.run(&["config", "show"]);
     for output in [table, shown] {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(
@@ -259,8 +261,8 @@ fn an_operator_can_fetch_a_source_now() {
 
 #[test]
 fn a_new_source_creates_livestreams_and_imports_in_one_step() {
-    let place = Place::new();
-    let file = place.folder.path().join("guide.xml");
+    let installation = Installation::new();
+    let file = installation.folder.path().join("guide.xml");
     let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
     let time = |at: i64| {
         let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
@@ -279,18 +281,18 @@ fn a_new_source_creates_livestreams_and_imports_in_one_step() {
     let path = file.to_str().unwrap();
     let configure = |more: &str| {
         let text = format!("[[epg.sources]]\nname = \"main\"\nurl = \"{path}\"\n{more}");
-        fs::write(place.config(), text).unwrap();
+        fs::write(installation.config(), text).unwrap();
     };
     let unmapped = || {
-        let one = place.json(&["epg", "sources", "main", "--json"]);
+        let one = installation.json(&["epg", "sources", "main", "--json"]);
         let last = &one["lastImport"];
         (last["unmapped"].clone(), last["added"].clone())
     };
     configure("");
     guide(&["news", "one", "two"]);
-    place.json(&["epg", "refresh", "main", "--json"]);
+    installation.json(&["epg", "refresh", "main", "--json"]);
     assert_eq!(unmapped(), (2.into(), 1.into()));
-    // Without a file it is the source that is fetched.
+    // Without a file argument the source itself is fetched.
     let source = [
         "epg",
         "import",
@@ -299,27 +301,26 @@ fn a_new_source_creates_livestreams_and_imports_in_one_step() {
         "--create-livestreams",
         "--json",
     ];
-    let made = place.json(&source);
+    let made = installation.json(&source);
     assert_eq!(made["created"], serde_json::json!(["one", "two"]));
     assert_eq!(unmapped(), (0.into(), 2.into()));
     guide(&["news", "one", "two", "three"]);
     let with_file = [&["epg", "import", path], &source[2..]].concat();
-    let made = place.json(&with_file);
+    let made = installation.json(&with_file);
     assert_eq!(made["created"], serde_json::json!(["three"]));
     assert_eq!(unmapped(), (0.into(), 1.into()));
-    // By itself, where the configuration says so.
+    // Without the option if the source is configured so.
     configure("create_livestreams = true\nunrated = \"allow\"\n");
     guide(&["news", "one", "two", "three", "four"]);
-    let report = place.json(&["epg", "refresh", "main", "--json"]);
+    let report = installation.json(&["epg", "refresh", "main", "--json"]);
     assert_eq!(report["created"], serde_json::json!(["four"]));
     assert_eq!(report["unrated"], 5);
-    assert_eq!(place.run(&["epg", "import"]).status.code(), Some(2));
+    assert_eq!(installation.run(&["epg", "import"]).status.code(), Some(2));
 }
 
-/// Waits until a source has been fetched.
-fn wait_for(place: &Place, source: &str) {
+fn wait_for(installation: &Installation, source: &str) {
     let began = Instant::now();
-    while place.json(&["epg", "sources", source, "--json"])["state"] != "ok" {
+    while installation.json(&["epg", "sources", source, "--json"])["state"] != "ok" {
         assert!(
             began.elapsed() < Duration::from_secs(60),
             "it is not fetched"
@@ -328,9 +329,9 @@ fn wait_for(place: &Place, source: &str) {
     }
 }
 
-/// What the running server answers on its administration socket.
-fn told(place: &Place, method: &str, target: &str) -> Answer {
-    let mut wire = Wire::to_socket(&place.data().join("admin.sock")).unwrap();
+/// Sends a request to the admin socket of the running server.
+fn ask_admin_socket(installation: &Installation, method: &str, target: &str) -> Answer {
+    let mut wire = Wire::to_socket(&installation.data().join("admin.sock")).unwrap();
     wire.send(request(method, target, &[], ""))
         .answer()
         .unwrap()
@@ -338,18 +339,18 @@ fn told(place: &Place, method: &str, target: &str) -> Answer {
 
 #[test]
 fn a_restart_does_not_refetch_fresh_sources() {
-    let (address, asked) = web();
-    let place = Place::new();
+    let (address, paths) = serve_guides();
+    let installation = Installation::new();
     let main = ("main", format!("{address}/main"));
     let gone = ("gone", format!("{address}/gone"));
-    place.configure(&[main.clone(), gone]);
-    let config = place.config();
-    let start = || Appliance::start_with(Path::new(&place.data()), &["--config", &config]);
+    installation.configure(&[main.clone(), gone]);
+    let config = installation.config();
+    let start = || Appliance::start_with(Path::new(&installation.data()), &["--config", &config]);
     let mut appliance = start();
-    wait_for(&place, "main");
-    let one = place.json(&["epg", "sources", "main", "--json"]);
+    wait_for(&installation, "main");
+    let one = installation.json(&["epg", "sources", "main", "--json"]);
     assert_eq!(one["lastImport"]["added"], ROWS);
-    let metrics = told(&place, "GET", "/metrics");
+    let metrics = ask_admin_socket(&installation, "GET", "/metrics");
     let metrics = String::from_utf8(metrics.body).unwrap();
     for line in [
         "playgate_epg_import_failures{source=\"main\"} 0",
@@ -363,24 +364,24 @@ fn a_restart_does_not_refetch_fresh_sources() {
         ("nobody", (404, "GUIDE_SOURCE_NOT_FOUND")),
     ] {
         let target = format!("/admin/v1/epg/sources/{source}/refresh");
-        let answer = told(&place, "POST", &target);
+        let answer = ask_admin_socket(&installation, "POST", &target);
         assert_eq!((answer.status, &*answer.code()), code);
     }
     appliance.kill();
-    // The second source tells when the first has been looked at.
-    place.configure(&[main, ("late", format!("{address}/xz"))]);
+    // Once the second source is fetched, the first one has been considered.
+    installation.configure(&[main, ("late", format!("{address}/xz"))]);
     let mut appliance = start();
-    wait_for(&place, "late");
+    wait_for(&installation, "late");
     appliance.kill();
-    let mut asked = asked.lock().unwrap().clone();
-    asked.retain(|path| path != "/gone");
-    assert_eq!(asked, ["/main", "/xz"]);
+    let mut paths = paths.lock().unwrap().clone();
+    paths.retain(|path| path != "/gone");
+    assert_eq!(paths, ["/main", "/xz"]);
 }
 
 #[test]
 fn source_settings_apply_to_its_guide() {
-    let place = Place::new();
-    let file = place.folder.path().join("guide.xml");
+    let installation = Installation::new();
+    let file = installation.folder.path().join("guide.xml");
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let first = i64::try_from(now).unwrap() / 3_600 * 3_600;
     let time = |hour: i64| {
@@ -421,20 +422,20 @@ fn source_settings_apply_to_its_guide() {
              channels = {{ \"News.tv\" = \"news\" }}\n{settings}\n"
         )
     });
-    fs::write(place.config(), config.collect::<String>()).unwrap();
+    fs::write(installation.config(), config.collect::<String>()).unwrap();
     let file = file.to_str().unwrap();
     let tried = ["epg", "import", file, "--dry-run", "--json"];
     assert_eq!(
-        place.json(&tried)["unmapped"][0],
+        installation.json(&tried)["unmapped"][0],
         "News.tv",
         "no source is named"
     );
     for (name, _, starts, title) in sources {
-        let report = place.json(&[&tried[..], &["--source", name]].concat());
+        let report = installation.json(&[&tried[..], &["--source", name]].concat());
         let edits = report["changes"][0]["edits"].as_array().unwrap();
         let half_hours = |edit: &Value| (edit["after"]["start"].as_i64().unwrap() - first) / 1_800;
-        let told: Vec<_> = edits.iter().map(half_hours).collect();
-        assert_eq!(told, starts, "{name}: {report}");
+        let half_hours_seen: Vec<_> = edits.iter().map(half_hours).collect();
+        assert_eq!(half_hours_seen, starts, "{name}: {report}");
         assert_eq!(edits[0]["after"]["title"], title, "{name}");
     }
 }
@@ -464,14 +465,14 @@ fn sources_over_tls_need_a_trusted_certificate() {
         );
         thread::park_timeout(Duration::from_millis(50));
     }
-    let place = Place::new();
+    let installation = Installation::new();
     let address = format!("https://127.0.0.1:{port}/guide.xml");
-    place.configure(&[("sealed", address)]);
+    installation.configure(&[("sealed", address)]);
     let refresh = |authority: &str| {
-        let mut command = playgate(&place.data());
+        let mut command = playgate(&installation.data());
         command.env("SSL_CERT_FILE", at.join(authority)).args([
             "--config",
-            &place.config(),
+            &installation.config(),
             "epg",
             "refresh",
             "sealed",
@@ -482,17 +483,17 @@ fn sources_over_tls_need_a_trusted_certificate() {
     let trusted = refresh("ca.pem");
     let foreign = refresh("elsewhere.pem");
     drop(server);
-    let told = String::from_utf8_lossy(&trusted.stderr);
-    assert!(trusted.status.success(), "{told}");
+    let text = String::from_utf8_lossy(&trusted.stderr);
+    assert!(trusted.status.success(), "{text}");
     let report: Value = serde_json::from_slice(&trusted.stdout).unwrap();
     assert_eq!(report["added"], ROWS);
-    let told = String::from_utf8_lossy(&foreign.stderr);
-    assert_eq!(foreign.status.code(), Some(1), "{told}");
-    assert!(told.contains("certificate"), "{told}");
+    let text = String::from_utf8_lossy(&foreign.stderr);
+    assert_eq!(foreign.status.code(), Some(1), "{text}");
+    assert!(text.contains("certificate"), "{text}");
 }
 
-/// What a person sees of a command, whose output goes to a terminal; nothing without `script`.
-fn watched(command: &str) -> Option<KilledOnDrop> {
+/// Runs a command at a terminal. Returns `None` if `script` is not installed.
+fn run_at_terminal(command: &str) -> Option<KilledOnDrop> {
     let mut script = Command::new("script");
     script
         .args([
@@ -515,24 +516,24 @@ fn watched(command: &str) -> Option<KilledOnDrop> {
 
 #[test]
 fn import_progress_is_shown_at_a_terminal() {
-    let place = Place::new();
-    place.configure(&[("main", "/nowhere".to_owned())]);
-    let pipe = place.folder.path().join("guide.xml");
+    let installation = Installation::new();
+    installation.configure(&[("main", "/nowhere".to_owned())]);
+    let pipe = installation.folder.path().join("guide.xml");
     let made = Command::new("mkfifo").arg(&pipe).status_in_time();
     assert!(made.success());
     let command = format!(
         "{} --data-dir {} --config {} epg import {} --source main",
         env!("CARGO_BIN_EXE_playgate"),
-        place.data().display(),
-        place.config(),
+        installation.data().display(),
+        installation.config(),
         pipe.display()
     );
-    let Some(mut child) = watched(&command) else {
+    let Some(mut child) = run_at_terminal(&command) else {
         return;
     };
     let mut screen = child.stdout.take().unwrap();
     let seen = in_time("an import at a terminal", move || {
-        // A file is sent in pieces of 64 KiB.
+        // A file is uploaded in pieces of 64 KiB.
         let guide = guide().replacen("<tv>", &format!("<tv>{}", " ".repeat(128 * 1_024)), 1);
         let (begun, rest) = guide.as_bytes().split_at(128 * 1_024);
         let mut sender = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
@@ -550,7 +551,7 @@ fn import_progress_is_shown_at_a_terminal() {
         seen
     });
     assert!(child.status_in_time().success(), "{seen}");
-    // The line of progress is gone before the report comes.
+    // The progress line is erased before the report is printed.
     let (_, report) = seen.rsplit_once("\r\u{1b}[K").unwrap();
     assert!(
         report.contains("added       48") && !report.contains("sent"),

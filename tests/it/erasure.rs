@@ -1,5 +1,4 @@
-//! After an account has been erased, nothing of its user is left: not in the store, not in the queue
-//! of mails, not in the telemetry.
+//! After an account is erased, nothing of its user is left in the store, the mail queue and the telemetry.
 
 use std::path::Path;
 
@@ -11,11 +10,11 @@ use crate::support::server::{PASSWORD, TestServer};
 
 const EMAIL: &str = "forget.me@example.com";
 const NAME: &str = "Forgetta Mia";
-/// In an event, as a player might send something personal.
+/// A text in an event, as a player might send something personal.
 const MARK: &str = "forget-this-living-room-tv";
 
-/// Files of a directory that hold anything of the user.
-fn telling(directory: &Path) -> Vec<String> {
+/// Returns the files of a directory that contain anything of the user.
+fn files_with_traces(directory: &Path) -> Vec<String> {
     let marks = [EMAIL, NAME, MARK];
     files(directory)
         .into_iter()
@@ -27,12 +26,12 @@ fn telling(directory: &Path) -> Vec<String> {
 #[test]
 fn erasing_a_user_leaves_no_trace() {
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().to_owned();
+    let store_dir = directory.path().to_owned();
     let on_disk = |_: &Path| {
         let schema = playgate::domain::schema();
-        Store::open(&place, schema, Options::default()).unwrap()
+        Store::open(&store_dir, schema, Options::default()).unwrap()
     };
-    let server = TestServer::over(on_disk, &[]);
+    let server = TestServer::with_store(on_disk, &[]);
     let body = json!({
         "identity": EMAIL, "accessKey": PASSWORD, "name": NAME, "birthDate": "1990-02-03",
     });
@@ -59,28 +58,28 @@ fn erasing_a_user_leaves_no_trace() {
     }
     let data = server.services.config.server.data_dir.clone();
     let telemetry = data.join("telemetry");
-    // The search finds what is there.
-    assert!(!telling(&telemetry).is_empty() && !telling(&place).is_empty());
+    // Control: the search finds the user before the erasure.
+    assert!(!files_with_traces(&telemetry).is_empty() && !files_with_traces(&store_dir).is_empty());
 
     let erased = server.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
     assert_eq!(erased.status, 204);
-    // What the job does within ten seconds.
+    // The job does this within ten seconds.
     while server.services.telemetry.run_erasures().unwrap() > 0 {}
-    assert_eq!(telling(&telemetry), Vec::<String>::new());
-    let nowhere = ["users", "mail", "telemetry/events", "sessions"].map(|target| {
+    assert_eq!(files_with_traces(&telemetry), Vec::<String>::new());
+    let answers = ["users", "mail", "telemetry/events", "sessions"].map(|target| {
         let answer = server.operator("GET", target, &Value::Null);
         String::from_utf8(answer.body).unwrap()
     });
-    for answer in &nowhere {
+    for answer in &answers {
         assert!(
             ![EMAIL, NAME, MARK, &user.id]
                 .iter()
                 .any(|mark| answer.contains(*mark))
         );
     }
-    assert!(nowhere[0].contains("stays@example.com") && nowhere[2].contains(&other.id));
-    // What the disk still holds goes when the files are made anew.
+    assert!(answers[0].contains("stays@example.com") && answers[2].contains(&other.id));
+    // The disk may contain old data until its files are rewritten.
     let compact = server.operator("POST", "store/compact", &Value::Null);
     assert_eq!(compact.status, 200, "{}", compact.json());
-    assert_eq!(telling(&place), Vec::<String>::new());
+    assert_eq!(files_with_traces(&store_dir), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The schedule's export: XMLTV and M3U, as programs take them that know nothing else of ours.
+//! The export of the schedule as XMLTV and M3U, which programs use that know nothing else of Playgate.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +41,7 @@ fn exports_are_cached_until_the_schedule_changes() {
     let tags = [xmltv, m3u].map(tag);
     assert!(tags[0].starts_with('"') && tags[0] != tags[1]);
     assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
-    // Another guide is no other list of livestreams.
+    // A new guide changes the XMLTV export, but not the list of livestreams.
     let mut changed = ROWS;
     changed[0].2 = "Another";
     let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
@@ -49,36 +49,36 @@ fn exports_are_cached_until_the_schedule_changes() {
     assert!(!held(xmltv, &tags[0]) && held(m3u, &tags[1]));
     let tags = [xmltv, m3u].map(tag);
     assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
-    // A name is in both.
+    // A changed name is in both exports.
     let catalog = CATALOG.replace("News & Co", "Other");
     let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
     assert_eq!(imported.status, 200);
     assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
 }
 
-/// Holds every thread of the pool that compresses, until [`HeldPool::go`] or the end.
+/// Occupies every thread of the compression pool until [`HeldPool::release`] or its drop.
 struct HeldPool {
     partner: Option<PartnerId>,
-    go: mpsc::Sender<()>,
+    release: mpsc::Sender<()>,
     threads: usize,
 }
 
 impl HeldPool {
-    /// Holds the threads by jobs of a client of the partner.
+    /// Occupies the threads with jobs of this partner and address.
     fn new(lab: &GateOnly, from: &str) -> Self {
-        let (go, waits) = mpsc::channel::<()>();
+        let (release, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
         let (begun, begins) = mpsc::channel();
         let held = Self {
             partner: lab.gate.partner_id(),
-            go,
+            release,
             threads: thread::available_parallelism().unwrap().get(),
         };
         let jobs = (0..held.threads).map(|_| {
             let (waits, begun) = (Arc::clone(&waits), begun.clone());
             let hold = move |_: &mut ()| {
                 begun.send(()).unwrap();
-                // The sender is gone at the end.
+                // Fails after the sender is dropped.
                 let _ = waits.lock().unwrap().recv();
             };
             lab.services
@@ -87,7 +87,7 @@ impl HeldPool {
                 .ok()
                 .unwrap()
         });
-        // A job that was dropped before it began would not run.
+        // Kept, because a job that is dropped before it begins does not run.
         let _begin: Vec<_> = jobs.collect();
         for _ in 0..held.threads {
             begins.recv().unwrap();
@@ -99,9 +99,9 @@ impl HeldPool {
         Turn::for_client(self.partner, from.parse().unwrap())
     }
 
-    fn go(&self) {
+    fn release(&self) {
         for _ in 0..self.threads {
-            self.go.send(()).unwrap();
+            self.release.send(()).unwrap();
         }
     }
 }
@@ -112,7 +112,7 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
     });
     let pool = &lab.services.compression;
-    // A network fills its part of the queue.
+    // A network fills its share of the queue.
     let held = HeldPool::new(&lab, "203.0.113.9");
     let turn = |from: &str| held.turn(from);
     let floods = ["198.51.100.1", "2001:db8:1:2::1"].map(|from| {
@@ -133,7 +133,7 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
         let others =
             ["198.51.101.1", "2001:db8:2::1"].map(|from| scope.spawn(move || export(from).status));
         // Both wait: one makes the export, which the other one gets too.
-        held.go();
+        held.release();
         for other in others {
             assert_eq!(other.join().unwrap(), 200);
         }
@@ -141,8 +141,8 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
     drop(floods);
 }
 
-/// What is made once is kept by its meaning: with every thread of the pool held and no room left in its queue,
-/// nothing can be made.
+/// Responses are cached by their meaning. With every thread of the pool occupied and its queue full, only cached ones
+/// can be compressed.
 #[test]
 fn other_spellings_of_a_request_reuse_its_compressed_answer() {
     let lab = stocked();
@@ -187,7 +187,7 @@ fn other_spellings_of_a_request_reuse_its_compressed_answer() {
     for export in [XMLTV.to_owned(), format!("{XMLTV}?x=1")] {
         assert!(is_packed(&export), "{export}");
     }
-    // Controls: another meaning, and the same after a change.
+    // Controls: another meaning, and the same request after a change.
     assert!(!is_packed(&format!("{day}news")));
     import("Another");
     assert!(!is_packed(&format!("{day}film,news")));
@@ -213,7 +213,7 @@ fn the_export_can_be_imported_again() {
         (&report["channels"], &report["changed"]),
         (&json!(2), &json!(0))
     );
-    // Programs that cannot send headers bring the token in the query.
+    // Programs that cannot send headers pass the token in the query.
     let token = lab.gate.tokens.partner.reveal();
     let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
     let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
@@ -226,7 +226,7 @@ fn lines(answer: &Answer) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A livestream of a catalogue and the offer that it is in.
+/// Returns a catalogue of livestreams, each with its own offer.
 fn catalogue(livestreams: &[(&str, &str, &str)]) -> String {
     let mut text = String::new();
     for (id, members, offer) in livestreams {
@@ -259,7 +259,7 @@ fn the_m3u_lists_freely_watchable_livestreams() {
             OPEN,
         ),
         ("dark", &format!("live_rights = false\n{CLEAR}"), OPEN),
-        // What no player of the list could show.
+        // Livestreams that players of the list cannot show.
         ("sealed", &CLEAR.replace("false", "true"), OPEN),
         ("sold", CLEAR, "type = \"subscription\""),
         (
@@ -296,7 +296,7 @@ fn the_m3u_lists_freely_watchable_livestreams() {
         address("m3u/home/index.mpd"),
     ];
     assert_eq!(list, expected);
-    // The token comes in the query too, and every address in the list works as it stands.
+    // The token may be in the query too, and every address in the list works without changes.
     let bare = |target: &str| ask(lab.public, request("GET", target, &[], ""));
     assert_eq!(
         lines(&bare(&format!("{M3U}?accessToken={token}"))),
@@ -377,7 +377,7 @@ fn an_origin_livestream_plays_until_a_program_without_rights() {
     let playlist = origin(&tuned);
     assert!(playlist.starts_with("/origin/v1/"), "{playlist}");
     assert_eq!(fetch(&playlist).body, b"#EXTM3U\nhome.ts\n");
-    // Players resolve what is in a playlist against where they were sent to.
+    // Players resolve relative addresses against the redirect target.
     let segment = playlist.replace("home.m3u8", "home.ts");
     assert_eq!(fetch(&segment).body, b"moving");
     set_clock(&lab, at(60) - 1);
@@ -411,7 +411,7 @@ fn xmltv_is_compressed_for_clients_that_accept_gzip() {
     assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
 }
 
-/// A guide with everything that we keep of one: `channels` livestreams for `days` days.
+/// A guide that has everything that the schedule keeps.
 fn generated(channels: usize, days: i64) -> String {
     let time = |at: i64| {
         let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
@@ -456,7 +456,7 @@ fn generated(channels: usize, days: i64) -> String {
                 pick(&sides),
                 pick(&ratings),
             );
-            // Now and then nothing is on.
+            // Some gaps.
             start += length + i64::from(number % 11 == 0) * 900;
             number += 1;
         }
@@ -464,8 +464,8 @@ fn generated(channels: usize, days: i64) -> String {
     xml + "</tv>\n"
 }
 
-/// Imports a guide and its export, which must change nothing; gives the export.
-fn goes_round(guide: &[u8], now: i64) -> Vec<u8> {
+/// Imports a guide and its export, which must change nothing. Returns the export.
+fn round_trip(guide: &[u8], now: i64) -> Vec<u8> {
     let lab = GateOnly::start();
     set_clock(&lab, now);
     let import = |guide: &[u8]| {
@@ -486,13 +486,11 @@ fn goes_round(guide: &[u8], now: i64) -> Vec<u8> {
     export
 }
 
-/// The format's definition as xmltv-util installs it.
+/// The DTD of the format as xmltv-util installs it.
 const DEFINITION: &str = "/usr/share/xmltv/xmltv.dtd";
 
-/// What the judges say against an export.
-///
-/// Livestreams have the ids that their guide gave them. The checker wants a dot in each: that it
-/// misses in ids which are not ours is no complaint about what we write.
+/// Returns what the validators report. They require a dot in each channel id; ids come from the guide or the operator,
+/// so that report is ignored.
 fn complaints(export: &[u8]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("export.xml");
@@ -503,39 +501,39 @@ fn complaints(export: &[u8]) -> Vec<String> {
             .args(arguments)
             .arg(&file)
             .output_in_time();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).unwrap();
-        let mut lines: Vec<_> = said.lines().map(str::to_owned).collect();
+        let output_text = [output.stdout, output.stderr].concat();
+        let output_text = String::from_utf8(output_text).unwrap();
+        let mut lines: Vec<_> = output_text.lines().map(str::to_owned).collect();
         if !output.status.success() && lines.is_empty() {
             lines.push(format!("{program}: {}", output.status));
         }
         lines
     };
-    let mut said = run("tv_validate_file", &["--dtd-file", DEFINITION]);
-    said.retain(|line| {
+    let mut output_text = run("tv_validate_file", &["--dtd-file", DEFINITION]);
+    output_text.retain(|line| {
         let own = line.contains("Invalid channel-id") || line == "1 error found.";
         !own && line != "Validated ok."
     });
-    said.extend(run("tv_sort", &["--output", "/dev/null"]));
-    said
+    output_text.extend(run("tv_sort", &["--output", "/dev/null"]));
+    output_text
 }
 
-/// Whether the programs of xmltv-util are there.
-fn has_judges() -> bool {
+/// Whether xmltv-util is installed.
+fn has_validators() -> bool {
     ["tv_validate_file", "tv_sort"]
         .iter()
         .all(|name| program(name).is_some())
 }
 
-fn judged(export: &[u8]) {
-    if has_judges() {
+fn assert_valid_xmltv(export: &[u8]) {
+    if has_validators() {
         assert_eq!(complaints(export), [""; 0]);
     }
 }
 
 #[test]
 fn the_checkers_detect_planted_mistakes() {
-    if !has_judges() {
+    if !has_validators() {
         return;
     }
     let lab = stocked();
@@ -564,14 +562,14 @@ fn the_checkers_detect_planted_mistakes() {
 
 #[test]
 fn a_generated_guide_round_trips() {
-    judged(&goes_round(generated(20, 7).as_bytes(), NOON.0));
+    assert_valid_xmltv(&round_trip(generated(20, 7).as_bytes(), NOON.0));
 }
 
 #[test]
 fn real_guides_round_trip() {
     for (name, now) in [real_guides::NZ, real_guides::SINGTEL] {
         if let Some(packed) = real_guides::packed(name) {
-            judged(&goes_round(&packed, now));
+            assert_valid_xmltv(&round_trip(&packed, now));
         }
     }
 }

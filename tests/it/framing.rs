@@ -1,5 +1,5 @@
-//! Framing: what two readers of a connection could read differently is refused, and a request
-//! hidden behind another is never answered.
+//! Request framing: heads and bodies that two readers of a connection could interpret differently are rejected, and a
+//! request that is hidden behind another is never answered.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::support::raw_http::{Wire, ask, request};
 
 const SOON: Duration = Duration::from_secs(3);
 
-/// The head of a request that moves the clock, as an administrator, without its framing.
+/// Returns the head of an administrator's request that moves the clock, without its framing headers.
 fn clock(server: &GateOnly) -> String {
     let (name, value) = server.admin();
     format!("PUT /admin/v1/clock HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n")
 }
 
-/// One answer with the status, then the end.
+/// Expects one response with an allowed status, and then the end of the connection.
 fn one_answer_then_end(server: &GateOnly, bytes: &str, allowed: &[u16]) {
     let mut wire = Wire::to(server.ops);
     wire.send(bytes);
@@ -121,7 +121,7 @@ fn malformed_heads_are_rejected() {
     ] {
         one_answer_then_end(&server, &bytes, &[400]);
     }
-    // Other protocols on the plain port: a TLS hello, HTTP/2 without asking.
+    // Other protocols on the plain port: a TLS hello, and HTTP/2 with prior knowledge.
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -234,7 +234,7 @@ fn alternative_spellings_of_a_path_are_not_found() {
         );
         assert!(answer.header("x-request-id").is_some(), "{target}");
     }
-    // A percent escape of an ordinary letter is another path here, not another name of this one.
+    // An escaped ordinary letter makes another path, not another spelling of this one.
     assert_eq!(
         ask(server.ops, request("GET", "/live%7a", &[], "")).status,
         404
@@ -258,7 +258,7 @@ fn expect_headers_are_honoured_or_rejected() {
     wire.send("{\"offset\":1}");
     assert_eq!(wire.answer().unwrap().status, 200);
     assert_eq!(ask(server.ops, expect("magic")).status, 417);
-    // A refusal comes without asking for the body first.
+    // A rejected request gets its response instead of `100 Continue`.
     let refused = expect("100-continue").replace("Bearer pgo_", "Bearer pgo-");
     assert_eq!(ask(server.ops, refused).status, 401);
 }
@@ -344,7 +344,7 @@ fn the_ops_listener_accepts_only_its_own_hosts() {
         }
         assert_eq!(get(server.public, "/openapi.json", foreign).status, 200);
     }
-    // An absolute target is judged too, and HTTP/1.0 without a host has nothing to rebind.
+    // The host of an absolute target is checked too. The admin socket has no host names to protect.
     let absolute = "GET http://evil.example/livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(
         Wire::to(server.ops).send(absolute).answer().unwrap().status,

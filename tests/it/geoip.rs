@@ -1,4 +1,4 @@
-//! The viewer's country by the operator's database, and by a trusted proxy's header beside it.
+//! The viewer's country: from the operator's GeoIP database, from a trusted proxy's header, and from the account.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,16 @@ use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::process::InTime as _;
 use crate::support::raw_http::Answer;
 
-/// A database in MaxMind's format, of IPv4 networks `a.b.0.0/16`, as small as the format allows.
-/// Its specification is public: a binary tree of two 24-bit records a node, sixteen zero bytes, the
-/// records, and a description behind a marker.
+/// Returns a minimal database in MaxMind's format with IPv4 networks `a.b.0.0/16`. By its public specification it has a
+/// binary tree of nodes with two 24-bit records, sixteen zero bytes, the data, and the metadata after a marker.
 fn database(kind: &str, networks: &[([u8; 2], Vec<u8>)]) -> Vec<u8> {
     const DEPTH: usize = 16;
-    enum To {
+    enum Target {
         Nothing,
         Node(usize),
         Record(usize),
     }
-    let mut nodes = vec![[To::Nothing, To::Nothing]];
+    let mut nodes = vec![[Target::Nothing, Target::Nothing]];
     let mut records = Vec::new();
     for (network, record) in networks {
         let bits = u16::from_be_bytes(*network);
@@ -26,13 +25,13 @@ fn database(kind: &str, networks: &[([u8; 2], Vec<u8>)]) -> Vec<u8> {
         for depth in 0..DEPTH {
             let side = usize::from(bits >> (DEPTH - 1 - depth) & 1);
             if depth == DEPTH - 1 {
-                nodes[at][side] = To::Record(records.len());
-            } else if let To::Node(next) = nodes[at][side] {
+                nodes[at][side] = Target::Record(records.len());
+            } else if let Target::Node(next) = nodes[at][side] {
                 at = next;
             } else {
-                nodes.push([To::Nothing, To::Nothing]);
+                nodes.push([Target::Nothing, Target::Nothing]);
                 let next = nodes.len() - 1;
-                nodes[at][side] = To::Node(next);
+                nodes[at][side] = Target::Node(next);
                 at = next;
             }
         }
@@ -42,9 +41,9 @@ fn database(kind: &str, networks: &[([u8; 2], Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     for to in nodes.iter().flatten() {
         let value = match to {
-            To::Nothing => count,
-            To::Node(node) => *node,
-            To::Record(offset) => count + 16 + offset,
+            Target::Nothing => count,
+            Target::Node(node) => *node,
+            Target::Record(offset) => count + 16 + offset,
         };
         file.extend_from_slice(&u32::try_from(value).unwrap().to_be_bytes()[1..]);
     }
@@ -61,7 +60,7 @@ fn database(kind: &str, networks: &[([u8; 2], Vec<u8>)]) -> Vec<u8> {
         ("database_type", text(kind)),
         ("description", map(&[])),
         ("ip_version", short(4)),
-        // An extended type: a list.
+        // An extended type: an array.
         ("languages", vec![0x00, 0x04]),
         ("node_count", nodes),
         ("record_size", short(24)),
@@ -92,15 +91,15 @@ fn country(code: &str) -> Vec<u8> {
     ])
 }
 
-/// Put in the place of another at once, as updaters do.
-fn put(path: &Path, database: &[u8]) {
+/// Replaces a file atomically, as updaters do.
+fn replace_file(path: &Path, database: &[u8]) {
     let new = path.with_extension("new");
     fs::write(&new, database).unwrap();
     fs::rename(new, path).unwrap();
 }
 
-/// Asks for what may be played in Sweden alone, as a proxy passes it on.
-fn from(fixture: &PlaybackFixture, address: &str, further: &[(&str, &str)]) -> Answer {
+/// Requests an asset that only Sweden may play, as a proxy would pass the request on.
+fn ask_from(fixture: &PlaybackFixture, address: &str, further: &[(&str, &str)]) -> Answer {
     let headers = [&[("X-Forwarded-For", address)], further].concat();
     let target = "/api/entitlement/v2/asset/swedish";
     fixture.ask(&fixture.ann, "POST", target, &headers, "")
@@ -146,37 +145,46 @@ fn the_geoip_database_determines_the_country() {
         ("2001:db8::1", BLOCKED),
     ] {
         assert_eq!(
-            outcome(&from(&fixture, address, &[])),
+            outcome(&ask_from(&fixture, address, &[])),
             expected,
             "{address}"
         );
     }
-    // The proxy knows its clients better; what it says and cannot be read is as nothing said.
-    let told = |country: &str| outcome(&from(&fixture, "82.3.0.1", &[("CF-IPCountry", country)]));
-    assert_eq!(told("SE"), "200");
-    assert_eq!(told("NO"), BLOCKED);
+    // The header of the proxy has priority; an unreadable value counts as none.
+    let with_header = |country: &str| {
+        outcome(&ask_from(
+            &fixture,
+            "82.3.0.1",
+            &[("CF-IPCountry", country)],
+        ))
+    };
+    assert_eq!(with_header("SE"), "200");
+    assert_eq!(with_header("NO"), BLOCKED);
     let nobody_knows = [("CF-IPCountry", "T1")];
-    assert_eq!(outcome(&from(&fixture, "81.2.0.1", &nobody_knows)), "200");
+    assert_eq!(
+        outcome(&ask_from(&fixture, "81.2.0.1", &nobody_knows)),
+        "200"
+    );
 
-    // A new month's database, and one that is broken.
+    // The next month's database, and then a broken file.
     let geoip = fixture.server.services.geoip.as_ref().unwrap();
     assert!(!geoip.refresh().unwrap());
-    put(
+    replace_file(
         &path,
         &database("Test-Country", &[([82, 3], country("SE"))]),
     );
-    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), BLOCKED);
+    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), BLOCKED);
     assert!(geoip.refresh().unwrap());
-    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), "200");
-    assert_eq!(outcome(&from(&fixture, "81.2.200.1", &[])), BLOCKED);
-    put(&path, b"half a file");
+    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), "200");
+    assert_eq!(outcome(&ask_from(&fixture, "81.2.200.1", &[])), BLOCKED);
+    replace_file(&path, b"half a file");
     assert!(geoip.refresh().is_err());
     fs::remove_file(&path).unwrap();
     assert!(geoip.refresh().is_err());
-    assert_eq!(outcome(&from(&fixture, "82.3.0.1", &[])), "200");
+    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), "200");
 }
 
-/// A preflight is judged by where the viewer is by then, whatever the entitlement's country was.
+/// A preflight checks the present country, whatever the entitlement's country was.
 #[test]
 fn a_viewer_who_has_left_the_country_cannot_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +195,7 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
         ("geo.database", path.to_str().unwrap()),
         ("http.trusted_proxies", "127.0.0.1"),
     ]);
-    let entitled = from(&fixture, "81.2.0.1", &[]);
+    let entitled = ask_from(&fixture, "81.2.0.1", &[]);
     let token = entitled.json()["token"].as_str().unwrap().to_owned();
     for (address, expected) in [
         ("82.3.0.1", BLOCKED),
@@ -236,10 +244,10 @@ fn a_database_without_countries_prevents_the_start() {
             .env("PLAYGATE_GEO_DATABASE", &path);
         let output = check.output_in_time();
         assert_eq!(output.status.code(), Some(2));
-        let told = err(&output);
+        let text = err(&output);
         assert!(
-            told.contains("`geo.database`") && told.contains(why),
-            "{told}"
+            text.contains("`geo.database`") && text.contains(why),
+            "{text}"
         );
     }
 }

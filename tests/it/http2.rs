@@ -1,4 +1,4 @@
-//! HTTP/2 by its frames: requests that are right, that are not, floods, and clients that do not read.
+//! HTTP/2 frame by frame: valid requests, invalid ones, floods, and clients that do not read.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::process::InTime as _;
 use crate::support::server::PASSWORD;
 
-/// What comes of each case of `h2_client.py`, and how many frames the client has sent by then at most.
+/// The outcome of each case of `h2_client.py`, and the most frames that the client may have sent by then.
 const CASES: &[(&str, &str, u64)] = &[
     ("answered", "200", 2),
     ("many_at_once", "200", 101),
@@ -98,9 +98,9 @@ fn http2_frames_get_the_specified_responses() {
     let Some(python) = python_with("hpack", "python3-h2") else {
         return;
     };
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
-    // In the dark, where a heartbeat over HTTP/1 has the same answer.
+    // A programme without live rights, where a heartbeat over HTTP/1 gets the same response.
     let player = fixture.play(&fixture.ann, "news", "tv");
     server.wait(7_230);
     let now = server.services.clock.now();
@@ -121,7 +121,7 @@ fn http2_frames_get_the_specified_responses() {
     let running = serve(Arc::clone(&server.http), listeners.into());
     drop(guard);
 
-    let given = json!({
+    let input = json!({
         "ca": file("ca.pem"),
         "public": public,
         "ops": ops,
@@ -158,20 +158,20 @@ fn http2_frames_get_the_specified_responses() {
     });
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/h2_client.py");
     let output = Command::new(python)
-        .args([script, &given.to_string()])
+        .args([script, &input.to_string()])
         .output_in_time();
-    let got = serde_json::from_slice(&output.stdout);
-    let got: Value = got.unwrap_or_else(|_| panic!("{}", err(&output)));
+    let outcomes = serde_json::from_slice(&output.stdout);
+    let outcomes: Value = outcomes.unwrap_or_else(|_| panic!("{}", err(&output)));
     let mut wrong = Vec::new();
     for (name, expected, most) in CASES {
-        let outcome = &got[name];
+        let outcome = &outcomes[name];
         if outcome[0] != *expected || outcome[1].as_u64() > Some(*most) {
             wrong.push(format!("{name}: {outcome}, not {expected} within {most}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert_eq!(got.as_object().unwrap().len(), CASES.len());
-    // Nothing panicked, and nobody is left.
+    assert_eq!(outcomes.as_object().unwrap().len(), CASES.len());
+    // Control: no panic, and no connection is left.
     assert_eq!(server.http.metrics.panics.get(), 0);
     assert!(runtime.block_on(running.stop(std::time::Duration::from_secs(5))));
 }

@@ -1,9 +1,8 @@
-//! A real process that is killed while a guide comes in: afterwards there is the old schedule or the
-//! new one, never a mixture and never less; and nobody who reads meanwhile sees one. And one that is
-//! killed while an export becomes its store: there is nothing or all of it. And one that is killed
-//! while it imports users: nothing that was acknowledged is lost, and the import can be repeated.
+//! Kills a real process during imports. A guide: the old schedule or the new one remains, and no reader ever sees a
+//! mixture. A store export: nothing or everything is imported. Users: no acknowledged user is lost, and the import can
+//! be repeated.
 //!
-//! `PLAYGATE_KILL_ROUNDS` makes it longer.
+//! `PLAYGATE_KILL_ROUNDS` sets the number of rounds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use serde_json::Value;
 use crate::support::appliance::{Appliance, err, playgate};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
-use crate::support::synthetic_guide::MadeGuide;
+use crate::support::synthetic_guide::SyntheticGuide;
 
 const CHANNELS: usize = 40;
 const PROGRAMMES: usize = 60;
@@ -33,7 +32,7 @@ fn livestreams() -> String {
     ids.collect::<Vec<_>>().join(",")
 }
 
-/// What a path answers; nothing when the connection ends with the server.
+/// Returns a response, or `None` if the connection ends with the server.
 fn json(wire: &mut Wire, partner: &str, path: &str) -> Option<Value> {
     let headers = [("Service-AccessToken", partner)];
     let target = format!(
@@ -45,7 +44,7 @@ fn json(wire: &mut Wire, partner: &str, path: &str) -> Option<Value> {
     Some(answer.json())
 }
 
-/// The first word of each title anywhere in a body, and how many titles there are.
+/// Collects the first word of every title in a body. Returns the number of titles.
 fn words(body: &Value, into: &mut BTreeSet<String>) -> usize {
     match body {
         Value::Object(members) => {
@@ -59,9 +58,9 @@ fn words(body: &Value, into: &mut BTreeSet<String>) -> usize {
     }
 }
 
-/// Asks for what is on, until the server is gone; no answer may know two guides.
-fn watch(mut wire: Wire, partner: &str, over: &AtomicBool) {
-    while !over.load(Ordering::SeqCst) {
+/// Reads the live view until the server is gone. No response may mix two guides.
+fn watch(mut wire: Wire, partner: &str, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
         let Some(body) = json(&mut wire, partner, "live?") else {
             return;
         };
@@ -76,11 +75,11 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    // A day into the guide is the middle of a programme, and in none of its gaps.
+    // Present minus one day, so that the present is in the middle of a programme.
     let first = now() - DAY;
     let guide = |word: &'static str, shift| {
         let path = folder.path().join(word);
-        MadeGuide {
+        SyntheticGuide {
             channels: CHANNELS,
             programmes: PROGRAMMES,
             shift,
@@ -105,7 +104,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     assert!(import(&guides[0]).output_in_time().status.success());
     let whole = began.elapsed();
     let mut appliance = Appliance::start_with(&data, &[]);
-    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = appliance.run_json(&["partner", "add", "test", "--json"]);
     let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
     let days: Vec<String> = (-2..4)
         .map(|day| {
@@ -115,16 +114,16 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
         .collect();
     let mut outcomes = Vec::new();
     for round in 0..rounds {
-        // Towards the other guide than the one that is there.
+        // Imports the guide that is not there now.
         let to = usize::from(outcomes.last().is_none_or(|word| word == "old"));
-        let over = AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
         let wire = Wire::to(appliance.address);
         thread::scope(|scope| {
-            let watcher = scope.spawn(|| watch(wire, &partner, &over));
+            let watcher = scope.spawn(|| watch(wire, &partner, &stop));
             let mut upload = import(&guides[to]).spawn().unwrap();
             thread::park_timeout(whole.mul_f64(f64::from(round * 37 % 100) / 80.0));
             appliance.kill();
-            over.store(true, Ordering::SeqCst);
+            stop.store(true, Ordering::SeqCst);
             watcher.join().unwrap();
             upload.status_in_time();
         });
@@ -138,11 +137,11 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
         assert_eq!(all.sum::<usize>(), CHANNELS * PROGRAMMES, "round {round}");
         assert_eq!(seen.len(), 1, "round {round}: {seen:?}");
         outcomes.extend(seen);
-        let sound = appliance.told(&["store", "verify", "--json"]);
+        let sound = appliance.run_json(&["store", "verify", "--json"]);
         assert_eq!(sound[0]["sound"], true, "round {round}");
     }
     println!("{outcomes:?}");
-    // The server takes the next guide as if nothing had been.
+    // The server accepts the next guide normally.
     assert!(import(&guides[1]).output_in_time().status.success());
     let mut seen = BTreeSet::new();
     let live = json(&mut Wire::to(appliance.address), &partner, "live?");
@@ -151,10 +150,11 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     appliance.kill();
 }
 
-/// How many of `all` records a data directory has whose import was killed; why that must not be.
+/// Checks a data directory after a killed import. Returns the number of its records, or a message if it is neither
+/// empty nor complete.
 fn killed_import(data: &Path, all: usize) -> Result<usize, String> {
     let mut appliance = Appliance::start_with(data, &[]);
-    let sound = appliance.told(&["store", "verify", "--json"]);
+    let sound = appliance.run_json(&["store", "verify", "--json"]);
     if sound[0]["sound"] != true {
         return Err(sound[0].to_string());
     }
@@ -168,13 +168,13 @@ fn killed_import(data: &Path, all: usize) -> Result<usize, String> {
     Ok(there)
 }
 
-/// Records of a data directory, without the time that a start notes.
+/// Counts the records of a data directory, except the time mark that each start writes.
 fn records(data: &Path) -> usize {
     let output = playgate(data)
         .args(["store", "export", "-"])
         .output_in_time();
     assert!(output.status.success());
-    // The lines of head and end are no records.
+    // The first and the last line are no records.
     let text = String::from_utf8(output.stdout).unwrap();
     let records = text
         .lines()
@@ -182,22 +182,22 @@ fn records(data: &Path) -> usize {
     records.count() - 2
 }
 
-fn done(command: &mut Command) {
+fn run_ok(command: &mut Command) {
     let output = command.output_in_time();
     assert!(output.status.success(), "{command:?}: {}", err(&output));
 }
 
-/// The export of a store with so many users, and how many records it has.
-fn exported(folder: &Path, users: usize) -> (PathBuf, usize) {
+/// Exports a store with this number of users. Returns the file and the number of its records.
+fn export_store(folder: &Path, users: usize) -> (PathBuf, usize) {
     let (from, export) = (folder.join("from"), folder.join("export"));
     let file = folder.join("users.ndjson");
     let lines: Vec<String> = (0..users)
         .map(|n| format!("{{\"email\":\"u{n}@example.com\"}}"))
         .collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
-    done(playgate(&from).args(["partner", "add", "Acme"]));
-    done(playgate(&from).args(["user", "import"]).arg(&file));
-    done(playgate(&from).args(["store", "export"]).arg(&export));
+    run_ok(playgate(&from).args(["partner", "add", "Acme"]));
+    run_ok(playgate(&from).args(["user", "import"]).arg(&file));
+    run_ok(playgate(&from).args(["store", "export"]).arg(&export));
     (export, records(&from))
 }
 
@@ -206,7 +206,7 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
     let rounds = std::env::var_os("PLAYGATE_KILL_ROUNDS");
     let rounds = rounds.map_or(6, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let (export, all) = exported(folder.path(), 8_000);
+    let (export, all) = export_store(folder.path(), 8_000);
     assert!(all > 16_000);
     let import = |data: &Path| {
         let mut command = playgate(data);
@@ -215,7 +215,7 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
         command
     };
     let began = Instant::now();
-    done(&mut import(&folder.path().join("whole")));
+    run_ok(&mut import(&folder.path().join("whole")));
     let whole = began.elapsed();
     let mut found = Vec::new();
     for round in 0..rounds {
@@ -228,7 +228,7 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
         let there = there.unwrap_or_else(|why| panic!("round {round}: {why}"));
         found.push(there);
         if there == 0 {
-            done(&mut import(&data));
+            run_ok(&mut import(&data));
             assert_eq!(records(&data), all, "round {round}");
         } else {
             assert!(!import(&data).status_in_time().success());
@@ -237,12 +237,11 @@ fn a_kill_during_a_store_import_leaves_all_or_nothing() {
     println!("{found:?}");
 }
 
-/// The control: half of the records in the directory of the store, where imports once were written record
-/// by record, is a sound store that serves. What judges the rounds above finds it.
+/// Control: a store with half of the records is sound and would be served, and the check detects it.
 #[test]
 fn the_check_detects_a_half_imported_store() {
     let folder = tempfile::tempdir().unwrap();
-    let (export, all) = exported(folder.path(), 100);
+    let (export, all) = export_store(folder.path(), 100);
     let text = std::fs::read_to_string(&export).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let half = (lines.len() - 2) / 2;
@@ -250,25 +249,25 @@ fn the_check_detects_a_half_imported_store() {
     let file = folder.path().join("half");
     std::fs::write(&file, cut).unwrap();
     let data = folder.path().join("data");
-    done(playgate(&data).args(["store", "import"]).arg(&file));
+    run_ok(playgate(&data).args(["store", "import"]).arg(&file));
     let why = killed_import(&data, all).unwrap_err();
     assert!(why.contains(&format!(" of {all} records")), "{why}");
 
     let whole = folder.path().join("whole");
-    done(playgate(&whole).args(["store", "import"]).arg(&export));
+    run_ok(playgate(&whole).args(["store", "import"]).arg(&export));
     assert_eq!(killed_import(&whole, all), Ok(all));
 }
 
-/// What a store has after a kill: those of `file` whose users were there already, after an import of it;
-/// why that must not be if users who were `acknowledged` are missing.
-fn imported_again(data: &Path, file: &Path, acknowledged: &Path) -> Result<u64, String> {
+/// Checks a store after a kill and imports `file` again. Returns how many of its users existed already, or a message if
+/// an `acknowledged` user is missing.
+fn import_again(data: &Path, file: &Path, acknowledged: &Path) -> Result<u64, String> {
     let mut appliance = Appliance::start_with(data, &[]);
-    let sound = appliance.told(&["store", "verify", "--json"]);
+    let sound = appliance.run_json(&["store", "verify", "--json"]);
     if sound[0]["sound"] != true {
         return Err(sound[0].to_string());
     }
     let import = |file: &Path| {
-        let report = appliance.told(&["user", "import", file.to_str().unwrap(), "--json"]);
+        let report = appliance.run_json(&["user", "import", file.to_str().unwrap(), "--json"]);
         let [added, existing, rejected] =
             ["added", "existing", "rejected"].map(|name| report[0][name].as_u64().unwrap());
         assert_eq!(rejected, 0, "{}", report[0]);
@@ -276,7 +275,7 @@ fn imported_again(data: &Path, file: &Path, acknowledged: &Path) -> Result<u64, 
     };
     let (missing, _) = import(acknowledged);
     let (_, existing) = import(file);
-    let sound = appliance.told(&["store", "verify", "--json"]);
+    let sound = appliance.run_json(&["store", "verify", "--json"]);
     appliance.kill();
     match (missing, &sound[0]["sound"]) {
         (0, Value::Bool(true)) => Ok(existing),
@@ -299,22 +298,22 @@ fn a_kill_in_a_user_import_loses_no_acknowledged_user_and_the_import_can_be_repe
     std::fs::write(&file, lines.join("\n")).unwrap();
     let whole = {
         let data = folder.path().join("whole");
-        done(playgate(&data).args(["partner", "add", "Acme"]));
+        run_ok(playgate(&data).args(["partner", "add", "Acme"]));
         let mut appliance = Appliance::start_with(&data, &[]);
         let began = Instant::now();
-        appliance.does(&["user", "import", file.to_str().unwrap()]);
+        appliance.run_ok(&["user", "import", file.to_str().unwrap()]);
         appliance.kill();
         began.elapsed()
     };
     let (mut found, mut acknowledgements) = (Vec::new(), 0);
     for round in 0..rounds {
         let data = folder.path().join(format!("round-{round}"));
-        done(playgate(&data).args(["partner", "add", "Acme"]));
+        run_ok(playgate(&data).args(["partner", "add", "Acme"]));
         let mut appliance = Appliance::start_with(&data, &[]);
         let mut import = appliance.command(&["user", "import", file.to_str().unwrap()]);
         import.stdout(Stdio::null()).stderr(Stdio::null());
         let mut import = import.spawn().unwrap();
-        // Others are added while the import runs, and their additions are acknowledged.
+        // Other users are added during the import, and their additions are acknowledged.
         let until = Instant::now() + whole.mul_f64(f64::from(round + 1) / f64::from(rounds + 1));
         let mut acknowledged = Vec::new();
         while Instant::now() < until {
@@ -328,38 +327,38 @@ fn a_kill_in_a_user_import_loses_no_acknowledged_user_and_the_import_can_be_repe
         let others = folder.path().join(format!("others-{round}"));
         std::fs::write(&others, acknowledged.join("\n")).unwrap();
         acknowledgements += acknowledged.len();
-        let there = imported_again(&data, &file, &others);
+        let there = import_again(&data, &file, &others);
         found.push(there.unwrap_or_else(|why| panic!("round {round}: {why}")));
         assert_eq!(
-            imported_again(&data, &file, &others),
+            import_again(&data, &file, &others),
             Ok(USERS),
             "round {round}"
         );
 
-        // The control: the judge finds acknowledged users that a store lacks.
+        // Control: the check detects missing acknowledged users.
         let lost = folder.path().join(format!("lost-{round}"));
-        done(playgate(&lost).args(["partner", "add", "Acme"]));
-        let why = imported_again(&lost, &file, &others).unwrap_err();
+        run_ok(playgate(&lost).args(["partner", "add", "Acme"]));
+        let why = import_again(&lost, &file, &others).unwrap_err();
         assert_eq!(
             why,
             format!("{} acknowledged users are missing", acknowledged.len())
         );
     }
     println!("{found:?}; {acknowledgements} acknowledged meanwhile");
-    // At least one kill came in the middle.
+    // At least one kill came during the import.
     assert!(
         found.iter().any(|there| (1..USERS).contains(there)),
         "{found:?}"
     );
 }
 
-/// With each number of file descriptors between far too few and enough, an import is whole, or it says what
-/// is missing and leaves nothing in its way.
+/// Tries every limit of descriptors from far too few to enough: an import is complete, or reports the lack and can be
+/// repeated.
 #[test]
 fn a_store_import_out_of_descriptors_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
-    let (export, all) = exported(folder.path(), 200);
-    // With fewer the dynamic linker cannot open libc.
+    let (export, all) = export_store(folder.path(), 200);
+    // Below that the dynamic linker cannot open libc.
     let (mut refused, mut limit) = (0, 3);
     loop {
         limit += 1;
@@ -385,15 +384,15 @@ fn a_store_import_out_of_descriptors_can_be_repeated() {
             break;
         }
         let code = output.status.code();
-        let said = err(&output);
-        println!("{limit}: {code:?} {said}");
+        let text = err(&output);
+        println!("{limit}: {code:?} {text}");
         refused += 1;
         assert!(
-            said.contains("file descriptor") || said.contains("Too many open files"),
-            "{limit}: {said}"
+            text.contains("file descriptor") || text.contains("Too many open files"),
+            "{limit}: {text}"
         );
-        assert!(!said.contains("panicked"), "{limit}: {said}");
-        done(playgate(&data).args(["store", "import"]).arg(&export));
+        assert!(!text.contains("panicked"), "{limit}: {text}");
+        run_ok(playgate(&data).args(["store", "import"]).arg(&export));
         assert_eq!(records(&data), all, "{limit}");
     }
     println!("enough: {limit}; refused before: {refused}");

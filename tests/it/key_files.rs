@@ -1,11 +1,11 @@
-//! Lost and replaced key files.
+//! Key files that are lost or replaced.
 
 use std::fs;
 
 use crate::support::appliance::{Appliance, playgate};
 use crate::support::process::InTime as _;
 
-/// The key that seals content keys is lost: no start makes another one in silence.
+/// The master key seals the content keys, so no start may silently create another one.
 #[test]
 fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
     refused("wrong key");
     fs::write(&file, &master).unwrap();
     assert_eq!(run(&["partner", "list"]).0, 0);
-    // With the right key nothing is given up.
+    // With the right key no content key is dropped.
     let (code, text) = run(&["catalog", "drop-keys", "--yes"]);
     assert!(code == 0 && text.contains("0 content keys"), "{text}");
 
@@ -67,7 +67,7 @@ fn a_lost_or_replaced_master_key_prevents_the_start_until_discarded() {
     assert_eq!(run(&["partner", "list"]).0, 0);
 }
 
-/// The other keys seal nothing that is worth a refusal; their loss is logged all the same.
+/// The loss of another key file does not prevent a start, but is logged.
 #[test]
 fn every_lost_key_file_is_logged_and_a_first_start_logs_none() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The partner lab: faults and clocks of lab partners, which no other partner notices.
+//! The partner lab: faults and clocks of lab partners, which have no effect on other partners.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,61 +15,64 @@ use crate::support::server::{TestServer, viewer};
 
 const FAULTS: &str = "partners/Lab/faults";
 
-/// A stage whose partner is a lab partner; Acme, a standard one, is beside it.
+/// A fixture whose partner is a lab partner; the standard partner Acme exists too.
 fn lab() -> PlaybackFixture {
-    let mut stage = PlaybackFixture::set();
+    let mut fixture = PlaybackFixture::new();
     let body = json!({"name": "Lab", "kind": "lab"});
-    let made = stage.server.operator("POST", "partners", &body).json();
-    stage.server.partner = made["accessToken"].as_str().unwrap().to_owned();
-    stage.ann = stage.server.sign_up("ann@example.com");
-    stage
+    let made = fixture.server.operator("POST", "partners", &body).json();
+    fixture.server.partner = made["accessToken"].as_str().unwrap().to_owned();
+    fixture.ann = fixture.server.sign_up("ann@example.com");
+    fixture
 }
 
-fn refusal(answer: &Answer) -> (u16, String) {
+fn status_and_code(answer: &Answer) -> (u16, String) {
     let code = answer.json()["error"]["code"].as_str().unwrap().to_owned();
     (answer.status, code)
 }
 
-/// A token of the standard partner.
-fn acme_token(stage: &PlaybackFixture) -> String {
-    let made = stage
+/// Returns an access token of the standard partner.
+fn acme_token(fixture: &PlaybackFixture) -> String {
+    let made = fixture
         .server
         .operator("POST", "partners/Acme/tokens", &Value::Null);
     made.json()["accessToken"].as_str().unwrap().to_owned()
 }
 
-fn add(stage: &PlaybackFixture, fault: &Value) {
-    let answer = stage.server.operator("POST", FAULTS, fault);
+fn add(fixture: &PlaybackFixture, fault: &Value) {
+    let answer = fixture.server.operator("POST", FAULTS, fault);
     assert_eq!(answer.status, 200, "{}", answer.json());
 }
 
-fn clear(stage: &PlaybackFixture) {
+fn clear(fixture: &PlaybackFixture) {
     assert_eq!(
-        stage.server.operator("DELETE", FAULTS, &Value::Null).status,
+        fixture
+            .server
+            .operator("DELETE", FAULTS, &Value::Null)
+            .status,
         204
     );
 }
 
 const CLEAR_KEY: &str = r#"{"kids":["ABEiM0RVZneImaq7zN3u_w"],"type":"temporary"}"#;
 
-/// One request of each of these routes.
-fn call(stage: &PlaybackFixture, player: &Player, phone_token: &str, route: &str) -> Answer {
+/// Sends one request to a route of [`ROUTES`].
+fn call(fixture: &PlaybackFixture, player: &Player, phone_token: &str, route: &str) -> Answer {
     match route {
         "heartbeat" => {
-            // Heartbeats have a rate.
-            stage.server.wait(1);
-            stage.beat(player, &[])
+            // Heartbeats have a rate limit.
+            fixture.server.wait(1);
+            fixture.beat(player, &[])
         }
-        "license_clearkey" => stage.license(player, "clearkey", CLEAR_KEY),
-        "entitlement" => stage.entitle(&stage.ann, "film", ""),
-        // On another device: on the same one it would displace the player.
+        "license_clearkey" => fixture.license(player, "clearkey", CLEAR_KEY),
+        "entitlement" => fixture.entitle(&fixture.ann, "film", ""),
+        // On another device, because a preflight on the same one would displace the player.
         "preflight" => {
             let phone = [("DeviceId", "phone")];
-            stage.preflight(&stage.ann, "film", phone_token, &phone)
+            fixture.preflight(&fixture.ann, "film", phone_token, &phone)
         }
         "livestreams" => {
             let target = "/api/catalog/v1/livestreams";
-            stage.server.partner("GET", target, &Value::Null)
+            fixture.server.partner("GET", target, &Value::Null)
         }
         _ => panic!("{route}"),
     }
@@ -84,11 +87,11 @@ const ROUTES: [&str; 5] = [
 ];
 
 #[test]
-fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
-    let stage = lab();
-    let player = stage.play(&stage.ann, "film", "tv");
-    // An entitlement is bound to the device that first uses it.
-    let phone = stage.token(&stage.ann, "film");
+fn a_fault_applies_to_its_route_as_often_as_configured() {
+    let fixture = lab();
+    let player = fixture.play(&fixture.ann, "film", "tv");
+    // An entitlement is bound to the first device that uses it.
+    let phone = fixture.token(&fixture.ann, "film");
     for route in ROUTES {
         for (action, status, code) in [
             (
@@ -104,16 +107,20 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
             (json!({"status": 503, "retryAfter": 5}), 503, None),
         ] {
             let fault = json!({"route": route, "after": 1, "times": 1, "do": action});
-            add(&stage, &fault);
-            assert_eq!(call(&stage, &player, &phone, route).status, 200, "{fault}");
+            add(&fixture, &fault);
+            assert_eq!(
+                call(&fixture, &player, &phone, route).status,
+                200,
+                "{fault}"
+            );
             for other in ROUTES.into_iter().filter(|other| *other != route) {
-                let answer = call(&stage, &player, &phone, other);
+                let answer = call(&fixture, &player, &phone, other);
                 assert_eq!(
                     (answer.status, answer.header("x-playgate-fault")),
                     (200, None)
                 );
             }
-            let answer = call(&stage, &player, &phone, route);
+            let answer = call(&fixture, &player, &phone, route);
             let status = if status == 552 && route != "heartbeat" {
                 403
             } else {
@@ -123,7 +130,7 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
             let named = answer.header("x-playgate-fault").unwrap().to_owned();
             match code {
                 Some(code) => {
-                    assert_eq!(refusal(&answer).1, code);
+                    assert_eq!(status_and_code(&answer).1, code);
                     assert!(named.ends_with(&format!("refuse={code}")), "{named}");
                 }
                 None => {
@@ -131,23 +138,23 @@ fn every_route_gets_its_fault_so_often_and_no_other_route_does() {
                     assert_eq!(answer.header("retry-after"), Some("5"));
                 }
             }
-            let answer = call(&stage, &player, &phone, route);
+            let answer = call(&fixture, &player, &phone, route);
             assert_eq!(
                 (answer.status, answer.header("x-playgate-fault")),
                 (200, None)
             );
-            let listed = stage.server.operator("GET", FAULTS, &Value::Null).json();
+            let listed = fixture.server.operator("GET", FAULTS, &Value::Null).json();
             assert_eq!(
                 (&listed[0]["calls"], &listed[0]["applied"]),
                 (&json!(3), &json!(1))
             );
-            clear(&stage);
+            clear(&fixture);
         }
     }
 }
 
-/// `None` if the connection ends within or before the answer.
-fn send(stage: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> Option<Answer> {
+/// Returns `None` if the connection ends before the complete response.
+fn send(fixture: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> Option<Answer> {
     let segments = route.pattern.split('/');
     let filled = segments.map(|name| if name.starts_with('{') { "x" } else { name });
     let target = filled.collect::<Vec<_>>().join("/");
@@ -157,15 +164,15 @@ fn send(stage: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> Op
         ("Authorization", bearer.as_str()),
     ];
     let method = route.method.as_str();
-    let mut wire = Wire::to(stage.server.public);
+    let mut wire = Wire::to(fixture.server.public);
     wire.send(request(method, &target, &headers, ""));
-    wire.heard(method).ok().flatten()
+    wire.try_answer_to(method).ok().flatten()
 }
 
 #[test]
 fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none() {
-    let stage = lab();
-    let acme = acme_token(&stage);
+    let fixture = lab();
+    let acme = acme_token(&fixture);
     let routes: Vec<_> = RouteSet::Public
         .routes()
         .iter()
@@ -173,7 +180,7 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
         .filter(|route| !route.pattern.starts_with("/api/lab/"))
         .collect();
     assert!(routes.len() > 40);
-    let mut user = stage.ann.clone();
+    let mut user = fixture.ann.clone();
     for (number, route) in routes.into_iter().enumerate() {
         for (action, mark) in [
             (json!({"refuse": "SESSION_ENDED"}), "refuse=SESSION_ENDED"),
@@ -182,19 +189,19 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
             (json!({"cut": "head"}), ""),
             (json!({"cut": "body"}), "cut=body"),
         ] {
-            // Beyond the windows of all limits of rate.
-            stage.server.wait(600);
+            // Longer than the windows of all rate limits.
+            fixture.server.wait(600);
             if route.label == "logout" {
-                user = stage.viewer(&format!("viewer{number}{mark}").replace('=', ""));
+                user = fixture.viewer(&format!("viewer{number}{mark}").replace('=', ""));
             }
             let what = format!("{} {action}", route.label);
             add(
-                &stage,
+                &fixture,
                 &json!({"route": route.label, "times": 1, "do": action}),
             );
-            let other = send(&stage, route, &acme, &user.token).unwrap();
+            let other = send(&fixture, route, &acme, &user.token).unwrap();
             assert_eq!(other.header("x-playgate-fault"), None, "{what}");
-            let answer = send(&stage, route, &stage.server.partner, &user.token);
+            let answer = send(&fixture, route, &fixture.server.partner, &user.token);
             let status = answer.as_ref().map(|answer| answer.status);
             let named = answer
                 .as_ref()
@@ -212,13 +219,13 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
                 }
             }
             if route.label == "logout" {
-                user = stage.viewer(&format!("again{number}{mark}").replace('=', ""));
+                user = fixture.viewer(&format!("again{number}{mark}").replace('=', ""));
             }
-            let control = send(&stage, route, &stage.server.partner, &user.token).unwrap();
+            let control = send(&fixture, route, &fixture.server.partner, &user.token).unwrap();
             assert_eq!(control.header("x-playgate-fault"), None, "{what}");
-            clear(&stage);
+            clear(&fixture);
             if route.label == "logout" {
-                user = stage.viewer(&format!("next{number}{mark}").replace('=', ""));
+                user = fixture.viewer(&format!("next{number}{mark}").replace('=', ""));
             }
         }
     }
@@ -226,14 +233,14 @@ fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none(
 
 #[test]
 fn delay_holds_the_answer_back() {
-    let stage = lab();
-    let player = stage.play(&stage.ann, "film", "tv");
+    let fixture = lab();
+    let player = fixture.play(&fixture.ann, "film", "tv");
     add(
-        &stage,
+        &fixture,
         &json!({"route": "any", "times": 1, "do": {"delay": "300ms", "jitter": "50ms"}}),
     );
     let began = Instant::now();
-    let late = stage.beat(&player, &[]);
+    let late = fixture.beat(&player, &[]);
     assert!(began.elapsed() >= Duration::from_millis(300));
     assert_eq!(
         (late.status, late.header("x-playgate-fault")),
@@ -241,28 +248,28 @@ fn delay_holds_the_answer_back() {
     );
 }
 
-/// What a client receives before the connection ends.
-fn received(stage: &PlaybackFixture, bytes: &str) -> String {
-    let mut wire = Wire::to(stage.server.public);
+/// Returns what a client receives before the connection ends.
+fn received(fixture: &PlaybackFixture, bytes: &str) -> String {
+    let mut wire = Wire::to(fixture.server.public);
     wire.send(bytes);
     let mut all = Vec::new();
-    // A reset is as good an end as a close.
+    // A reset ends the connection as well.
     let _ = wire.stream.read_to_end(&mut all);
     String::from_utf8_lossy(&all).into_owned()
 }
 
 #[test]
 fn cut_ends_the_connection_before_or_within_the_answer() {
-    let stage = lab();
-    let headers = [("Service-AccessToken", stage.server.partner.as_str())];
+    let fixture = lab();
+    let headers = [("Service-AccessToken", fixture.server.partner.as_str())];
     let bytes = request("GET", "/api/catalog/v1/livestreams", &headers, "");
     let cut = |at: &str| {
         add(
-            &stage,
+            &fixture,
             &json!({"route": "livestreams", "times": 1, "do": {"cut": at}}),
         );
-        let text = received(&stage, &bytes);
-        clear(&stage);
+        let text = received(&fixture, &bytes);
+        clear(&fixture);
         text
     };
     assert_eq!(cut("head"), "");
@@ -275,20 +282,20 @@ fn cut_ends_the_connection_before_or_within_the_answer() {
         .find_map(|line| line.strip_prefix("content-length: "));
     let length: usize = length.unwrap().parse().unwrap();
     assert_eq!(body.len(), length / 2, "{text}");
-    let whole = ask(stage.server.public, bytes);
+    let whole = ask(fixture.server.public, bytes);
     assert_eq!((whole.status, whole.body.len()), (200, length));
 }
 
 #[test]
 fn license_faults_spoil_successful_licenses_only() {
-    let stage = lab();
-    let player = stage.play(&stage.ann, "film", "tv");
+    let fixture = lab();
+    let player = fixture.play(&fixture.ann, "film", "tv");
     let with = |fault: &str| {
         let fault = json!({"route": "license_clearkey", "do": {"license": fault}});
-        add(&stage, &fault);
-        let answers = [0, 1].map(|_| stage.license(&player, "clearkey", CLEAR_KEY));
-        let refused = stage.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
-        clear(&stage);
+        add(&fixture, &fault);
+        let answers = [0, 1].map(|_| fixture.license(&player, "clearkey", CLEAR_KEY));
+        let refused = fixture.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
+        clear(&fixture);
         assert!(refused.status >= 400 && refused.header("x-playgate-fault").is_none());
         let [first, second] = answers;
         assert!(first.header("x-playgate-fault").is_some());
@@ -301,23 +308,23 @@ fn license_faults_spoil_successful_licenses_only() {
     let key = &foreign["keys"][0];
     assert_eq!(key["k"], FILM_KEY.1);
     assert_ne!(key["kid"], FILM_KEY.0);
-    let control = stage.license(&player, "clearkey", CLEAR_KEY).json();
+    let control = fixture.license(&player, "clearkey", CLEAR_KEY).json();
     assert_eq!(control["keys"][0]["kid"], FILM_KEY.0);
 }
 
 #[test]
 fn playlist_faults_spoil_the_address_of_a_preflight() {
-    let stage = lab();
-    let token = stage.token(&stage.ann, "film");
+    let fixture = lab();
+    let token = fixture.token(&fixture.ann, "film");
     let address = |fault: Option<&str>| {
         if let Some(fault) = fault {
             add(
-                &stage,
+                &fixture,
                 &json!({"route": "preflight", "do": {"playlist": fault}}),
             );
         }
-        let started = stage.preflight(&stage.ann, "film", &token, &[]);
-        clear(&stage);
+        let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
+        clear(&fixture);
         assert_eq!(started.status, 200, "{}", started.json());
         assert_eq!(
             started.header("x-playgate-fault").is_some(),
@@ -325,26 +332,27 @@ fn playlist_faults_spoil_the_address_of_a_preflight() {
         );
         started.json()["playlist"].as_str().unwrap().to_owned()
     };
-    let fetch = |fault| stage.fetch(&address(fault), &[]);
+    let fetch = |fault| fixture.fetch(&address(fault), &[]);
     assert_eq!(fetch(None).status, 200);
     let expired = (403, "PLAYLIST_TOKEN_INVALID".to_owned());
-    assert_eq!(refusal(&fetch(Some("expired"))), expired);
+    assert_eq!(status_and_code(&fetch(Some("expired"))), expired);
     let missing = (404, "FILE_NOT_FOUND".to_owned());
-    assert_eq!(refusal(&fetch(Some("missing"))), missing);
-    // A file of the media directory has no time; that the manifest of a loop stands still is seen in the demo.
+    assert_eq!(status_and_code(&fetch(Some("missing"))), missing);
+    // Files of the media directory have no time; the demo's tests check that the manifest of a loop channel stands
+    // still.
     let stale = address(Some("stale"));
-    assert_eq!(stage.fetch(&stale, &[]).body, b"<MPD>film</MPD>");
+    assert_eq!(fixture.fetch(&stale, &[]).body, b"<MPD>film</MPD>");
     let segment = stale.replace("manifest.mpd", "video/1.m4s");
-    assert_eq!(stage.fetch(&segment, &[]).body, b"0123456789");
+    assert_eq!(fixture.fetch(&segment, &[]).body, b"0123456789");
 }
 
 #[test]
 fn conditions_select_requests() {
-    let stage = lab();
-    let ben = stage.viewer("ben");
-    let ann = stage.play(&stage.ann, "film", "tv");
-    let phone = stage.play(&stage.ann, "clear", "phone");
-    let other = stage.play(&ben, "film", "tv");
+    let fixture = lab();
+    let ben = fixture.viewer("ben");
+    let ann = fixture.play(&fixture.ann, "film", "tv");
+    let phone = fixture.play(&fixture.ann, "clear", "phone");
+    let other = fixture.play(&ben, "film", "tv");
     for (matching, expected) in [
         (json!({"user": "ann@example.com"}), [true, true, false]),
         (json!({"user": ben.id}), [false, false, true]),
@@ -358,20 +366,20 @@ fn conditions_select_requests() {
     ] {
         let fault =
             json!({"route": "heartbeat", "match": matching, "do": {"refuse": "SESSION_ENDED"}});
-        add(&stage, &fault);
-        let had = [&ann, &phone, &other].map(|player| stage.beat(player, &[]).status == 410);
-        assert_eq!(had, expected, "{fault}");
-        clear(&stage);
+        add(&fixture, &fault);
+        let refused = [&ann, &phone, &other].map(|player| fixture.beat(player, &[]).status == 410);
+        assert_eq!(refused, expected, "{fault}");
+        clear(&fixture);
     }
 }
 
-/// Adds a fault of heartbeats with these members, which must be refused for a field.
-fn refuses(stage: &PlaybackFixture, members: &Value, field: &str, words: &str) {
+/// Adds a heartbeat fault with these members, which must be rejected because of `field`.
+fn refuses(fixture: &PlaybackFixture, members: &Value, field: &str, words: &str) {
     let mut fault = json!({"route": "heartbeat", "do": {"refuse": "SESSION_ENDED"}});
     for (name, value) in members.as_object().unwrap() {
         fault[name] = value.clone();
     }
-    let answer = stage.server.operator("POST", FAULTS, &fault);
+    let answer = fixture.server.operator("POST", FAULTS, &fault);
     let error = &answer.json()["error"];
     assert_eq!(
         (answer.status, &error["details"]["field"]),
@@ -382,13 +390,13 @@ fn refuses(stage: &PlaybackFixture, members: &Value, field: &str, words: &str) {
         error["message"].as_str().unwrap().contains(words),
         "{error}"
     );
-    let listed = stage.server.operator("GET", FAULTS, &Value::Null).json();
+    let listed = fixture.server.operator("GET", FAULTS, &Value::Null).json();
     assert_eq!(listed, json!([]));
 }
 
 #[test]
 fn a_bad_fault_is_refused_with_its_reason() {
-    let stage = lab();
+    let fixture = lab();
     for (members, field, words) in [
         (
             json!({"route": "heartbeets"}),
@@ -415,24 +423,24 @@ fn a_bad_fault_is_refused_with_its_reason() {
         ),
         (json!({"match": {"session": "x"}}), "match.session", ""),
     ] {
-        refuses(&stage, &members, field, words);
+        refuses(&fixture, &members, field, words);
     }
     for (matching, code) in [
         (json!({"user": "nobody@example.com"}), "USER_NOT_FOUND"),
         (json!({"asset": "nothing"}), "ASSET_NOT_FOUND"),
     ] {
         let fault = json!({"route": "heartbeat", "match": matching, "do": {"cut": "head"}});
-        let answer = stage.server.operator("POST", FAULTS, &fault);
-        assert_eq!(refusal(&answer), (404, code.to_owned()));
+        let answer = fixture.server.operator("POST", FAULTS, &fault);
+        assert_eq!(status_and_code(&answer), (404, code.to_owned()));
     }
     let unknown = "partners/Lab/faults/f9";
-    let gone = stage.server.operator("DELETE", unknown, &Value::Null);
-    assert_eq!(refusal(&gone), (404, "FAULT_NOT_FOUND".to_owned()));
+    let gone = fixture.server.operator("DELETE", unknown, &Value::Null);
+    assert_eq!(status_and_code(&gone), (404, "FAULT_NOT_FOUND".to_owned()));
 }
 
 #[test]
 fn a_bad_action_is_refused_with_its_reason() {
-    let stage = lab();
+    let fixture = lab();
     let two = json!({"refuse": "SESSION_ENDED", "cut": "head"});
     for (action, field, words) in [
         (json!({}), "do", "must have refuse"),
@@ -452,11 +460,11 @@ fn a_bad_action_is_refused_with_its_reason() {
             "can never happen",
         ),
     ] {
-        refuses(&stage, &json!({"do": action}), field, words);
+        refuses(&fixture, &json!({"do": action}), field, words);
     }
     let widevine = json!({"route": "license_widevine", "do": {"license": "foreignKid"}});
     refuses(
-        &stage,
+        &fixture,
         &widevine,
         "do.license",
         "needs route license_clearkey",
@@ -465,7 +473,7 @@ fn a_bad_action_is_refused_with_its_reason() {
 
 #[test]
 fn a_condition_that_no_request_of_the_route_can_meet_is_refused() {
-    let stage = lab();
+    let fixture = lab();
     for (route, condition) in [
         ("livestreams", "user"),
         ("login", "asset"),
@@ -474,13 +482,13 @@ fn a_condition_that_no_request_of_the_route_can_meet_is_refused() {
     ] {
         let members = json!({"route": route, "match": {condition: "x"}});
         let field = format!("match.{condition}");
-        refuses(&stage, &members, &field, "can never match");
+        refuses(&fixture, &members, &field, "can never match");
     }
 }
 
 #[test]
 fn other_partners_have_neither_faults_nor_clocks() {
-    let stage = lab();
+    let fixture = lab();
     let cut = json!({"route": "any", "do": {"cut": "head"}});
     for (method, target, body) in [
         ("POST", "partners/Acme/faults", &cut),
@@ -488,42 +496,42 @@ fn other_partners_have_neither_faults_nor_clocks() {
         ("DELETE", "partners/Acme/faults", &Value::Null),
         ("PUT", "partners/Acme/clock", &json!({"advance": 60})),
     ] {
-        let answer = stage.server.operator(method, target, body);
+        let answer = fixture.server.operator(method, target, body);
         assert_eq!(
-            refusal(&answer),
+            status_and_code(&answer),
             (403, "LAB_NOT_ALLOWED".to_owned()),
             "{target}"
         );
     }
-    // A standard partner beside one whose every request fails.
-    let token = acme_token(&stage);
+    // A standard partner works while every request of the lab partner fails.
+    let token = acme_token(&fixture);
     let token = token.as_str();
     add(
-        &stage,
+        &fixture,
         &json!({"route": "any", "do": {"refuse": "INTERNAL"}}),
     );
     let target = "/api/catalog/v1/livestreams";
     for _ in 0..20 {
-        let answer = stage
+        let answer = fixture
             .server
             .partner_with(token, "GET", target, &Value::Null);
         assert_eq!(
             (answer.status, answer.header("x-playgate-fault")),
             (200, None)
         );
-        let failed = stage.server.partner("GET", target, &Value::Null);
+        let failed = fixture.server.partner("GET", target, &Value::Null);
         assert_eq!(failed.status, 500);
     }
 }
 
 #[test]
 fn a_partners_clock_moves_its_schedule_and_no_other() {
-    let stage = lab();
-    let token = acme_token(&stage);
+    let fixture = lab();
+    let token = acme_token(&fixture);
     let token = token.as_str();
     let live = |token: &str| {
         let target = "/api/schedule/v1/broadcasts/live?livestreams=news";
-        let answer = stage
+        let answer = fixture
             .server
             .partner_with(token, "GET", target, &Value::Null);
         let date = answer.header("date").unwrap().to_owned();
@@ -533,11 +541,11 @@ fn a_partners_clock_moves_its_schedule_and_no_other() {
             .or(json.pointer("/0/title"));
         (title.cloned().unwrap_or(json.clone()).to_string(), date)
     };
-    let ours = || live(&stage.server.partner);
+    let ours = || live(&fixture.server.partner);
     let (before, date) = ours();
     assert_eq!(date, "Thu, 01 Jan 2026 12:00:00 GMT");
     let clock = "partners/Lab/clock";
-    let moved = stage
+    let moved = fixture
         .server
         .operator("PUT", clock, &json!({"advance": 3_600}));
     assert_eq!(
@@ -551,36 +559,41 @@ fn a_partners_clock_moves_its_schedule_and_no_other() {
         live(token),
         (before.clone(), "Thu, 01 Jan 2026 12:00:00 GMT".to_owned())
     );
-    let back = stage.server.operator("PUT", clock, &json!({"now": NOON.0}));
+    let back = fixture
+        .server
+        .operator("PUT", clock, &json!({"now": NOON.0}));
     assert_eq!(back.json()["offset"], 0);
     assert_eq!(ours().0, before);
-    let frozen = stage
+    let frozen = fixture
         .server
         .operator("PUT", clock, &json!({"freeze": true}));
-    assert_eq!(refusal(&frozen), (400, "INVALID_REQUEST".to_owned()));
+    assert_eq!(
+        status_and_code(&frozen),
+        (400, "INVALID_REQUEST".to_owned())
+    );
 }
 
 #[test]
 fn the_lab_clock_stops_and_runs_at_another_pace() {
-    let stage = lab();
-    let put = |body: Value| stage.server.operator("PUT", "clock", &body);
+    let fixture = lab();
+    let put = |body: Value| fixture.server.operator("PUT", "clock", &body);
     let advanced = put(json!({"advance": 60})).json();
     assert_eq!(
         (&advanced["offset"], &advanced["scale"]),
         (&json!(60), &json!(1.0))
     );
     assert_eq!(put(json!({"freeze": true})).json()["scale"], 0.0);
-    stage.server.wait(100);
+    fixture.server.wait(100);
     assert_eq!(
-        stage.server.operator("GET", "clock", &Value::Null).json()["now"],
+        fixture.server.operator("GET", "clock", &Value::Null).json()["now"],
         NOON.0 + 60
     );
     put(json!({"scale": 60}));
-    stage.server.wait(2);
-    let read = stage.server.operator("GET", "clock", &Value::Null);
+    fixture.server.wait(2);
+    let read = fixture.server.operator("GET", "clock", &Value::Null);
     assert_eq!(read.json()["now"], NOON.0 + 180);
     assert_eq!(read.header("date"), Some("Thu, 01 Jan 2026 12:03:00 GMT"));
-    let reset = stage
+    let reset = fixture
         .server
         .operator("DELETE", "clock", &Value::Null)
         .json();
@@ -602,10 +615,10 @@ fn the_lab_clock_stops_and_runs_at_another_pace() {
     }
 }
 
-/// Number of records of each table when the jobs that erase have run. Without the audit log, the counters by address, and
-/// the ids of ended sessions, which tell for an hour why they ended and name no user.
-fn records(stage: &PlaybackFixture) -> Vec<(String, u64)> {
-    let services = &stage.server.services;
+/// Returns the number of records in each table after the erasure jobs have run. Excluded are the audit log, the
+/// counters by address, and the ids of ended sessions, which exist for an hour and name no user.
+fn records(fixture: &PlaybackFixture) -> Vec<(String, u64)> {
+    let services = &fixture.server.services;
     while services.telemetry.run_erasures().unwrap() > 0 {}
     while services.journal.run_erasures().unwrap() > 0 {}
     let tables = services.store.verify().unwrap().tables;
@@ -619,32 +632,32 @@ fn records(stage: &PlaybackFixture) -> Vec<(String, u64)> {
 
 const RESET: &str = "partners/Lab/reset";
 
-/// The request journal of a partner, newest first.
-fn journal(stage: &PlaybackFixture, partner: &str) -> Vec<Value> {
+/// Returns the request journal of a partner, newest first.
+fn journal(fixture: &PlaybackFixture, partner: &str) -> Vec<Value> {
     let target = format!("requests?partner={partner}&limit=1000");
-    let listed = stage.server.operator("GET", &target, &Value::Null).json();
+    let listed = fixture.server.operator("GET", &target, &Value::Null).json();
     listed.as_array().unwrap().clone()
 }
 
 #[test]
 fn the_journal_marks_what_a_fault_did_and_nothing_else() {
-    let stage = lab();
-    let player = stage.play(&stage.ann, "film", "tv");
+    let fixture = lab();
+    let player = fixture.play(&fixture.ann, "film", "tv");
     add(
-        &stage,
+        &fixture,
         &json!({"route": "heartbeat", "times": 1, "do": {"refuse": "SESSION_ENDED"}}),
     );
-    let refused = stage.beat(&player, &[]);
-    assert_eq!(refusal(&refused), (410, "SESSION_ENDED".to_owned()));
-    stage.server.wait(1);
-    assert_eq!(stage.beat(&player, &[]).status, 200);
-    // A license fault that finds no license to spoil.
+    let refused = fixture.beat(&player, &[]);
+    assert_eq!(status_and_code(&refused), (410, "SESSION_ENDED".to_owned()));
+    fixture.server.wait(1);
+    assert_eq!(fixture.beat(&player, &[]).status, 200);
+    // This license fault finds no license that it could spoil.
     add(
-        &stage,
+        &fixture,
         &json!({"route": "license", "do": {"license": "empty"}}),
     );
-    stage.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
-    let marked: Vec<_> = journal(&stage, "Lab")
+    fixture.license(&player, "clearkey", r#"{"kids":["AAAA"]}"#);
+    let marked: Vec<_> = journal(&fixture, "Lab")
         .into_iter()
         .map(|one| (one["route"].clone(), one["fault"].clone()))
         .collect();
@@ -659,89 +672,92 @@ fn the_journal_marks_what_a_fault_did_and_nothing_else() {
 
 #[test]
 fn reset_leaves_no_key_of_the_partner_and_nothing_else_changes() {
-    let stage = lab();
+    let fixture = lab();
     let acme =
         json!({"partner": "Acme", "email": "zoe@example.com", "password": "a long pass phrase"});
-    let zoe = stage.server.operator("POST", "users", &acme).json();
-    let reset = |body: &Value| stage.server.operator("POST", RESET, body);
+    let zoe = fixture.server.operator("POST", "users", &acme).json();
+    let reset = |body: &Value| fixture.server.operator("POST", RESET, body);
     assert_eq!(reset(&json!({})).json(), json!({"removed": 1, "users": 0}));
-    let acme = acme_token(&stage);
-    let before = records(&stage);
+    let acme = acme_token(&fixture);
+    let before = records(&fixture);
 
-    let ann = stage.viewer("ann");
-    let ben = stage.viewer("ben");
-    stage.protect(&ann);
+    let ann = fixture.viewer("ann");
+    let ben = fixture.viewer("ben");
+    fixture.protect(&ann);
     for viewer in [&ann, &ben] {
-        let player = stage.play(viewer, "film", "tv");
-        stage.beat(&player, &[]);
+        let player = fixture.play(viewer, "film", "tv");
+        fixture.beat(&player, &[]);
     }
     let granted = format!("users/{}/grants/premium", ben.id);
     assert_eq!(
-        stage.server.operator("PUT", &granted, &json!({})).status,
+        fixture.server.operator("PUT", &granted, &json!({})).status,
         200
     );
     let send = json!({"email": "ann@example.com"});
-    stage
+    fixture
         .server
         .partner("POST", "/api/login/v2/password/send-reset-password", &send);
     add(
-        &stage,
+        &fixture,
         &json!({"route": "any", "do": {"cut": "head"}, "after": 1000}),
     );
-    stage
+    fixture
         .server
         .operator("PUT", "partners/Lab/clock", &json!({"advance": 60}));
-    assert_ne!(records(&stage), before);
+    assert_ne!(records(&fixture), before);
     let other = || {
         let unknown = "/api/schedule/v1/broadcasts/nothing";
-        stage
+        fixture
             .server
             .partner_with(&acme, "GET", unknown, &Value::Null)
     };
     assert_eq!(other().status, 404);
-    assert!(!journal(&stage, "Lab").is_empty());
-    let of_acme = journal(&stage, "Acme");
+    assert!(!journal(&fixture, "Lab").is_empty());
+    let of_acme = journal(&fixture, "Acme");
     assert!(!of_acme.is_empty());
 
     assert_eq!(
         reset(&json!({"fixture": "empty"})).json(),
         json!({"removed": 2, "users": 0})
     );
-    assert_eq!(records(&stage), before);
-    assert_eq!(journal(&stage, "Lab"), Vec::<Value>::new());
-    assert_eq!(journal(&stage, "Acme"), of_acme);
+    assert_eq!(records(&fixture), before);
+    assert_eq!(journal(&fixture, "Lab"), Vec::<Value>::new());
+    assert_eq!(journal(&fixture, "Acme"), of_acme);
     assert_eq!(
-        stage.server.operator("GET", FAULTS, &Value::Null).json(),
+        fixture.server.operator("GET", FAULTS, &Value::Null).json(),
         json!([])
     );
-    let clock = stage
+    let clock = fixture
         .server
         .operator("GET", "partners/Lab/clock", &Value::Null)
         .json();
     assert_eq!(clock["offset"], 0);
     let zoe = format!("users/{}", zoe["userId"].as_str().unwrap());
-    assert_eq!(stage.server.operator("GET", &zoe, &Value::Null).status, 200);
+    assert_eq!(
+        fixture.server.operator("GET", &zoe, &Value::Null).status,
+        200
+    );
 }
 
 #[test]
 fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
-    let stage = lab();
+    let fixture = lab();
     let began = Instant::now();
-    let done = stage
+    let done = fixture
         .server
         .operator("POST", RESET, &json!({"fixture": "demo"}));
     assert_eq!(done.json(), json!({"removed": 1, "users": 1}));
-    // Under a second with a release build; the debug build hashes slowly.
+    // Under a second with a release build; a debug build hashes slowly.
     assert!(began.elapsed() < Duration::from_secs(10));
     let login = || {
         let body = json!({"identity": "demo@example.com", "accessKey": "demo pass phrase"});
-        stage
+        fixture
             .server
             .partner("POST", "/api/login/v2/auth/email", &body)
             .status
     };
     assert_eq!(login(), 200);
-    let fixtures = stage
+    let fixtures = fixture
         .server
         .services
         .config
@@ -757,11 +773,11 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
         ("offer", offer),
     ] {
         std::fs::write(fixtures.join(format!("{name}.toml")), text).unwrap();
-        let refused = stage
+        let refused = fixture
             .server
             .operator("POST", RESET, &json!({"fixture": name}));
         assert_eq!(
-            refusal(&refused),
+            status_and_code(&refused),
             (400, "INVALID_REQUEST".to_owned()),
             "{name}"
         );
@@ -771,26 +787,29 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
         (json!({"fixture": "../x"}), 400, "INVALID_REQUEST"),
         (json!({"fixtur": "demo"}), 400, "INVALID_REQUEST"),
     ] {
-        let answer = stage.server.operator("POST", RESET, &body);
-        assert_eq!(refusal(&answer), (status, code.to_owned()));
+        let answer = fixture.server.operator("POST", RESET, &body);
+        assert_eq!(status_and_code(&answer), (status, code.to_owned()));
     }
-    let refused = stage
+    let refused = fixture
         .server
         .operator("POST", "partners/Acme/reset", &json!({}));
-    assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
+    assert_eq!(
+        status_and_code(&refused),
+        (403, "LAB_NOT_ALLOWED".to_owned())
+    );
     assert_eq!(login(), 200);
 }
 
 #[test]
 fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
-    let stage = lab();
-    let token = acme_token(&stage);
+    let fixture = lab();
+    let token = acme_token(&fixture);
     let token = token.as_str();
     let send = json!({"email": "ann@example.com"});
-    stage
+    fixture
         .server
         .partner("POST", "/api/login/v2/password/send-reset-password", &send);
-    let mails = stage
+    let mails = fixture
         .server
         .partner("GET", "/api/lab/v1/mail", &Value::Null)
         .json();
@@ -799,20 +818,23 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
         mails[0]["text"].as_str().unwrap().contains("token="),
         "{mails}"
     );
-    // The lab reads through its own faults.
-    add(&stage, &json!({"route": "any", "do": {"cut": "head"}}));
-    stage
+    // The lab routes are not affected by faults.
+    add(&fixture, &json!({"route": "any", "do": {"cut": "head"}}));
+    fixture
         .server
         .operator("PUT", "partners/Lab/clock", &json!({"offset": 5}));
-    let clock = stage
+    let clock = fixture
         .server
         .partner("GET", "/api/lab/v1/clock", &Value::Null);
     assert_eq!(clock.json(), json!({"now": NOON.0 + 5, "offset": 5}));
     for target in ["/api/lab/v1/clock", "/api/lab/v1/mail"] {
-        let refused = stage
+        let refused = fixture
             .server
             .partner_with(token, "GET", target, &Value::Null);
-        assert_eq!(refusal(&refused), (403, "LAB_NOT_ALLOWED".to_owned()));
+        assert_eq!(
+            status_and_code(&refused),
+            (403, "LAB_NOT_ALLOWED".to_owned())
+        );
     }
 }
 
@@ -836,7 +858,10 @@ fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
     ] {
         let answer = server.operator(method, target, &body);
         let reason = answer.json()["error"]["message"].to_string();
-        assert_eq!(refusal(&answer), (403, "LAB_NOT_ALLOWED".to_owned()));
+        assert_eq!(
+            status_and_code(&answer),
+            (403, "LAB_NOT_ALLOWED".to_owned())
+        );
         assert!(reason.contains("production"), "{method} {target}: {reason}");
     }
     for (method, body) in [("PUT", json!({"advance": 60})), ("DELETE", Value::Null)] {
@@ -846,38 +871,41 @@ fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
     for target in ["clock", "mail", "requests", "requests/1"] {
         let target = format!("/api/lab/v1/{target}");
         let answer = server.partner("GET", &target, &Value::Null);
-        assert_eq!(refusal(&answer), (403, "LAB_NOT_ALLOWED".to_owned()));
+        assert_eq!(
+            status_and_code(&answer),
+            (403, "LAB_NOT_ALLOWED".to_owned())
+        );
     }
-    // Control: what is no part of the lab works.
+    // Control: routes outside of the lab work.
     let target = "/api/catalog/v1/livestreams";
     assert_eq!(server.partner("GET", target, &Value::Null).status, 200);
 }
 
 #[test]
 fn a_reset_during_load_removes_everything_and_breaks_no_request() {
-    let stage = lab();
-    let reset = || stage.server.operator("POST", RESET, &json!({}));
+    let fixture = lab();
+    let reset = || fixture.server.operator("POST", RESET, &json!({}));
     assert_eq!(reset().status, 200);
-    let before = records(&stage);
-    let over = AtomicBool::new(false);
+    let before = records(&fixture);
+    let stop = AtomicBool::new(false);
     let load = |client: usize| {
         let mut answers = 0;
-        while !over.load(Ordering::SeqCst) {
+        while !stop.load(Ordering::SeqCst) {
             let email = format!("viewer-{client}-{answers}@example.com");
             let body = json!({"email": email, "password": "a long pass phrase"});
             let target = "/api/login/v2/auth/email";
-            let signed = stage.server.partner("PUT", target, &body);
+            let signed = fixture.server.partner("PUT", target, &body);
             assert!(signed.status < 500, "{}", signed.json());
             answers += 1;
             if signed.status != 200 {
                 continue;
             }
             let viewer = viewer(&signed);
-            let entitled = stage.entitle(&viewer, "film", "");
+            let entitled = fixture.entitle(&viewer, "film", "");
             assert!(entitled.status < 500, "{}", entitled.json());
             if entitled.status == 200 {
                 let token = entitled.json()["token"].as_str().unwrap().to_owned();
-                let started = stage.preflight(&viewer, "film", &token, &[]);
+                let started = fixture.preflight(&viewer, "film", &token, &[]);
                 assert!(started.status < 500, "{}", started.json());
             }
         }
@@ -890,22 +918,22 @@ fn a_reset_during_load_removes_everything_and_breaks_no_request() {
             let done = reset();
             assert_eq!(done.status, 200, "{}", done.json());
         }
-        over.store(true, Ordering::SeqCst);
+        stop.store(true, Ordering::SeqCst);
         for client in clients {
             assert!(client.join().unwrap() > 0);
         }
     });
     assert_eq!(reset().status, 200);
-    assert_eq!(records(&stage), before);
-    assert_eq!(journal(&stage, "Lab"), Vec::<Value>::new());
+    assert_eq!(records(&fixture), before);
+    assert_eq!(journal(&fixture, "Lab"), Vec::<Value>::new());
 }
 
 #[test]
 fn resets_at_the_same_time_run_one_after_the_other() {
-    let stage = lab();
+    let fixture = lab();
     let reset = || {
-        let fixture = json!({"fixture": "demo"});
-        stage.server.operator("POST", RESET, &fixture)
+        let body = json!({"fixture": "demo"});
+        fixture.server.operator("POST", RESET, &body)
     };
     // More than the queue of long work holds.
     std::thread::scope(|scope| {
@@ -914,11 +942,11 @@ fn resets_at_the_same_time_run_one_after_the_other() {
             assert_eq!((done.status, &done.json()["users"]), (200, &json!(1)));
         }
     });
-    // One that cannot begin says why, and when to try again.
-    let turn = stage.server.services.resets.try_lock().unwrap();
+    // A reset that cannot start gives the reason and `Retry-After`.
+    let turn = fixture.server.services.resets.try_lock().unwrap();
     let refused = reset();
     drop(turn);
-    assert_eq!(refusal(&refused), (503, "OVERLOADED".to_owned()));
+    assert_eq!(status_and_code(&refused), (503, "OVERLOADED".to_owned()));
     let message = refused.json()["error"]["message"].to_string();
     assert!(message.contains("other resets are running"), "{message}");
     assert!(refused.header("retry-after").is_some());
@@ -927,13 +955,13 @@ fn resets_at_the_same_time_run_one_after_the_other() {
 
 #[test]
 fn a_scenario_report_is_kept_until_the_reset_and_is_no_change() {
-    let stage = lab();
+    let fixture = lab();
     let target = "partners/Lab/scenario";
-    let read = || stage.server.operator("GET", target, &Value::Null).json();
+    let read = || fixture.server.operator("GET", target, &Value::Null).json();
     assert_eq!(read(), json!({}));
     let report =
         json!({"scenario": "Blackout", "state": "running", "steps": ["a", "b"], "done": 1});
-    let put = |report: &Value| stage.server.operator("PUT", target, report);
+    let put = |report: &Value| fixture.server.operator("PUT", target, report);
     assert_eq!(put(&report).status, 204);
     assert_eq!(read(), report);
     for (member, value) in [
@@ -948,8 +976,11 @@ fn a_scenario_report_is_kept_until_the_reset_and_is_no_change() {
         assert_eq!(put(&wrong).field(), member);
     }
     assert_eq!(read(), report);
-    let audited = stage.server.operator("GET", "audit", &Value::Null).json();
+    let audited = fixture.server.operator("GET", "audit", &Value::Null).json();
     assert!(!audited.to_string().contains("scenario"), "{audited}");
-    assert_eq!(stage.server.operator("POST", RESET, &json!({})).status, 200);
+    assert_eq!(
+        fixture.server.operator("POST", RESET, &json!({})).status,
+        200
+    );
     assert_eq!(read(), json!({}));
 }

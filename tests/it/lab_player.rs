@@ -1,5 +1,4 @@
-//! The lab's player page and the front page, as a browser and other clients get them. What the player does in a
-//! browser is in `tests/browser`.
+//! The lab's player page and the front page as HTTP clients get them. `tests/browser` tests the player in a browser.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +21,7 @@ fn get(lab: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
     ask(lab.public, request("GET", target, headers, ""))
 }
 
-/// The page's own files, as they lie in the repository.
+/// Returns the files of the page in the repository.
 fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/lab");
     let entries = fs::read_dir(folder).unwrap().map(|entry| {
@@ -83,7 +82,7 @@ fn player_files_name_no_other_host_and_build_no_markup_from_text() {
         ] {
             assert!(!text.contains(word), "{name}: {word}");
         }
-        // In a sentence for the reader, not as an address.
+        // In a text for the reader, not as an address.
         let addresses = text.matches("https:").count();
         assert!(addresses <= usize::from(name == "media.js"), "{name}");
         assert!(text.lines().count() <= 330, "{name}");

@@ -1,5 +1,5 @@
-//! License servers of others: what reaches them byte by byte, and what becomes of them when they
-//! refuse, fail or misbehave.
+//! License servers of vendors: the exact bytes that they get, and how Playgate handles refusals, failures and
+//! misbehaviour.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,66 +13,70 @@ use serde_json::Value;
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
 
-/// What the server does with the next connection, once it has the request.
-enum Deed {
-    /// Sends this and closes.
-    Say(Vec<u8>),
-    /// Holds the connection and says nothing.
-    Nothing,
+/// What the server does on the next connection after it has read the request.
+enum Reply {
+    /// Sends these bytes and closes.
+    Send(Vec<u8>),
+    /// Keeps the connection open without a response.
+    Hang,
 }
 
-/// A request as it came: its head, without the host, and its body.
-struct Asked {
+/// A received request: its head, sorted and without `Host`, and its body.
+struct ReceivedRequest {
     head: Vec<String>,
     body: Vec<u8>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     fn header(&self, name: &str) -> Option<&str> {
         let prefix = format!("{name}: ");
         self.head.iter().find_map(|line| line.strip_prefix(&prefix))
     }
 }
 
-/// A license server on a port of its own.
+/// A license server of a vendor.
 struct Server {
     url: String,
-    deeds: Sender<Deed>,
-    asked: Receiver<Asked>,
+    replies: Sender<Reply>,
+    received: Receiver<ReceivedRequest>,
 }
 
 impl Server {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/l?tenant=a", listener.local_addr().unwrap());
-        let (deeds, todo) = channel();
-        let (tell, asked) = channel();
-        // It ends with the test, whose queue ends then.
+        let (replies, queue) = channel();
+        let (sender, received) = channel();
+        // The thread ends when the test drops the queue.
         thread::spawn(move || {
             let mut held = Vec::new();
-            for deed in todo {
+            for reply in queue {
                 let (mut stream, _) = listener.accept().unwrap();
-                let _ = tell.send(read(&mut stream));
-                match deed {
-                    // Whoever has heard enough hangs up.
-                    Deed::Say(bytes) => drop(stream.write_all(&bytes)),
-                    Deed::Nothing => held.push(stream),
+                let _ = sender.send(read(&mut stream));
+                match reply {
+                    // Playgate may close the connection before it has everything.
+                    Reply::Send(bytes) => drop(stream.write_all(&bytes)),
+                    Reply::Hang => held.push(stream),
                 }
             }
         });
-        Self { url, deeds, asked }
+        Self {
+            url,
+            replies,
+            received,
+        }
     }
 
-    fn next(&self, deed: Deed) {
-        self.deeds.send(deed).unwrap();
+    fn next(&self, reply: Reply) {
+        self.replies.send(reply).unwrap();
     }
 
-    fn asked(&self) -> Asked {
-        self.asked.recv_timeout(Duration::from_secs(20)).unwrap()
+    fn received(&self) -> ReceivedRequest {
+        self.received.recv_timeout(Duration::from_secs(20)).unwrap()
     }
 }
 
-fn read(stream: &mut TcpStream) -> Asked {
+fn read(stream: &mut TcpStream) -> ReceivedRequest {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16_384];
     loop {
@@ -88,7 +92,7 @@ fn read(stream: &mut TcpStream) -> Asked {
                 head.retain(|line| !line.starts_with("host: "));
                 head[1..].sort_unstable();
                 let body = bytes[end + 4..].to_vec();
-                return Asked { head, body };
+                return ReceivedRequest { head, body };
             }
         }
         let length = stream.read(&mut buffer).unwrap();
@@ -97,16 +101,15 @@ fn read(stream: &mut TcpStream) -> Asked {
     }
 }
 
-/// An answer with this status line and media type.
-fn response(status: &str, media: &str, body: &[u8]) -> Deed {
+fn response(status: &str, media: &str, body: &[u8]) -> Reply {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nSet-Cookie: theirs=1\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    Deed::Say([head.as_bytes(), body].concat())
+    Reply::Send([head.as_bytes(), body].concat())
 }
 
-/// Address, credential and header for custom data.
+/// Settings for address, credential and the header of custom data.
 const WIDEVINE: [&str; 3] = [
     "license.widevine.url",
     "license.widevine.authorization",
@@ -123,7 +126,7 @@ const PLAYREADY: [&str; 3] = [
     "license.playready.custom_data_header",
 ];
 
-/// A session with a system of DRM.
+/// Starts a session with a DRM system.
 fn playing(fixture: &PlaybackFixture, asset: &str, system: &str, protocol: &str) -> Player {
     let token = fixture.token(&fixture.ann, asset);
     let wanted = [("DRM", system), ("Protocol", protocol)];
@@ -132,7 +135,7 @@ fn playing(fixture: &PlaybackFixture, asset: &str, system: &str, protocol: &str)
     player(&fixture.ann, "tv", &started)
 }
 
-/// A request for a license with a challenge of any bytes.
+/// Requests a license with an arbitrary challenge.
 fn license(
     fixture: &PlaybackFixture,
     player: &Player,
@@ -163,7 +166,7 @@ fn outcome(answer: &Answer) -> String {
     }
 }
 
-/// Every byte there is, and an end that looks like HTTP's.
+/// Every byte value, and an end that looks like the end of a chunked body.
 fn bytes() -> Vec<u8> {
     (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
 }
@@ -202,10 +205,10 @@ fn only_challenge_and_license_pass_through_unchanged() {
         assert_eq!(license.header("cache-control"), Some("no-store"));
         assert_eq!(license.header("set-cookie"), None);
 
-        let asked = server.asked();
-        assert_eq!(asked.body, bytes());
-        assert_eq!(asked.head[0], "POST /l?tenant=a HTTP/1.1");
-        let mut names: Vec<&str> = asked.head[1..]
+        let received = server.received();
+        assert_eq!(received.body, bytes());
+        assert_eq!(received.head[0], "POST /l?tenant=a HTTP/1.1");
+        let mut names: Vec<&str> = received.head[1..]
             .iter()
             .map(|line| line.split_once(": ").unwrap().0)
             .collect();
@@ -218,12 +221,15 @@ fn only_challenge_and_license_pass_through_unchanged() {
         ];
         assert_eq!(names, usual);
         assert_eq!(
-            asked.header("authorization"),
+            received.header("authorization"),
             Some("Bearer their-credential")
         );
-        assert_eq!(asked.header("content-type"), Some(media));
-        assert_eq!(asked.header("soapaction").is_some(), system == "playready");
-        let custom = BASE64.decode(asked.header("x-custom").unwrap().as_bytes());
+        assert_eq!(received.header("content-type"), Some(media));
+        assert_eq!(
+            received.header("soapaction").is_some(),
+            system == "playready"
+        );
+        let custom = BASE64.decode(received.header("x-custom").unwrap().as_bytes());
         let custom: Value = serde_json::from_slice(&custom.unwrap()).unwrap();
         assert_eq!(custom["userId"], fixture.ann.id);
         assert_eq!(custom["sessionId"], player.session);
@@ -249,8 +255,8 @@ fn vendor_messages_carry_the_keys_of_the_asset() {
         license(&fixture, &player, "widevine", &[], b"challenge").status,
         200
     );
-    let asked = server.asked();
-    let message = asked.header("x-axdrm-message").unwrap();
+    let received = server.received();
+    let message = received.header("x-axdrm-message").unwrap();
     let claims = message.split('.').nth(1).unwrap();
     let claims = data_encoding::BASE64URL_NOPAD.decode(claims.as_bytes());
     let claims: Value = serde_json::from_slice(&claims.unwrap()).unwrap();
@@ -271,7 +277,7 @@ fn a_service_certificate_is_no_license() {
     ));
     let certificate = license(&fixture, &player, "widevine", &[], b"\x08\x04");
     assert_eq!(certificate.body, b"certificate");
-    assert_eq!(server.asked().body, b"\x08\x04");
+    assert_eq!(server.received().body, b"\x08\x04");
     assert_eq!(counted(&fixture, "widevine", "certificate"), "1");
     assert_eq!(counted(&fixture, "widevine", "issued"), "0");
 }
@@ -292,7 +298,7 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
     let redirect =
         b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
     let failed = "502 LICENSE_SERVER_FAILED";
-    for (deed, expected, result) in [
+    for (reply, expected, result) in [
         (
             response("403 Forbidden", "text/plain", b"no"),
             failed,
@@ -303,32 +309,36 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
             failed,
             "failed",
         ),
-        (Deed::Say(redirect.to_vec()), failed, "failed"),
+        (Reply::Send(redirect.to_vec()), failed, "failed"),
         (response("200 OK", "a/b", b""), failed, "failed"),
         (response("200 OK", "a/b", b"license"), "200", "issued"),
-        // From here on five in a row.
-        (Deed::Say(endless.concat()), failed, "failed"),
-        (Deed::Say(whole.to_vec()), failed, "failed"),
-        (Deed::Say(b"SSH-2.0-OpenSSH\r\n".to_vec()), failed, "failed"),
-        (Deed::Say(Vec::new()), failed, "failed"),
-        (Deed::Nothing, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
+        // From here on five failures in a row, after which the server is skipped.
+        (Reply::Send(endless.concat()), failed, "failed"),
+        (Reply::Send(whole.to_vec()), failed, "failed"),
+        (
+            Reply::Send(b"SSH-2.0-OpenSSH\r\n".to_vec()),
+            failed,
+            "failed",
+        ),
+        (Reply::Send(Vec::new()), failed, "failed"),
+        (Reply::Hang, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
     ] {
         let before: u32 = counted(&fixture, "widevine", result).parse().unwrap();
-        server.next(deed);
+        server.next(reply);
         let found = license(&fixture, &player, "widevine", &[], b"challenge");
         assert_eq!(outcome(&found), expected);
         assert!(!String::from_utf8_lossy(&found.body).contains("stack"));
-        assert_eq!(server.asked().body, b"challenge");
+        assert_eq!(server.received().body, b"challenge");
         let after: u32 = counted(&fixture, "widevine", result).parse().unwrap();
         assert_eq!(after, before + 1, "{result}");
     }
     let rests = license(&fixture, &player, "widevine", &[], b"challenge");
     assert_eq!(outcome(&rests), failed);
     assert_eq!(counted(&fixture, "widevine", "not_asked"), "1");
-    assert!(server.asked.try_recv().is_err(), "it was asked");
+    assert!(server.received.try_recv().is_err(), "it was asked");
 }
 
-/// PlayReady's own clients speak SOAP, and read a refusal from a fault.
+/// PlayReady clients speak SOAP and read refusals from a fault.
 #[test]
 fn playready_errors_are_soap_faults() {
     const FAULT: &str =
@@ -340,7 +350,7 @@ fn playready_errors_are_soap_faults() {
         "SOAPAction",
         "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"",
     )];
-    // Theirs passes as it is.
+    // The vendor's fault passes unchanged.
     server.next(response(
         "500 Internal Server Error",
         "text/xml; charset=utf-8",
@@ -354,20 +364,20 @@ fn playready_errors_are_soap_faults() {
         Some("text/xml; charset=utf-8")
     );
     assert_eq!(counted(&fixture, "playready", "refused"), "1");
-    drop(server.asked());
+    drop(server.received());
 
-    let said = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
+    let body_text = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
     server.next(response("503 Busy", "text/plain", b"later"));
     let failure = license(&fixture, &player, "playready", &soap, b"challenge");
     assert_eq!(failure.status, 502);
-    assert!(said(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
-    // Ours, in the language of the viewer, escaped; and as JSON to whoever speaks that.
+    assert!(body_text(&failure).contains("<StatusCode>0x8004C600</StatusCode>"));
+    // Playgate's own fault is in the viewer's language and escaped; other clients get JSON.
     let mut forged = player.clone();
     forged.entitlement = crate::support::playback_fixture::never_issued();
     let ours = license(&fixture, &forged, "playready", &soap, b"challenge");
     assert_eq!(ours.status, 403);
     assert_eq!(ours.header("content-type"), Some("text/xml; charset=utf-8"));
-    let text = said(&ours);
+    let text = body_text(&ours);
     assert!(
         text.contains("<faultcode>soap:Client</faultcode>"),
         "{text}"
@@ -382,8 +392,8 @@ fn playready_errors_are_soap_faults() {
     let stranger = license(&fixture, &forged, "playready", &soap, b"challenge");
     assert_eq!(stranger.status, 401);
     assert!(stranger.header("www-authenticate").is_some());
-    assert!(said(&stranger).contains("USER_TOKEN_INVALID"));
-    // Other systems have no faults.
+    assert!(body_text(&stranger).contains("USER_TOKEN_INVALID"));
+    // Other systems have no SOAP faults.
     let other = license(&fixture, &forged, "widevine", &soap, b"challenge");
     assert_eq!(outcome(&other), "401 USER_TOKEN_INVALID");
     assert_eq!(counted(&fixture, "playready", "denied"), "2");

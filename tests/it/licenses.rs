@@ -1,4 +1,4 @@
-//! Licenses, certificates and the files of the origin over HTTP.
+//! Licenses, certificates, and the files of the media origin.
 
 use std::os::unix::fs::symlink;
 
@@ -19,8 +19,8 @@ fn kids(ids: &[&str]) -> String {
 }
 
 #[test]
-fn every_refusal_of_a_license() {
-    let fixture = PlaybackFixture::set();
+fn each_license_refusal_has_its_code() {
+    let fixture = PlaybackFixture::new();
     let film = fixture.play(&fixture.ann, "film", "tv");
     let good = kids(&[FILM_KEY.0]);
     let of = |player: &Player, body: &str| outcome(&fixture.license(player, "clearkey", body));
@@ -43,7 +43,7 @@ fn every_refusal_of_a_license() {
     assert_eq!(of(&stolen, &good), "403 ENTITLEMENT_INVALID");
     stolen.viewer = bobs.viewer.clone();
     assert_eq!(of(&stolen, &good), "403 ENTITLEMENT_INVALID");
-    // One key of another asset refuses the whole request.
+    // One key of another asset makes the whole request fail.
     let foreign = kids(&[FILM_KEY.0, "EREiIjMzRERVVWZmd3eIiA"]);
     assert_eq!(of(&film, &foreign), "403 KEY_NOT_ALLOWED");
     for bad in ["", "{}", "[]", "challenge"] {
@@ -57,11 +57,11 @@ fn every_refusal_of_a_license() {
     assert_eq!(of(&film, &good), "410 SESSION_ENDED");
 }
 
-/// A content key is changed while a viewer watches: the same session gets licenses for the new one.
+/// A content key changes during playback: the running session gets licenses with the new one.
 #[test]
 fn a_catalogue_import_rotates_content_keys() {
     const NEW_KID: &str = "EBEiM0RVZneImaq7zN3u_w";
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let film = fixture.play(&fixture.ann, "film", "tv");
     let of = |ids: &[&str]| fixture.license(&film, "clearkey", &kids(ids));
     let key = |answer: &Answer| answer.json()["keys"][0]["k"].as_str().unwrap().to_owned();
@@ -81,16 +81,15 @@ fn a_catalogue_import_rotates_content_keys() {
     assert_eq!(imported.status, 200, "{}", imported.json());
     assert_eq!(key(&of(&[FILM_KEY.0])), "_____________________w");
     assert_eq!(key(&of(&[NEW_KID])), FILM_KEY.1);
-    // One that the catalogue has no longer.
+    // A key that the catalogue no longer has.
     let gone = of(&["qqqqqqqqqqqqqqqqqqqqqg"]);
     assert_eq!(outcome(&gone), "403 KEY_NOT_ALLOWED");
     assert_eq!(fixture.beat(&film, &[]).status, 200);
 }
 
-/// A session with Widevine.
 #[test]
 fn an_unconfigured_drm_system_names_the_missing_setting() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let token = fixture.token(&fixture.ann, "film");
     let answer = fixture.preflight(&fixture.ann, "film", &token, &[("DRM", "widevine")]);
     assert_eq!(outcome(&answer), "404 PROTOCOL_NOT_AVAILABLE");
@@ -103,7 +102,7 @@ fn an_unconfigured_drm_system_names_the_missing_setting() {
 
 #[test]
 fn the_origin_supports_ranges_and_conditional_requests() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let player = fixture.play(&fixture.ann, "film", "tv");
     let manifest = fixture.fetch(&player.playlist, &[]);
     assert_eq!(manifest.status, 200);
@@ -111,7 +110,7 @@ fn the_origin_supports_ranges_and_conditional_requests() {
         manifest.header("content-type"),
         Some("application/dash+xml")
     );
-    // Relative addresses inherit the token.
+    // Relative addresses inherit the token in the path.
     let segment = player.playlist.replace("manifest.mpd", "video/1.m4s");
     let whole = fixture.fetch(&segment, &[]);
     assert_eq!(whole.body, b"0123456789");
@@ -138,7 +137,7 @@ fn the_origin_supports_ranges_and_conditional_requests() {
 
 #[test]
 fn the_origin_serves_only_the_signed_directory() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let player = fixture.play(&fixture.ann, "film", "tv");
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("key"), "k").unwrap();

@@ -1,4 +1,4 @@
-//! Livestreams that are made of a clip, over HTTP.
+//! Loop channels over HTTP: livestreams that repeat a clip.
 
 use std::fs;
 use std::path::Path;
@@ -23,9 +23,9 @@ type = "default"
 pack = { livestreams = ["round"] }
 "#;
 
-/// A server with a livestream of the demo's clip, and a programme each hour.
+/// A server with a loop channel of the demo's clip, and a programme every hour.
 fn fixture() -> PlaybackFixture {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/clip");
     for kind in ["clear", "encrypted"] {
         let folder = fixture.media().join("demo").join(kind);
@@ -52,7 +52,7 @@ fn fixture() -> PlaybackFixture {
     fixture
 }
 
-/// The address of the manifest that a preflight gives.
+/// Returns the manifest address of a preflight.
 fn playlist(fixture: &PlaybackFixture, asset: &str, protocol: &str) -> String {
     let token = fixture.token(&fixture.ann, asset);
     let wanted = [("DRM", "none"), ("Protocol", protocol)];
@@ -61,8 +61,8 @@ fn playlist(fixture: &PlaybackFixture, asset: &str, protocol: &str) -> String {
     started.json()["playlist"].as_str().unwrap().to_owned()
 }
 
-/// What stands beside a manifest.
-fn beside(address: &str, name: &str) -> String {
+/// Returns the address of a file next to the manifest.
+fn sibling_address(address: &str, name: &str) -> String {
     format!("{}/{name}", address.rsplit_once('/').unwrap().0)
 }
 
@@ -71,7 +71,6 @@ fn text(answer: &Answer) -> &str {
     std::str::from_utf8(&answer.body).unwrap()
 }
 
-/// The value of the first attribute of this name.
 fn attribute<'a>(text: &'a str, name: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!(" {name}=\"")).unwrap();
     rest.split_once('"').unwrap().0
@@ -81,7 +80,7 @@ fn number(text: &str, name: &str) -> i64 {
     attribute(text, name).parse().unwrap()
 }
 
-/// The decode time of a segment, which has 64 bits.
+/// Returns the 64-bit decode time of a segment.
 fn decode_time(segment: &[u8]) -> i64 {
     let at = segment.windows(4).position(|four| four == b"tfdt").unwrap();
     assert_eq!(segment[at + 4], 1);
@@ -112,23 +111,26 @@ fn a_loop_channel_is_live_dash() {
     let last = number(manifest, "startNumber") + number(manifest, "r");
     assert_eq!(last, NOON.0 / 2 - 1);
 
-    // Over two seams, a position is the Unix time.
+    // Across two repetitions of the clip, media time is Unix time.
     for (track, scale) in [(0, 48_000), (1, 12_800)] {
-        let init = fixture.fetch(&beside(&live, &format!("{track}-init.mp4")), &[]);
+        let init = fixture.fetch(&sibling_address(&live, &format!("{track}-init.mp4")), &[]);
         assert_eq!(&init.body[4..8], b"ftyp");
         for number in last - 12..=last {
-            let segment = fixture.fetch(&beside(&live, &format!("{track}-{number}.m4s")), &[]);
+            let segment = fixture.fetch(
+                &sibling_address(&live, &format!("{track}-{number}.m4s")),
+                &[],
+            );
             assert_eq!(segment.header("content-type"), Some("video/mp4"));
             let off = decode_time(&segment.body) - number * 2 * scale;
             assert!(off.abs() <= scale / 20, "{track}-{number}: {off}");
         }
     }
-    let next = beside(&live, &format!("1-{}.m4s", last + 1));
+    let next = sibling_address(&live, &format!("1-{}.m4s", last + 1));
     assert_eq!(outcome(&fixture.fetch(&next, &[])), "404 FILE_NOT_FOUND");
     fixture.server.wait(2);
     assert_eq!(outcome(&fixture.fetch(&next, &[])), "200");
 
-    // As any other file of the origin.
+    // Like every other file of the origin.
     let whole = fixture.fetch(&next, &[]);
     let tag = whole.header("etag").unwrap().to_owned();
     let part = fixture.fetch(&next, &[("Range", "bytes=10-19"), ("If-Range", &tag)]);
@@ -186,7 +188,7 @@ fn catch_up_covers_exactly_the_broadcast() {
     let first = number(manifest, "startNumber");
     assert_eq!(number(manifest, "r"), 1_799);
     for number in [first, first + 1_799] {
-        let segment = fixture.fetch(&beside(&past, &format!("2-{number}.m4s")), &[]);
+        let segment = fixture.fetch(&sibling_address(&past, &format!("2-{number}.m4s")), &[]);
         assert_eq!(decode_time(&segment.body), number * 25_600);
     }
 }
@@ -206,7 +208,7 @@ fn a_loop_channel_is_live_hls() {
     );
     assert!(text(&answer).contains("\nlive-2.m3u8\n"));
     for track in 0..3 {
-        let answer = fixture.fetch(&beside(&live, &format!("live-{track}.m3u8")), &[]);
+        let answer = fixture.fetch(&sibling_address(&live, &format!("live-{track}.m3u8")), &[]);
         let playlist = text(&answer);
         assert!(!playlist.contains("#EXT-X-ENDLIST"));
         let names: Vec<_> = playlist
@@ -220,7 +222,7 @@ fn a_loop_channel_is_live_hls() {
         );
         for name in [names[0], names[1_949], &format!("{track}-init.mp4")] {
             assert_eq!(
-                fixture.fetch(&beside(&live, name), &[]).status,
+                fixture.fetch(&sibling_address(&live, name), &[]).status,
                 200,
                 "{name}"
             );
@@ -251,7 +253,7 @@ fn a_loop_token_opens_only_its_channel() {
         let address = live.replace("demo/encrypted/manifest.mpd/live.mpd", other);
         assert_eq!(outcome(&fixture.fetch(&address, &[])), refused, "{other}");
     }
-    // A letter of the signature changed.
+    // One letter of the signature is changed.
     let at = live.find("/demo/").unwrap() - 10;
     let letter = if &live[at..=at] == "A" { "B" } else { "A" };
     let forged = format!("{}{letter}{}", &live[..at], &live[at + 1..]);
@@ -278,7 +280,7 @@ fn an_unusable_clip_is_404_with_a_message() {
     fs::remove_file(folder.join("manifest.mpd")).unwrap();
     let answer = fixture.fetch(&live, &[]);
     assert_eq!(answer.json()["error"]["message"], "there is no such file");
-    // What is really there goes first.
+    // A real file with this path has priority.
     fs::create_dir(folder.join("manifest.mpd")).unwrap();
     fs::write(folder.join("manifest.mpd/live.mpd"), "<MPD/>").unwrap();
     assert_eq!(fixture.fetch(&live, &[]).body, b"<MPD/>");
@@ -327,7 +329,7 @@ fn an_m3u_entry_names_the_address_of_its_past_programs() {
     assert_eq!(past.status, 302, "{}", past.json());
     let manifest = fixture.fetch(past.header("location").unwrap(), &[]);
     assert_eq!(manifest.status, 200);
-    // It is played from its begin to its end.
+    // The whole programme is played.
     let text = String::from_utf8(manifest.body).unwrap();
     let window = format!("catchup-{}-{}-", NOON.0 - 3_600, NOON.0);
     assert!(text.contains(&window), "{text}");

@@ -1,12 +1,12 @@
-//! The integration tests: a server on its own port, driven over sockets. One module per resource or
-//! promise; `support` has what several of them use.
+//! The integration tests: a server on its own port, used over sockets. There is one module per resource or promise;
+//! `support` has what several of them use.
 
-#![allow(missing_docs, reason = "tests name what they show")]
+#![allow(missing_docs, reason = "the name of a test says what it proves")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a helper of a test that cannot go on fails the test"
+    reason = "a failing helper must fail its test"
 )]
 
 mod accounts;

@@ -1,4 +1,4 @@
-//! What is answered while the store cannot be opened.
+//! Maintenance mode: responses while the store cannot be opened.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ fn get(socket: &Path, target: &str, headers: &str) -> Answer {
     answer.unwrap_or_else(|| panic!("no answer to {target}, {headers:?}"))
 }
 
-/// A server whose store cannot be opened, with the sockets of its listeners.
+/// A server whose store cannot be opened.
 struct InMaintenance {
     _process: KilledOnDrop,
     ops: PathBuf,
@@ -36,7 +36,7 @@ fn in_maintenance() -> InMaintenance {
     let mut appliance = Appliance::start(&data);
     sign_up(&appliance);
     appliance.kill();
-    // What was promised is nowhere any more.
+    // The durable state is destroyed.
     for entry in fs::read_dir(data.join("store")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -53,10 +53,10 @@ fn in_maintenance() -> InMaintenance {
         .stderr(Stdio::null())
         .spawn();
     let mut waiting = KilledOnDrop(process.unwrap());
-    let given_up = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while UnixStream::connect(&ops).is_err() {
         assert!(waiting.try_wait().unwrap().is_none(), "it has ended");
-        assert!(Instant::now() < given_up);
+        assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(20));
     }
     InMaintenance {
@@ -91,7 +91,7 @@ fn maintenance_mode_accepts_only_its_own_hosts() {
     ] {
         assert_eq!(get(ops, "/readyz", wrong).status, 400, "{wrong:?}");
     }
-    // Partners reach the interface by names of its operator's, and read why in their language.
+    // Clients use any host name, and get the reason in their language.
     let languages = "Host: tv.example\r\nAccept-Language: fr\r\nAccept-Language: de\r\n";
     let answer = get(public, "/api/catalog/v1/assets", languages);
     assert_eq!(
@@ -115,10 +115,10 @@ fn players_in_browsers_can_read_that_the_service_is_in_maintenance() {
     );
     assert_eq!(answer.header("x-request-id"), Some("of-the-player"));
     assert!(english.header("x-request-id").is_some());
-    // A player in a browser reads the refusal only after its preflight has succeeded.
-    let asked = "Host: tv.example\r\nOrigin: https://tv.example\r\nAccess-Control-Request-Method: POST\r\n\
+    // A browser lets a player read the refusal only after a successful CORS preflight.
+    let headers = "Host: tv.example\r\nOrigin: https://tv.example\r\nAccess-Control-Request-Method: POST\r\n\
                  Access-Control-Request-Headers: service-accesstoken\r\n";
-    let request = format!("OPTIONS /api/playback/v1/heartbeat HTTP/1.1\r\n{asked}\r\n");
+    let request = format!("OPTIONS /api/playback/v1/heartbeat HTTP/1.1\r\n{headers}\r\n");
     let preflight = Wire::to_socket(public)
         .unwrap()
         .send(request)

@@ -1,5 +1,5 @@
-//! A file for every defect that guides are known for, each brought in after the same day of a
-//! channel: what the schedule is then, and what the report says.
+//! One file for each defect that guides are known for. Each is imported after the same day of a channel, and schedule
+//! and report must be as documented.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ macro_rules! file {
     };
 }
 
-/// A service that has the base.
+/// A server with the base guide.
 fn server() -> GateOnly {
     let server = GateOnly::start();
     let answer = post(&server, "/admin/v1/catalog/import", CATALOG.as_bytes());
@@ -39,7 +39,7 @@ fn day(server: &GateOnly) -> Vec<Value> {
     answer.json()["news"].as_array().unwrap().clone()
 }
 
-/// `title from-to, …`, in hours, with minutes where there are any.
+/// Formats the day as `title from-to, …` in hours, with minutes if necessary.
 fn shown(server: &GateOnly) -> String {
     let hour = |at: &Value| {
         let minutes = (at.as_i64().unwrap() - NOON.0) / 60 + 12 * 60;
@@ -55,7 +55,6 @@ fn shown(server: &GateOnly) -> String {
     day(server).iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The ids of the day by title.
 fn ids(server: &GateOnly) -> BTreeMap<String, String> {
     let text = |b: &Value, name: &str| b[name].as_str().unwrap().to_owned();
     let of = |b: &Value| (text(b, "title"), text(b, "id"));
@@ -117,7 +116,7 @@ fn each_guide_defect_has_its_documented_effect() {
             let lines = report["skippedLines"][kind].as_array().unwrap();
             assert_eq!(lines.len() as u64, count.as_u64().unwrap(), "{name}");
         }
-        // What is still there is the broadcast that it was, unless the source names it.
+        // Remaining broadcasts keep their ids, unless the guide has its own ids.
         for (title, id) in ids(&server) {
             if name != "ids.json" {
                 assert!(
@@ -126,7 +125,7 @@ fn each_guide_defect_has_its_documented_effect() {
                 );
             }
         }
-        // And what was taken may come again.
+        // The same guide can be imported again.
         let again = post(&server, "/admin/v1/epg/import", file);
         let report = again.json();
         let changed = ["added", "changed", "removed"].map(|member| report[member].as_i64());
@@ -146,8 +145,8 @@ fn a_file_that_is_no_guide_changes_nothing() {
         (file!("fewer.xml"), 409, "IMPORT_HELD"),
     ] {
         let answer = post(&server, "/admin/v1/epg/import", file);
-        let told = (answer.status, answer.code());
-        assert_eq!(told, (status, code.to_owned()), "{name}");
+        let outcome = (answer.status, answer.code());
+        assert_eq!(outcome, (status, code.to_owned()), "{name}");
         assert_eq!(shown(&server), BASE, "{name}");
     }
 }

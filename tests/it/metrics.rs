@@ -1,5 +1,5 @@
-//! The metrics as others read them: what is served is as Prometheus wants it, and the board and the
-//! alert rules of the package name nothing else.
+//! The metrics as monitoring uses them: promtool accepts them, and the packaged dashboard and alert rules refer to
+//! nothing else.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use crate::support::appliance::Appliance;
 use crate::support::external_tools::{packaged, program};
 use crate::support::process::InTime as _;
 
-/// Every expression of the board.
-fn board() -> Vec<String> {
-    let board: Value = serde_json::from_str(&packaged("playgate-dashboard.json", &[])).unwrap();
-    let panels = board["panels"].as_array().unwrap().iter();
+/// Returns every expression of the dashboard.
+fn dashboard() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&packaged("playgate-dashboard.json", &[])).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.filter_map(|panel| panel["targets"].as_array());
     targets
         .flatten()
@@ -23,7 +23,7 @@ fn board() -> Vec<String> {
         .collect()
 }
 
-/// The rules as text; what they say to people names no metric.
+/// The rules contain no metric name in their texts for people.
 fn rules() -> String {
     packaged("playgate-alerts.yml", &[])
 }
@@ -34,8 +34,8 @@ fn names(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The labels that an expression compares, with each value that it names; not those that a reader of
-/// the board chooses.
+/// Returns the labels that an expression compares with their values, except those that a reader of the dashboard
+/// chooses.
 fn labels(text: &str) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     let parts: Vec<&str> = text.split('"').collect();
@@ -53,7 +53,7 @@ fn labels(text: &str) -> BTreeSet<(String, String)> {
     found
 }
 
-/// What promtool complains of, in a folder with these files; the first is also its input.
+/// Returns the complaints of promtool in a folder with these files. The first file is also its standard input.
 fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -68,12 +68,12 @@ fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> St
         .spawn()
         .unwrap()
         .output_in_time();
-    let told = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() && told.is_empty() {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() && stderr.is_empty() {
         return String::new();
     }
-    let said = String::from_utf8_lossy(&output.stdout);
-    format!("{arguments:?}: {said}{told}")
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    format!("{arguments:?}: {stdout}{stderr}")
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn dashboard_and_alerts_name_existing_metrics() {
         let files = [("metrics", served.as_str())];
         assert_eq!(complaints(&promtool, &["check", "metrics"], &files), "");
     }
-    // Whoever scrapes sets these, and would rename ours.
+    // Prometheus sets these labels and would rename ours.
     for label in ["job", "instance"] {
         let ours = [format!("{{{label}=\""), format!(",{label}=\"")];
         assert!(!ours.iter().any(|ours| served.contains(ours)), "{label}");
@@ -108,11 +108,11 @@ fn dashboard_and_alerts_name_existing_metrics() {
             (name, _) => drop(known.insert(name.to_owned())),
         }
     }
-    for (file, text) in [("board", board().join("\n")), ("rules", rules())] {
+    for (file, text) in [("board", dashboard().join("\n")), ("rules", rules())] {
         let named = names(&text);
         assert!(named.len() > 10, "{file}: {named:?}");
         for name in named {
-            // A single node has none; the tests of the fleet look for them.
+            // A single node has none of these; the fleet tests check them.
             let of_fleet = name.starts_with("playgate_fleet_");
             assert!(of_fleet || known.contains(name), "the {file} names {name}");
         }
@@ -133,9 +133,8 @@ fn prometheus_accepts_rules_and_dashboard_queries() {
     let check = ["check", "rules", "alerts"];
     let alerts = complaints(&promtool, &check, &[("alerts", &rules())]);
     assert_eq!(alerts, "");
-    // The board has variables that Grafana fills in; with something in their place its expressions
-    // are rules like others.
-    let as_rules: String = board()
+    // Grafana fills in the variables of the dashboard; with values in their place its expressions are checked as rules.
+    let as_rules: String = dashboard()
         .iter()
         .map(|expression| {
             let filled = expression
@@ -145,22 +144,21 @@ fn prometheus_accepts_rules_and_dashboard_queries() {
         })
         .collect();
     let text = format!("groups:\n  - name: board\n    rules:\n{as_rules}");
-    // The same name for all of them is a remark that promtool makes, and no mistake here.
+    // promtool's lint warns that all have the same name, which is no mistake here.
     let check = ["check", "rules", "--lint=none", "board"];
     assert_eq!(complaints(&promtool, &check, &[("board", &text)]), "");
 }
 
-/// `alerts.yml` has series under which each alert fires, and some under which it just does not. That
-/// it has both of each alert is shown by what promtool complains of when rules never fire, always, or
-/// at once.
+/// `alerts.yml` has series that make each alert fire and series that just do not. Whether each alert has both is
+/// checked with rules that never fire, that always fire, and that do not wait.
 #[test]
 fn alerts_fire_under_their_conditions() {
     let Some(promtool) = program("promtool") else {
         return;
     };
     let test = |rules: &str| {
-        let place = "../../packaging/playgate-alerts.yml";
-        let tests = include_str!("alerts.yml").replace(place, "rules");
+        let path = "../../packaging/playgate-alerts.yml";
+        let tests = include_str!("alerts.yml").replace(path, "rules");
         let files = [("tests", tests.as_str()), ("rules", rules)];
         complaints(&promtool, &["test", "rules", "tests"], &files)
     };
@@ -174,18 +172,19 @@ fn alerts_fire_under_their_conditions() {
         .map(|alert| alert.split_once('\n').unwrap())
         .collect();
     let every = |expression: &str| {
-        let of = |(name, _): &(&str, &str)| format!("{begins}{name}\n        expr: {expression}\n");
-        test(&(head.to_owned() + &alerts.iter().map(of).collect::<String>()))
+        let part =
+            |(name, _): &(&str, &str)| format!("{begins}{name}\n        expr: {expression}\n");
+        test(&(head.to_owned() + &alerts.iter().map(part).collect::<String>()))
     };
     let (never, always) = (every("vector(1) < 0"), every("vector(1)"));
     let waits = |line: &str| line.trim_start().starts_with("for: ");
     let at_once: Vec<&str> = rules.lines().filter(|line| !waits(line)).collect();
     let at_once = test(&at_once.join("\n"));
     for (name, rule) in alerts {
-        let asked = format!("alertname=\\\"{name}\\\"");
-        let complained = |complaints: &str, of: &str| {
+        let label_text = format!("alertname=\\\"{name}\\\"");
+        let complained = |complaints: &str, part: &str| {
             let mut each = complaints.split("expr: ");
-            each.any(|one| one.contains(&asked) && one.contains(of))
+            each.any(|one| one.contains(&label_text) && one.contains(part))
         };
         let has_to_wait = complained(&at_once, "exp: nil");
         assert!(complained(&never, "got: nil"), "{name} fires in no test");

@@ -1,4 +1,4 @@
-//! The description of the interfaces, as programs and people get it.
+//! The API descriptions: how each listener serves them, and whether their examples fit their schemas.
 
 use playgate::http::openapi::is_described;
 use playgate::http::routing::router::RouteSet;
@@ -45,7 +45,7 @@ fn each_listener_serves_its_description_without_a_token() {
         );
         let text = String::from_utf8(page.body.clone()).unwrap();
         assert!(text.contains(path) && text.contains(title));
-        // The policy lets in the style and the script of the page, and nothing else.
+        // The policy permits the inline style and script of the page, and nothing else.
         for part in ["style", "script"] {
             let (_, rest) = text.split_once(&format!("<{part}>")).unwrap();
             let (inline, _) = rest.split_once(&format!("</{part}>")).unwrap();
@@ -107,7 +107,7 @@ fn the_description_names_the_configured_headers_and_address() {
     );
 }
 
-/// The bodies of requests and answers, with their media types.
+/// Returns the bodies of requests and responses with their media types.
 fn bodies(operation: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let answers = operation["responses"].as_object().unwrap().values();
     let with_content = answers.chain(operation.get("requestBody"));
@@ -132,7 +132,7 @@ fn examples_match_their_schemas() {
                     fit.unwrap_or_else(|why| panic!("{}: {why}", route.label));
                     count += 1;
                 }
-                // Of other media types, only a success needs one, for which there is another test.
+                // Other media types need an example only for a success, which another test checks.
                 let needed = media == "application/json";
                 assert!(
                     count > 0 || !needed,

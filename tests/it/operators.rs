@@ -1,4 +1,4 @@
-//! What operators of each role see and do, and what is left where their work meets that of viewers.
+//! What operators of each role may read and do, and concurrent work of operators and clients.
 
 use std::thread;
 
@@ -16,7 +16,7 @@ fn get(server: &TestServer, token: &str, target: &str) -> Answer {
     ask(server.ops, request("GET", &target, &headers, ""))
 }
 
-/// Identifier and text of the newest mail of a kind, as an administrator reads it.
+/// Returns id and text of the newest mail of a kind, as an administrator reads it.
 fn mail(server: &TestServer, kind: &str) -> (String, String) {
     let listed = server.operator("GET", "mail", &Value::Null).json();
     let mails = listed.as_array().unwrap();
@@ -27,15 +27,15 @@ fn mail(server: &TestServer, kind: &str) -> (String, String) {
     (id, shown.json()["text"].as_str().unwrap().to_owned())
 }
 
-fn readings(server: &TestServer) -> Vec<(String, String)> {
+fn mail_reads(server: &TestServer) -> Vec<(String, String)> {
     let listed = server
         .operator("GET", "audit?limit=1000", &Value::Null)
         .json();
     let entries = listed.as_array().unwrap().iter().rev();
     let shown = entries.filter(|entry| entry["action"] == "admin_show_mail");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let told = shown.map(|entry| (text(&entry["name"]), text(&entry["target"])));
-    told.collect()
+    let entries = shown.map(|entry| (text(&entry["name"]), text(&entry["target"])));
+    entries.collect()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
     let pin = text.split_whitespace().find(digits).unwrap();
     let by_admin = [("Eva", &reset), ("Eva", &pin_mail)];
     let by_admin = by_admin.map(|(name, id)| (name.to_owned(), format!("mail/{id}")));
-    assert_eq!(readings(&server), by_admin);
+    assert_eq!(mail_reads(&server), by_admin);
 
     for role in [Role::Agent, Role::Observer] {
         let reader = server.add_operator(role);
@@ -90,20 +90,20 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
             assert!(!body.contains(token), "{target}: {body}");
             let members = body.replace("createdTimestamp", "");
             let shown = members.split(|c: char| !c.is_ascii_digit());
-            // Of the preview the made-up PIN is shown.
+            // The preview has an invented PIN.
             assert!(target.contains("preview") || !shown.into_iter().any(|word| word == pin));
         }
         let role = get(&server, &reader, &format!("mail/{}", "x".repeat(22)));
         assert_eq!(role.status, 404);
     }
     assert_eq!(
-        readings(&server),
+        mail_reads(&server),
         by_admin,
         "what is masked is not recorded"
     );
 }
 
-/// A sign-up hashes for a while after its token was looked up.
+/// The hash of a sign-up takes a while after its partner token was looked up.
 #[test]
 fn removing_a_partner_during_sign_ups_leaves_no_account() {
     let server = TestServer::with(&[("limits.sign_up_per_address", "10000")]);
@@ -127,7 +127,7 @@ fn removing_a_partner_during_sign_ups_leaves_no_account() {
                 })
             })
             .collect();
-        // While the first hash is computed all tokens have been looked up, or nearly.
+        // While the first hash is computed, almost all tokens have been looked up.
         until("the first account", || {
             !server.services.accounts.counts().is_empty() || flood.iter().any(|t| t.is_finished())
         });

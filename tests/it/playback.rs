@@ -7,7 +7,7 @@ use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_
 use crate::support::raw_http::Answer;
 use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
-/// Status and code of an error, status alone otherwise.
+/// Returns the status, and the code of an error.
 fn outcome(answer: &Answer) -> String {
     match answer.status {
         200..=299 => answer.status.to_string(),
@@ -15,7 +15,7 @@ fn outcome(answer: &Answer) -> String {
     }
 }
 
-/// Why a session has ended, as its next heartbeat is told.
+/// The reason that the 410 of a heartbeat gives for the end of its session.
 fn ended(answer: &Answer) -> String {
     assert_eq!(outcome(answer), "410 SESSION_ENDED");
     let reason = &answer.json()["error"]["details"]["reason"];
@@ -24,7 +24,7 @@ fn ended(answer: &Answer) -> String {
 
 #[test]
 fn playback_works_from_entitlement_to_stop() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let answer = fixture.entitle(ann, "film", "");
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -83,7 +83,7 @@ fn playback_works_from_entitlement_to_stop() {
 
 #[test]
 fn every_entitlement_denial_has_its_code() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     for (asset, expected) in [
         ("film", "200"),
@@ -105,7 +105,7 @@ fn every_entitlement_denial_has_its_code() {
     let live = fixture.entitle(ann, "news", "").json();
     let program = json!({"broadcastId": "noon", "stop": NOON.0 + 3_600});
     assert_eq!(live["program"], program);
-    // Time-shift, and what is no offset.
+    // Offsets: time-shift, the future, and more than a day back.
     let shifted = |offset: &str| {
         let target = format!("/api/entitlement/v2/asset/news?offset={offset}");
         fixture.ask(ann, "POST", &target, &[], "")
@@ -132,10 +132,10 @@ fn every_entitlement_denial_has_its_code() {
 
 #[test]
 fn a_pin_unlocks_one_program_in_one_session() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     fixture.protect(ann);
-    // Not needed: ignored and not counted, whatever it is.
+    // A PIN that is not needed is ignored and not counted, even if malformed.
     for body in [r#"{"pinCode":"0000"}"#, r#"{"pinCode":"x"}"#] {
         assert_eq!(outcome(&fixture.entitle(ann, "film", body)), "200");
     }
@@ -161,7 +161,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
     };
     assert_eq!(again(&first.session), "200");
     assert_eq!(again("nonsense"), "403 PIN_CODE_REQUIRED");
-    // A retry, and a fallback to another system, take the unlock along; another device does not.
+    // A retry and a fallback to another DRM system inherit the unlock.
     let second = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&second.session), "200");
     fixture.server.wait(31);
@@ -172,7 +172,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
         &fixture.preflight(ann, "clear", &fixture.token(ann, "clear"), &[]),
     );
     assert_eq!(again(&none.session), "403 PIN_CODE_REQUIRED");
-    // What plays another asset has handed nothing on.
+    // A session of another asset passes no unlock on.
     let third = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&third.session), "403 PIN_CODE_REQUIRED");
     fixture.server.wait(30);
@@ -187,7 +187,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
 }
 
 #[test]
-fn unrated_programs_count_as_their_livestream_says() {
+fn the_unrated_setting_of_a_livestream_overrides_the_default() {
     let asked = "403 PIN_CODE_REQUIRED";
     for (general, own, expected) in [
         ("pin", "", asked),
@@ -202,7 +202,8 @@ fn unrated_programs_count_as_their_livestream_says() {
             "[[livestream]]\nid = \"news\"\n{own}\n\n\
              [[offer]]\nid = \"all\"\ntype = \"default\"\npack = \"all\"\n"
         );
-        let fixture = PlaybackFixture::of(server, tempfile::tempdir().unwrap(), &catalogue);
+        let fixture =
+            PlaybackFixture::with_catalogue(server, tempfile::tempdir().unwrap(), &catalogue);
         let program = json!({"id": "p", "title": "P", "start": NOON.0 - 600, "stop": NOON.0 + 600});
         fixture.import("epg", &json!({"news": [program]}).to_string());
         fixture.protect(&fixture.ann);
@@ -213,7 +214,7 @@ fn unrated_programs_count_as_their_livestream_says() {
 
 #[test]
 fn live_playback_stops_at_programs_without_rights_or_pin() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     fixture.protect(ann);
     let player = fixture.play(ann, "news", "tv");
@@ -246,7 +247,7 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
     assert_eq!(dark.reason, "No Live Rights");
     assert_eq!(dark.header("retry-after"), None);
     assert_eq!(dark.header("cache-control"), Some("no-store"));
-    // The session stays open; a time-shifted player is judged by what it shows.
+    // The session stays open, and a time-shifted player is checked at its own position.
     let back = (NOON.0 + 1_000).to_string();
     let shifted = fixture.beat(&player, &[("Timestamp", &back)]);
     assert_eq!(outcome(&shifted), "200");
@@ -255,7 +256,7 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
     assert_eq!(outcome(&shifted), "200");
     let cors = fixture.ask(ann, "POST", "/api/playback/v1/heartbeat", &origin, "");
     assert!(cors.header("access-control-allow-origin").is_some());
-    // Never 552 for a license.
+    // A license is never refused with 552.
     let kid = json!({"kids": ["ERIiMzNEREVVZmZ3d4iI"], "type": "temporary"});
     assert_eq!(
         outcome(&fixture.license(&player, "clearkey", &kid.to_string())),
@@ -271,7 +272,7 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
 
 #[test]
 fn every_preflight_error_has_its_code() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let token = fixture.token(ann, "film");
     let of = |changed: &[(&str, &str)]| fixture.preflight(ann, "film", &token, changed);
@@ -341,7 +342,7 @@ fn every_preflight_error_has_its_code() {
     let other = fixture.preflight(ann, "clear", &token, &[]);
     assert_eq!(outcome(&other), "403 ENTITLEMENT_INVALID");
     assert_eq!(outcome(&of(&[])), "200");
-    // The old path of deployed clients.
+    // The preflight above bound the token to its device.
     let phone = of(&[("DeviceId", "phone")]);
     assert_eq!(outcome(&phone), "403 ENTITLEMENT_INVALID");
     fixture.server.wait(86_400);
@@ -350,7 +351,7 @@ fn every_preflight_error_has_its_code() {
 
 #[test]
 fn clear_assets_need_no_license() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let token = fixture.token(ann, "clear");
     let hls = [("DRM", "None"), ("Protocol", "HLS")];
@@ -372,7 +373,7 @@ fn clear_assets_need_no_license() {
 
 #[test]
 fn revoking_a_right_ends_its_tokens() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let grant = format!("users/{}/grants/premium", ann.id);
     let given = fixture.server.operator("PUT", &grant, &json!({}));
@@ -477,7 +478,7 @@ fn devices_are_limited_listed_and_cleared() {
     let export = fixture.ask(ann, "GET", &export, &[], "").json();
     assert_eq!(export["devices"], json!([]));
     assert_eq!(export["entitlements"][0]["assetId"], "film");
-    // Another user's list is nobody's business.
+    // Another user's list is not visible.
     let bob = fixture.viewer("bob");
     let foreign = fixture.ask(&bob, "GET", &devices, &[], "");
     assert_eq!(outcome(&foreign), "404 USER_NOT_FOUND");
@@ -489,7 +490,7 @@ fn devices_are_limited_listed_and_cleared() {
 
 #[test]
 fn an_empty_entitlement_header_is_malformed_and_named() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     for target in [
         "/api/playback/v2/preflight/asset/film",
         "/api/playback/v1/heartbeat",
@@ -506,7 +507,7 @@ fn an_empty_entitlement_header_is_malformed_and_named() {
 
 #[test]
 fn every_heartbeat_error_has_its_code() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let player = fixture.play(ann, "film", "tv");
     for name in [
@@ -540,7 +541,7 @@ fn every_heartbeat_error_has_its_code() {
         ),
         (("EntitlementId", other.as_str()), "403 SESSION_MISMATCH"),
         (("DeviceId", "phone"), "403 SESSION_MISMATCH"),
-        // Odd values are recorded, not refused.
+        // Odd values are recorded, not rejected.
         (("Bitrate", "-1"), "200"),
         (("Bitrate", "99999999999999999999"), "200"),
         (("ResolutionWidth", "99999999999"), "200"),
@@ -594,7 +595,7 @@ fn a_session_expires_without_heartbeats() {
 
 #[test]
 fn an_ended_session_reports_its_reason() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (server, ann) = (&fixture.server, &fixture.ann);
     let operator = |method: &str, target: &str| server.operator(method, target, &Value::Null);
     let ask = |method: &str, target: &str| {
@@ -604,7 +605,7 @@ fn an_ended_session_reports_its_reason() {
     let after = |end: &dyn Fn(&Player)| {
         let mut player = fixture.play(ann, "film", "tv");
         end(&player);
-        // By another login of the same user: the first one may have gone.
+        // The heartbeat uses another login of the same user, because the first one may have ended.
         let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
         player.viewer = viewer(&server.partner("POST", "/api/login/v2/auth/email", &body));
         ended(&fixture.beat(&player, &[]))
@@ -629,7 +630,7 @@ fn an_ended_session_reports_its_reason() {
     let logged_out = after(&|_| ask("POST", "/api/login/v2/auth/logout"));
     assert_eq!(logged_out, "signed_out");
 
-    // What ends with the account or all of its logins, as an operator is told who names the session.
+    // These ends also remove the account or all of its logins, so the operator's request reads the reason.
     let gone = |name: &str, end: &dyn Fn(&Viewer)| {
         let viewer = fixture.viewer(name);
         let player = fixture.play(&viewer, "film", "tv");
@@ -657,7 +658,7 @@ fn an_ended_session_reports_its_reason() {
 
 #[test]
 fn a_retry_resumes_at_the_previous_position() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     fixture.protect(ann);
     fixture.server.wait(3_600);
@@ -668,20 +669,20 @@ fn a_retry_resumes_at_the_previous_position() {
         answer.json()["token"].as_str().unwrap().to_owned()
     };
     let pin = r#"{"pinCode":"2468"}"#;
-    // Begun behind the live point, where no PIN is needed; then at the live point with the PIN.
+    // Starts behind the live point, where no PIN is needed. Then unlocks the live point with the PIN.
     let began = token(&[], -5_400, "");
     let first = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     fixture.server.wait(31);
     token(&[("Service-Play-Session", first.session.as_str())], 0, pin);
     assert_eq!(outcome(&fixture.beat(&first, &[])), "200");
-    // The same token again, as after a failed license: the unlock of later and the position go on.
+    // Reuses the token, as after a failed license. The later unlock and the position are kept.
     let retried = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"}).to_string();
     assert_eq!(outcome(&fixture.license(&retried, "clearkey", &kid)), "200");
     fixture.server.wait(1);
     assert_eq!(outcome(&fixture.beat(&retried, &[])), "200");
     assert_eq!(ended(&fixture.beat(&first, &[])), "displaced");
-    // A session that has ended hands nothing on.
+    // A session that has ended passes nothing on.
     assert_eq!(fixture.stop(&retried).status, 204);
     let fresh = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     fixture.server.wait(1);
@@ -690,7 +691,7 @@ fn a_retry_resumes_at_the_previous_position() {
 
 #[test]
 fn expired_and_unknown_entitlements_have_different_codes() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let player = fixture.play(ann, "film", "tv");
     fixture.server.wait(86_400);
@@ -708,7 +709,7 @@ fn expired_and_unknown_entitlements_have_different_codes() {
 
 #[test]
 fn a_password_reset_ends_sessions_and_entitlements() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let ann = &fixture.ann;
     let token = fixture.token(ann, "film");
     let playing = fixture.play(ann, "film", "tv");
@@ -736,7 +737,7 @@ fn a_password_reset_ends_sessions_and_entitlements() {
 
 #[test]
 fn operators_list_and_end_sessions() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let player = fixture.play(&fixture.ann, "film", "tv");
     let server = &fixture.server;
     let list = server.operator("GET", "sessions", &Value::Null);

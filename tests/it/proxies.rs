@@ -1,5 +1,5 @@
-//! A real nginx and a real HAProxy in front of the built binary, each configured by the packaged file:
-//! whose address counts, what passes through untouched, and a restart behind them.
+//! Runs the built binary behind a real nginx and a real HAProxy, each with its packaged configuration: the client's
+//! address is the one that the proxy reports, responses pass unchanged, and a restart loses no request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,52 +14,51 @@ use crate::support::external_tools::free_port;
 use crate::support::external_tools::{ExternalProxy, packaged, program};
 use crate::support::raw_http::{Wire, request};
 
-/// Where the packaged files look for Playgate.
+/// The server's address in the packaged files.
 const PACKAGED: &str = "127.0.0.1:8080";
-/// As the configuration has to name either proxy.
 const TRUSTED: (&str, &str) = ("PLAYGATE_HTTP_TRUSTED_PROXIES", "127.0.0.1");
 const RESTARTS: usize = 4;
-const BETWEEN: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 const fn viewer_address(n: u8) -> IpAddr {
     IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 1, n))
 }
 
-/// Runs a program by a configuration that listens at an address.
+/// Runs a proxy with a configuration that listens at the address.
 type Run = fn(&Path, &str, SocketAddr) -> ExternalProxy;
 
-/// A proxy that is there.
-struct Front {
+/// A proxy that is installed.
+struct Proxy {
     name: &'static str,
     program: PathBuf,
-    /// Its packaged file, and where that listens.
+    /// The name of its packaged configuration, and the address in it.
     file: &'static str,
     listens: &'static str,
-    /// What stands before the path of a Unix socket in it.
-    unix: &'static str,
+    /// The prefix of a Unix socket's path in its configuration.
+    unix_prefix: &'static str,
     run: Run,
 }
 
-fn fronts() -> impl Iterator<Item = Front> {
-    let front = |name, file, listens, unix, run| {
+fn proxies() -> impl Iterator<Item = Proxy> {
+    let proxy = |name, file, listens, unix_prefix, run| {
         let program = program(name)?;
-        Some(Front {
+        Some(Proxy {
             name,
             program,
             file,
             listens,
-            unix,
+            unix_prefix,
             run,
         })
     };
-    let nginx = front(
+    let nginx = proxy(
         "nginx",
         "nginx-proxy.conf",
         "127.0.0.1:8091",
         "unix:",
         ExternalProxy::nginx as Run,
     );
-    let haproxy = front(
+    let haproxy = proxy(
         "haproxy",
         "haproxy.cfg",
         "127.0.0.1:8092",
@@ -69,34 +68,37 @@ fn fronts() -> impl Iterator<Item = Front> {
     [nginx, haproxy].into_iter().flatten()
 }
 
-impl Front {
-    /// Starts it in front of a server, that address in its own words.
-    fn before(&self, server: &str) -> (ExternalProxy, SocketAddr) {
-        let address = here();
-        let places = [(PACKAGED, server), (self.listens, &*address.to_string())];
-        let config = packaged(self.file, &places);
+impl Proxy {
+    /// Starts the proxy in front of a server.
+    fn start_in_front_of(&self, server: &str) -> (ExternalProxy, SocketAddr) {
+        let address = free_address();
+        let replacements = [(PACKAGED, server), (self.listens, &*address.to_string())];
+        let config = packaged(self.file, &replacements);
         ((self.run)(&self.program, &config, address), address)
     }
 }
 
-fn here() -> SocketAddr {
+fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
-/// A server behind proxies.
-struct Behind {
+struct Backend {
     data: TempDir,
     listen: String,
     server: Appliance,
     scene: Scene,
 }
 
-impl Behind {
+impl Backend {
     fn with(settings: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let listen = format!("{},unix:{}/http.sock", here(), data.path().display());
+        let listen = format!(
+            "{},unix:{}/http.sock",
+            free_address(),
+            data.path().display()
+        );
         let server = Appliance::listening(data.path(), &listen, settings);
-        let scene = Scene::set(&server);
+        let scene = Scene::install(&server);
         Self {
             data,
             listen,
@@ -116,7 +118,7 @@ impl Behind {
         }
     }
 
-    /// The status of a wrong password from an address, which claims others.
+    /// Logs in with a wrong password from `from`, with forged address headers, and returns the status.
     fn guess(&self, from: u8, to: SocketAddr, n: u8) -> u16 {
         let claimed = format!("198.51.100.{n}");
         let headers = [
@@ -135,7 +137,7 @@ impl Behind {
         wire.send(post).answer().unwrap().status
     }
 
-    /// Connections that the server holds over TCP.
+    /// Returns the number of TCP connections that the server holds.
     fn connections(&self) -> usize {
         let metrics = self.server.metrics();
         let mut lines = metrics.lines();
@@ -146,52 +148,56 @@ impl Behind {
 
 #[test]
 fn the_address_from_the_proxy_counts_and_forged_headers_do_not() {
-    for front in fronts() {
-        let name = front.name;
+    for proxy in proxies() {
+        let name = proxy.name;
         let strict = ("PLAYGATE_LIMITS_LOGIN_WRONG_PER_ADDRESS", "3");
-        let behind = Behind::with(&[TRUSTED, strict]);
-        let unix = format!("{}{}/http.sock", front.unix, behind.data.path().display());
-        let (_edge, edge) = front.before(&behind.server.address.to_string());
+        let backend = Backend::with(&[TRUSTED, strict]);
+        let unix_address = format!(
+            "{}{}/http.sock",
+            proxy.unix_prefix,
+            backend.data.path().display()
+        );
+        let (_proxy, front) = proxy.start_in_front_of(&backend.server.address.to_string());
         for n in 0..3 {
-            assert_eq!(behind.guess(2, edge, n), 401, "{name}");
+            assert_eq!(backend.guess(2, front, n), 401, "{name}");
         }
-        assert_eq!(behind.guess(2, edge, 3), 429, "{name}");
-        assert_eq!(behind.guess(3, edge, 4), 401, "{name}");
-        // Over a Unix socket it is the same.
-        let (_local, local) = front.before(&unix);
-        assert_eq!(behind.guess(2, local, 5), 429, "{name}");
-        assert_eq!(behind.guess(4, local, 6), 401, "{name}");
-        // Without a word in the configuration the proxy is who counts.
-        let behind = Behind::with(&[strict]);
-        let (_edge, edge) = front.before(&behind.server.address.to_string());
+        assert_eq!(backend.guess(2, front, 3), 429, "{name}");
+        assert_eq!(backend.guess(3, front, 4), 401, "{name}");
+        // A server on a Unix socket trusts the header too.
+        let (_unix_proxy, front_unix) = proxy.start_in_front_of(&unix_address);
+        assert_eq!(backend.guess(2, front_unix, 5), 429, "{name}");
+        assert_eq!(backend.guess(4, front_unix, 6), 401, "{name}");
+        // Without `trusted_proxies` the proxy's own address counts.
+        let backend = Backend::with(&[strict]);
+        let (_proxy, front) = proxy.start_in_front_of(&backend.server.address.to_string());
         for n in 2..5 {
-            assert_eq!(behind.guess(n, edge, n), 401, "{name}");
+            assert_eq!(backend.guess(n, front, n), 401, "{name}");
         }
-        assert_eq!(behind.guess(9, edge, 9), 429, "{name}");
+        assert_eq!(backend.guess(9, front, 9), 429, "{name}");
     }
 }
 
 #[test]
 fn responses_pass_unchanged_over_kept_alive_connections() {
-    for front in fronts() {
-        let name = front.name;
-        let behind = Behind::with(&[TRUSTED]);
-        let (_edge, edge) = front.before(&behind.server.address.to_string());
-        let viewer = behind.viewer(2, edge);
+    for proxy in proxies() {
+        let name = proxy.name;
+        let backend = Backend::with(&[TRUSTED]);
+        let (_proxy, front) = proxy.start_in_front_of(&backend.server.address.to_string());
+        let viewer = backend.viewer(2, front);
         let beat = ("POST", "/api/playback/v1/heartbeat");
-        let mut visit = viewer.starts().unwrap();
+        let mut visit = viewer.start().unwrap();
         for _ in 0..5 {
             assert_eq!(visit.ask(beat.0, beat.1, "").unwrap().status, 200, "{name}");
         }
-        // Without keep-alive there would be none.
-        let open = behind.connections();
+        // With one connection for each request none would be open now.
+        let open = backend.connections();
         assert!((1..=2).contains(&open), "{name}: {open}");
 
-        // A viewer of a programme that has lost its live rights.
+        // The programme loses its live rights while the viewer watches.
         let off = ["rights", "set", "--broadcast", "p0", "--live", "off"];
-        behind.server.does(&off);
+        backend.server.run_ok(&off);
         let through = visit.ask(beat.0, beat.1, "").unwrap();
-        let mut visit = visit.at(behind.server.address);
+        let mut visit = visit.at(backend.server.address);
         let plain = visit.ask(beat.0, beat.1, "").unwrap();
         for answer in [&through, &plain] {
             assert_eq!(answer.status, 552, "{name}");
@@ -209,10 +215,10 @@ fn responses_pass_unchanged_over_kept_alive_connections() {
             assert_eq!(through.header(header), plain.header(header), "{name}");
             assert!(plain.header(header).is_some(), "{header}");
         }
-        // What the proxy would refuse by itself, or answer in another way, reaches the service.
+        // A body above the limit must be rejected by the service, not by the proxy.
         let large = "x".repeat(1024 * 1024 + 1);
         let answer = visit
-            .at(edge)
+            .at(front)
             .ask("POST", "/api/tracker/v1/telemetry-events", &large)
             .unwrap();
         assert_eq!((answer.status, &*answer.code()), (413, "PAYLOAD_TOO_LARGE"));
@@ -221,23 +227,22 @@ fn responses_pass_unchanged_over_kept_alive_connections() {
 
 #[test]
 fn a_restart_behind_a_proxy_loses_no_request() {
-    for front in fronts() {
-        let name = front.name;
-        let mut behind = Behind::with(&[TRUSTED]);
-        let (proxy, edge) = front.before(&behind.server.address.to_string());
-        let viewers: Vec<_> = (2..14).map(|n| behind.viewer(n, edge)).collect();
+    for proxy in proxies() {
+        let name = proxy.name;
+        let mut backend = Backend::with(&[TRUSTED]);
+        let (proxy, front) = proxy.start_in_front_of(&backend.server.address.to_string());
+        let viewers: Vec<_> = (2..14).map(|n| backend.viewer(n, front)).collect();
         let (tally, ()) = watch(&viewers, || {
             for _ in 0..RESTARTS {
-                std::thread::park_timeout(BETWEEN);
-                behind.server.end();
-                behind.server =
-                    Appliance::listening(behind.data.path(), &behind.listen, &[TRUSTED]);
+                std::thread::park_timeout(INTERVAL);
+                backend.server.end();
+                backend.server =
+                    Appliance::listening(backend.data.path(), &backend.listen, &[TRUSTED]);
             }
-            std::thread::park_timeout(BETWEEN);
+            std::thread::park_timeout(INTERVAL);
         });
         assert!(tally.others.len() > 100, "{name}: {}", tally.others.len());
-        // HAProxy waits for the server to be back. nginx does not: meanwhile it answers by itself, and
-        // had no other reason to.
+        // HAProxy waits for the server. nginx answers `is restarting` itself, and only for that reason.
         let answered_by_nginx = |why: &&String| name == "nginx" && why.contains("is restarting");
         let lost: Vec<_> = tally
             .wrong

@@ -1,4 +1,4 @@
-//! Quality figures over HTTP: sessions, heartbeats, events and CMCD become one view.
+//! The quality report joins sessions, heartbeats, events and CMCD into one view.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn event(player: &Player, at: i64, sequence: i64, action: &str, more: Value) -> 
 
 #[test]
 fn a_session_its_heartbeats_and_its_events_are_one_view() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = fixture.play(&fixture.ann, "film", "tv");
     let sent = |at, sequence, action, more| event(&watching, at, sequence, action, more);
     send(
@@ -61,7 +61,7 @@ fn a_session_its_heartbeats_and_its_events_are_one_view() {
         ],
     );
     assert_eq!(fixture.stop(&watching).status, 204);
-    // A second device whose license is refused, and a third that leaves.
+    // A second device has its license refused, and a third leaves before the start.
     let refused = fixture.play(&fixture.ann, "film", "phone");
     assert_eq!(
         fixture
@@ -109,7 +109,7 @@ fn a_session_its_heartbeats_and_its_events_are_one_view() {
 
 fn cmcd(fixture: &PlaybackFixture, url: &str, body: &str) -> Answer {
     let target = url.strip_prefix("https://tv.example").unwrap();
-    // As a browser sends it, without a token of any kind.
+    // Like a browser's beacon, without any token.
     let headers = [
         ("Content-Type", "application/cmcd"),
         ("Origin", "https://player.example"),
@@ -122,7 +122,7 @@ fn cmcd(fixture: &PlaybackFixture, url: &str, body: &str) -> Answer {
 
 #[test]
 fn a_player_reports_by_cmcd_without_headers() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let token = fixture.token(&fixture.ann, "film");
     let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
     let target = started.json()["cmcd"].clone();
@@ -163,12 +163,12 @@ fn a_player_reports_by_cmcd_without_headers() {
     near("startupP50Millis", 750.0);
     near("minutesPlayed", 38.0 / 60.0);
     near("rebufferRatio", 0.05);
-    // Nothing readable.
+    // Bodies without a readable line are rejected.
     for body in ["e=\"", "hello", "{\"e\": \"ps\"}", "v=2,ts=1"] {
         assert_eq!(cmcd(&fixture, url, body).status, 400, "{body}");
     }
     assert_eq!(cmcd(&fixture, url, "").status, 204);
-    // Altered, and of a session that has ended.
+    // The address is rejected if altered, and after its session has ended.
     let other = url.replace("/cmcd/", "/cmcd/A");
     for url in [other.as_str(), "https://tv.example/api/tracker/v1/cmcd/x"] {
         let gone = cmcd(&fixture, url, &body);
@@ -191,7 +191,7 @@ fn wrong_reports_by_cmcd_have_a_defined_answer() {
     let fixture = PlaybackFixture::with(&[("telemetry.user_bytes_per_day", "8MiB")]);
     let (_, url) = started(&fixture);
     let at = NOON.0 * 1_000;
-    // Unknown keys, long values, impossible values and broken lines cost nothing of the rest.
+    // Unknown keys, long values, impossible values and broken lines do not affect the other lines.
     let long = "x".repeat(300);
     let body = [
         format!("com.example-x=?0;a=1,e=ps,nonsense=(1 2),sid=\"{long}\",sta=p,ts={at}"),
@@ -214,7 +214,7 @@ fn wrong_reports_by_cmcd_have_a_defined_answer() {
     for absent in ["meanBitrate", "startupP50Millis", "failureCodes"] {
         assert_eq!(total.get(absent), None, "{total}");
     }
-    // Above the budget the player keeps its reports: 429, and the address stays good.
+    // Above the budget the answer is 429, so that the player keeps its reports, and the address stays valid.
     let keys: Vec<String> = (0..30)
         .map(|key| format!("x-{key}=\"{}\"", "y".repeat(250)))
         .collect();
@@ -232,14 +232,14 @@ fn wrong_reports_by_cmcd_have_a_defined_answer() {
     );
     assert!(refused.header("retry-after").is_some());
     assert_eq!(report(&fixture, "")["total"]["plays"], 1);
-    // Past the end of its session the address ends.
+    // The address expires with its session.
     fixture.server.wait(7 * 86_400);
     assert_eq!(cmcd(&fixture, &url, "e=t").status, 410);
 }
 
 #[test]
 fn reports_about_an_erased_user_are_refused_and_the_figures_stay() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (_, url) = started(&fixture);
     let line = format!("e=ps,sta=p,ts={}", NOON.0 * 1_000);
     assert_eq!(cmcd(&fixture, &url, &line).status, 204);
@@ -266,7 +266,7 @@ fn views(fixture: &PlaybackFixture, query: &str) -> Value {
 
 #[test]
 fn single_views_are_listed_with_their_outcome() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let playing = fixture.play(&fixture.ann, "film", "tv");
     send(
         &fixture,
@@ -297,7 +297,6 @@ fn single_views_are_listed_with_their_outcome() {
         let views = all.as_array().unwrap().iter();
         views.map(|view| view[name].clone()).collect()
     };
-    // The newest first.
     assert_eq!(of("outcome"), ["start_failed", "played"]);
     assert_eq!(
         of("sessionId"),

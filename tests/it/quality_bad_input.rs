@@ -1,5 +1,4 @@
-//! Wrong input of quality figures over HTTP: each kind has a defined result, loses nothing else, and is counted where
-//! operators see it.
+//! Wrong input for quality figures has a defined result, affects no other input, and is counted in a metric.
 
 use std::fs;
 use std::sync::{Arc, RwLock};
@@ -40,7 +39,7 @@ fn total(fixture: &PlaybackFixture) -> Value {
     operator(fixture, "telemetry/report")["total"].clone()
 }
 
-/// The value of a metric, after a report has taken in all that was sent.
+/// Returns the value of a metric. The report first makes the server count all input.
 fn counted(fixture: &PlaybackFixture, metric: &str) -> u64 {
     total(fixture);
     let scraped = ask(fixture.server.ops, request("GET", "/metrics", &[], ""));
@@ -75,7 +74,7 @@ fn playing(fixture: &PlaybackFixture) -> Player {
 
 #[test]
 fn an_event_that_comes_twice_counts_once() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = playing(&fixture);
     let wait = event(
         &watching,
@@ -93,7 +92,7 @@ fn an_event_that_comes_twice_counts_once() {
 
 #[test]
 fn events_of_a_session_that_ended_count_for_an_hour_and_are_late_after_it() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = playing(&fixture);
     assert_eq!(fixture.stop(&watching).status, 204);
     fixture.server.wait(HOUR - 60);
@@ -107,7 +106,7 @@ fn events_of_a_session_that_ended_count_for_an_hour_and_are_late_after_it() {
     send(&fixture, &watching, &json!([wait(3)]));
     assert_eq!(total(&fixture)["rebufferCount"], 1);
     assert_eq!(counted(&fixture, LATE), 1);
-    // It is stored all the same.
+    // The event is stored even so.
     let target = format!("/admin/v1/telemetry/events?user={}", fixture.ann.id);
     let bearer = format!("Bearer {}", fixture.server.admin);
     let headers = [("Authorization", bearer.as_str())];
@@ -117,7 +116,7 @@ fn events_of_a_session_that_ended_count_for_an_hour_and_are_late_after_it() {
 
 #[test]
 fn a_clock_that_is_wrong_throughout_does_no_harm_and_one_that_jumps_is_counted() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = fixture.play(&fixture.ann, "film", "tv");
     // Ten years ahead.
     let ahead = 10 * 365 * 24 * HOUR;
@@ -143,7 +142,7 @@ fn a_clock_that_is_wrong_throughout_does_no_harm_and_one_that_jumps_is_counted()
 
 #[test]
 fn impossible_durations_and_bitrates_are_counted_and_their_events_count_without_them() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = playing(&fixture);
     let sent = |sequence, more| event(&watching, sequence, sequence, "playback_buffering", &more);
     let events = json!([
@@ -168,7 +167,7 @@ fn impossible_durations_and_bitrates_are_counted_and_their_events_count_without_
 
 #[test]
 fn events_that_are_refused_one_by_one_are_counted() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = playing(&fixture);
     let good = event(&watching, 3, 3, "playback_buffering", &Value::Null);
     let answer = send(&fixture, &watching, &json!([good, {"seqId": 4}, 5]));
@@ -179,7 +178,7 @@ fn events_that_are_refused_one_by_one_are_counted() {
 
 #[test]
 fn an_event_of_another_users_session_is_counted_as_late() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let watching = playing(&fixture);
     let read = total(&fixture);
     let stranger = Player {
@@ -206,11 +205,11 @@ fn reported(fixture: &PlaybackFixture) -> (Player, String) {
 
 #[test]
 fn unreadable_lines_and_values_of_cmcd_are_counted_and_the_other_lines_count() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (_, url) = reported(&fixture);
     let at = NOON.0 * 1_000;
     let body = [
-        // Unknown keys are of a newer version or of the player's own, and nothing is wrong with them.
+        // Unknown keys are allowed: they are the player's own or of a newer version.
         format!("com.example-x=?0;a=1,e=ps,nonsense=(1 2),sta=s,ts={at}"),
         format!(
             "br=(99999999999),e=ps,sid=\"{}\",sta=p,ts={}",
@@ -235,10 +234,10 @@ fn unreadable_lines_and_values_of_cmcd_are_counted_and_the_other_lines_count() {
 /// A player keeps its reports at 429 and 5xx, and drops them with the address at 410.
 #[test]
 fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (watching, url) = reported(&fixture);
     let body = format!("e=ps,sn=1,sta=p,ts={}", NOON.0 * 1_000);
-    // The disk with the log of events is gone.
+    // The directory of the event log is gone, as after a failed disk.
     let log = fixture
         .server
         .services
@@ -252,7 +251,7 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
     assert_eq!((refused.status, refused.code().as_str()), (500, "INTERNAL"));
     assert_eq!(total(&fixture)["plays"], 0);
     fs::rename(&away, &log).unwrap();
-    // The pool of threads is full.
+    // The worker pool is full.
     let hold = Arc::new(RwLock::new(()));
     let held = hold.write().unwrap();
     let mut jobs = Vec::new();
@@ -264,7 +263,7 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
         jobs.push(job);
     }
     let refused = cmcd(&fixture, &url, &body);
-    // At once, or at its deadline if a thread took a job in the meantime.
+    // Immediately, or at its deadline if a thread took a job in the meantime.
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
     drop(held);
@@ -282,13 +281,13 @@ fn a_report_by_cmcd_above_the_budget_of_its_user_is_answered_429_and_counts_noth
     let budget = [("telemetry.user_bytes_per_day", "1MiB")];
     let fixture = PlaybackFixture::with(&budget);
     let (watching, url) = reported(&fixture);
-    // Longer than the last fillings.
+    // Longer than the smallest filler below, so that the next report does not fit either.
     let (at, long) = (NOON.0 * 1_000, "x".repeat(200));
     let report = |number: u32, state: &str| {
         format!("com.example-x=\"{long}\",e=ps,sn={number},sta={state},ts={at}")
     };
     assert_eq!(cmcd(&fixture, &url, &report(1, "s")).status, 204);
-    // Ever smaller events, until nothing fits.
+    // Smaller and smaller events, until none fits.
     let mut sequence = 0;
     for length in [50_000, 2_000, 1] {
         loop {
@@ -316,7 +315,7 @@ fn a_report_by_cmcd_above_the_budget_of_its_user_is_answered_429_and_counts_noth
 
 #[test]
 fn a_report_over_a_span_without_data_is_empty() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     playing(&fixture);
     let span = format!("?from={}&to={}", NOON.0 - 9 * HOUR, NOON.0 - HOUR);
     let read = operator(&fixture, &format!("telemetry/report{span}&by=platform"));

@@ -1,5 +1,5 @@
-//! Real guides, imported twice and asked for by every route, against a naive reading of their XML:
-//! full scans over lists, and a parser of a dozen lines.
+//! Imports real guides twice, asks every route for their broadcasts, and compares the answers with a naive model: full
+//! scans over lists, and a parser of a dozen lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -13,13 +13,13 @@ use crate::support::schedule_fixture::{post, set_clock};
 
 const DAY: i64 = 86_400;
 
-/// A row: start, stop, title.
+/// Start, stop, title.
 type Row = (i64, i64, String);
 type Guide = BTreeMap<String, Vec<Row>>;
 
-/// A guide with the whole vocabulary, and 2026-08-22 12:00 UTC, which is within its times.
+/// A guide that uses every element, and 2026-08-22 12:00 UTC, which is within its times.
 pub const NZ: (&str, i64) = ("nz_epg.xml.gz", 1_787_400_000);
-/// One that repeats itself, and 2025-02-16 12:00 UTC: it is of that month.
+/// A guide with repeated broadcasts, of February 2025, and 2025-02-16 12:00 UTC.
 pub const SINGTEL: (&str, i64) = ("Singtel_epg.xml.gz", 1_739_707_200);
 
 fn folder() -> PathBuf {
@@ -30,7 +30,7 @@ fn folder() -> PathBuf {
     root.join("data/epg")
 }
 
-/// The bytes of a guide, or nothing where guides are absent.
+/// The compressed guide. `None` if it is absent, which fails the test where `CI` is `true`.
 pub fn packed(name: &str) -> Option<Vec<u8>> {
     let path = folder().join(name);
     if let Ok(bytes) = std::fs::read(&path) {
@@ -60,13 +60,13 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(to)?])
 }
 
-/// `20260822162500 +0200` as Unix seconds.
+/// Parses a time such as `20260822162500 +0200`.
 fn time(text: &str) -> i64 {
     let time = chrono::DateTime::parse_from_str(text, "%Y%m%d%H%M%S %z");
     time.unwrap_or_else(|_| panic!("{text}")).timestamp()
 }
 
-/// The rows of each channel as the file has them, and the ids of all channels.
+/// Returns the rows of each channel in the order of the file, and the ids of all channels.
 fn parse(
     xml: &str,
 ) -> (
@@ -95,8 +95,8 @@ fn parse(
     (rows, ids)
 }
 
-/// What the rules leave of a channel's rows: each rule read over all rows.
-fn in_order(rows: &[(i64, Option<i64>, String)], now: i64) -> Vec<Row> {
+/// Applies the import rules to a channel's rows, each rule by a scan of all rows.
+fn apply_import_rules(rows: &[(i64, Option<i64>, String)], now: i64) -> Vec<Row> {
     let good: Vec<_> = rows
         .iter()
         .filter(|(start, stop, title)| !title.is_empty() && stop.is_none_or(|stop| stop > *start))
@@ -136,7 +136,7 @@ fn rows(list: &Value) -> Vec<Row> {
     list.as_array().unwrap().iter().map(row).collect()
 }
 
-/// Current, next and previous, by scanning.
+/// Current, next and previous broadcast, by a scan.
 fn live_view(list: &[Row], at: i64) -> Option<[Option<&Row>; 3]> {
     let on = list.iter().filter(|row| row.0 <= at && at < row.1);
     let current = on.max_by_key(|row| row.0)?;
@@ -151,7 +151,6 @@ fn live_view(list: &[Row], at: i64) -> Option<[Option<&Row>; 3]> {
     Some([Some(current), next, previous])
 }
 
-/// A client that keeps its connection.
 struct Client<'a> {
     lab: &'a GateOnly,
     wire: Wire,
@@ -200,7 +199,7 @@ impl Client<'_> {
         );
     }
 
-    /// By id: each of some, and all of them at a time.
+    /// Checks broadcasts by id, one by one and in one request.
     fn check_ids(&mut self, some: &[&(String, String, Row)]) {
         for (_, id, expected) in some {
             let body = self.get(&format!("/broadcasts/{id}")).json();
@@ -219,7 +218,7 @@ impl Client<'_> {
         }
     }
 
-    /// Checks a day of all livestreams, and of one by its deprecated route. Returns the ids of the broadcasts.
+    /// Checks one day of all livestreams, and of one livestream by its deprecated route. Returns the broadcasts.
     fn check_day(&mut self, guide: &Guide, day: i64) -> Vec<(String, String, Row)> {
         let from = day * DAY + 6 * 3_600;
         let date = chrono::DateTime::from_timestamp(from, 0)
@@ -248,21 +247,21 @@ impl Client<'_> {
     }
 }
 
-/// What a guide's XML says: the rows that the rules leave, and how many it has.
-fn naive(packed: &[u8], now: i64) -> (Guide, usize) {
+/// Reads the rows that the import rules keep, and the number of rows in the XML.
+fn naive_guide(packed: &[u8], now: i64) -> (Guide, usize) {
     let mut xml = String::new();
     let mut decoder = flate2::read::MultiGzDecoder::new(packed);
     decoder.read_to_string(&mut xml).unwrap();
     let (raw, ids) = parse(&xml);
     let of = |id: &String| {
         raw.get(id)
-            .map_or_else(Vec::new, |rows| in_order(rows, now))
+            .map_or_else(Vec::new, |rows| apply_import_rules(rows, now))
     };
     let guide = ids.iter().map(|id| (id.clone(), of(id))).collect();
     (guide, raw.values().map(Vec::len).sum())
 }
 
-/// Imports a guide into an empty service.
+/// Imports a guide into an empty service and checks the report.
 fn import(lab: &GateOnly, packed: &[u8], guide: &Guide, programmes: usize) {
     let kept: usize = guide.values().map(Vec::len).sum();
     let first = post(lab, TARGET, packed);
@@ -295,12 +294,12 @@ fn import_again(lab: &GateOnly, packed: &[u8], kept: usize) {
 
 const TARGET: &str = "/admin/v1/epg/import?createLivestreams=true";
 
-/// Checks a guide, imported at an instant.
+/// Checks a guide that is imported at `now`.
 fn check(name: &str, now: i64) {
     let Some(packed) = packed(name) else {
         return;
     };
-    let (guide, programmes) = naive(&packed, now);
+    let (guide, programmes) = naive_guide(&packed, now);
     let lab = GateOnly::start();
     set_clock(&lab, now);
     import(&lab, &packed, &guide, programmes);

@@ -1,5 +1,5 @@
-//! A process that begins again in its place: with another configuration, on sockets that are passed
-//! to it, and what the service manager is told of that.
+//! A process that executes itself again: with another configuration, on sockets that it inherits, and with
+//! notifications to the service manager.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -20,22 +20,25 @@ use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, ask, request};
 
 const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A data directory, a configuration and a service manager that listens.
-struct Place {
+/// A data directory, a configuration and the notification socket of a service manager.
+struct Installation {
     folder: TempDir,
-    told: UnixDatagram,
+    notifications: UnixDatagram,
 }
 
-impl Place {
+impl Installation {
     fn new(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let told = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        told.set_read_timeout(Some(PATIENCE)).unwrap();
-        let place = Self { folder, told };
-        place.configure(config);
-        place
+        let notifications = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+        notifications.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let installation = Self {
+            folder,
+            notifications,
+        };
+        installation.configure(config);
+        installation
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -75,18 +78,18 @@ impl Place {
         fs::read_to_string(self.at("log")).unwrap()
     }
 
-    /// Waits until the service manager is told this, and how; what else it is told goes by.
-    fn is_told(&self, wanted: &str) -> String {
+    /// Waits for a notification that contains `wanted`, skips others, and returns it.
+    fn wait_for_notification(&self, wanted: &str) -> String {
         let began = Instant::now();
         let mut message = [0; 4096];
-        while began.elapsed() < PATIENCE {
-            let length = self.told.recv(&mut message).expect(wanted);
+        while began.elapsed() < TIMEOUT {
+            let length = self.notifications.recv(&mut message).expect(wanted);
             let text = String::from_utf8_lossy(&message[..length]).into_owned();
             if text.contains(wanted) {
                 return text;
             }
         }
-        panic!("not told: {wanted}");
+        panic!("no notification with: {wanted}");
     }
 }
 
@@ -95,7 +98,7 @@ fn signal(appliance: &Appliance, signal: Signal) {
     kill_process(process, signal).unwrap();
 }
 
-/// What the server says to a sign-up with a password of twelve characters.
+/// Signs up with a password of twelve characters and returns the status.
 fn sign_up_status(address: SocketAddr, partner: &str, who: &str) -> u16 {
     let body = format!(r#"{{"identity":"{who}@example.com","accessKey":"twelve marks"}}"#);
     let headers = [("Service-AccessToken", partner)];
@@ -108,21 +111,21 @@ fn sign_up_status(address: SocketAddr, partner: &str, who: &str) -> u16 {
 
 #[test]
 fn a_reload_applies_settings_without_refusing_requests() {
-    let place = Place::new(OPS);
-    let mut appliance = place.serve();
+    let installation = Installation::new(OPS);
+    let mut appliance = installation.serve();
     let address = appliance.address;
-    place.is_told("READY=1");
+    installation.wait_for_notification("READY=1");
     let (partner, bearer) = sign_up(&appliance);
     assert_eq!(sign_up_status(address, &partner, "before"), 200);
 
-    let over = AtomicBool::new(false);
+    let stopping = AtomicBool::new(false);
     let served = thread::scope(|scope| {
         let visitors: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
                     let mut served = 0;
-                    while !over.load(Ordering::Relaxed) {
-                        // Each on a connection of its own: connected, asked, answered in full.
+                    while !stopping.load(Ordering::Relaxed) {
+                        // Each request opens its own connection.
                         let answer = ask(address, request("GET", "/openapi.json", &[], ""));
                         assert_eq!(answer.status, 200);
                         served += 1;
@@ -132,18 +135,18 @@ fn a_reload_applies_settings_without_refusing_requests() {
             })
             .collect();
         for length in [13, 12] {
-            place.configure(&format!("{OPS}accounts.password_min = {length}\n"));
+            installation.configure(&format!("{OPS}accounts.password_min = {length}\n"));
             signal(&appliance, Signal::HUP);
-            let reloading = place.is_told("RELOADING=1");
+            let reloading = installation.wait_for_notification("RELOADING=1");
             assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
-            place.is_told("READY=1");
-            appliance.begun_again();
+            installation.wait_for_notification("READY=1");
+            appliance.wait_for_reexec();
             assert_eq!(appliance.address, address);
             let wanted = if length == 13 { 400 } else { 200 };
             let who = format!("after{length}");
             assert_eq!(sign_up_status(address, &partner, &who), wanted);
         }
-        over.store(true, Ordering::Relaxed);
+        stopping.store(true, Ordering::Relaxed);
         visitors
             .into_iter()
             .map(|visitor| visitor.join().unwrap())
@@ -160,9 +163,9 @@ fn a_reload_applies_settings_without_refusing_requests() {
 
 #[test]
 fn a_failing_reload_changes_nothing_and_is_reported() {
-    let place = Place::new(OPS);
-    let appliance = place.serve();
-    place.is_told("READY=1");
+    let installation = Installation::new(OPS);
+    let appliance = installation.serve();
+    installation.wait_for_notification("READY=1");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let occupied = taken.local_addr().unwrap();
     let mistakes = [
@@ -172,13 +175,13 @@ fn a_failing_reload_changes_nothing_and_is_reported() {
         ("[ops\n".to_owned(), ["playgate.toml:1", "expected `]`"]),
     ];
     for (config, words) in mistakes {
-        place.configure(&config);
-        let before = place.log().len();
+        installation.configure(&config);
+        let before = installation.log().len();
         signal(&appliance, Signal::HUP);
-        place.is_told("RELOADING=1");
-        let told = place.is_told("READY=1");
-        assert!(told.contains("a reload was rejected"), "{told}");
-        let log = place.log();
+        installation.wait_for_notification("RELOADING=1");
+        let message = installation.wait_for_notification("READY=1");
+        assert!(message.contains("a reload was rejected"), "{message}");
+        let log = installation.log();
         for word in words {
             assert!(log[before..].contains(word), "{word}: {}", &log[before..]);
         }
@@ -186,21 +189,23 @@ fn a_failing_reload_changes_nothing_and_is_reported() {
     }
 }
 
-/// Paths below a folder, and what a process holds open.
-fn left_behind(place: &Place, appliance: &Appliance) -> (Vec<String>, usize) {
+/// Returns the paths below the folder and the number of open descriptors.
+fn files_and_descriptors(
+    installation: &Installation,
+    appliance: &Appliance,
+) -> (Vec<String>, usize) {
     fn walk(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             found.push(path.display().to_string());
-            // The store's log is in segments, which go once the base holds what they do; those of the request
-            // journal go with their age.
+            // The segments of the store's log are removed by checkpoints, and those of the journal by age.
             if path.is_dir() && !path.ends_with("store") && !path.ends_with("journal") {
                 walk(&path, found);
             }
         }
     }
     let mut found = Vec::new();
-    walk(place.folder.path(), &mut found);
+    walk(installation.folder.path(), &mut found);
     found.sort();
     let open = format!("/proc/{}/fd", appliance.process.id());
     (found, fs::read_dir(open).unwrap().count())
@@ -208,45 +213,45 @@ fn left_behind(place: &Place, appliance: &Appliance) -> (Vec<String>, usize) {
 
 #[test]
 fn repeated_reexecs_leak_nothing() {
-    // The long form: PLAYGATE_RESTARTS=1000
+    // Set `PLAYGATE_RESTARTS=1000` for the long form.
     let rounds = std::env::var_os("PLAYGATE_RESTARTS");
     let rounds = rounds.map_or(8, |text| text.to_str().unwrap().parse().unwrap());
-    let place = Place::new(&format!("{OPS}limits.sign_up_per_address = 100000\n"));
-    let mut appliance = place.serve();
-    place.is_told("READY=1");
+    let installation = Installation::new(&format!("{OPS}limits.sign_up_per_address = 100000\n"));
+    let mut appliance = installation.serve();
+    installation.wait_for_notification("READY=1");
     let (partner, _) = sign_up(&appliance);
-    let log = place.at("data/store/log");
+    let log = installation.at("data/store/log");
     let mut first = None;
     for round in 0..rounds {
         signal(&appliance, Signal::HUP);
-        place.is_told("RELOADING=1");
-        place.is_told("READY=1");
-        appliance.begun_again();
+        installation.wait_for_notification("RELOADING=1");
+        installation.wait_for_notification("READY=1");
+        appliance.wait_for_reexec();
         let who = format!("round{round}");
         assert_eq!(sign_up_status(appliance.address, &partner, &who), 200);
-        // Of 4 MiB each: 16 MiB until there is a new base, what comes while it is made, and the next one.
+        // Segments have 4 MiB: 16 MiB until a checkpoint, those written during it, and the next one.
         assert!(fs::read_dir(&log).unwrap().count() <= 8, "round {round}");
         let name = format!("/proc/{}/comm", appliance.process.id());
         assert_eq!(fs::read_to_string(name).unwrap(), "playgate\n");
-        // The first one makes what every later one finds.
-        let (paths, open) = left_behind(&place, &appliance);
+        // The first round creates files that every later one finds.
+        let (paths, open) = files_and_descriptors(&installation, &appliance);
         let (first_paths, first_open) = first.get_or_insert_with(|| (paths.clone(), open));
         assert_eq!(*first_paths, paths, "round {round}");
-        // Threads open and close their files; a socket left behind each time would soon show.
+        // Threads open and close files of their own. A socket leaked in each round would exceed the margin.
         assert!(open <= *first_open + 6, "round {round}: {open}");
     }
     signal(&appliance, Signal::TERM);
     assert!(appliance.process.status_in_time().success());
 }
 
-/// The same command with sockets passed to it as a service manager does, from descriptor 3 on: only
-/// the process that is to have them can be told its own number. Their handles live as long as it starts.
+/// Wraps a command so that it inherits sockets from descriptor 3 on. A shell sets `LISTEN_PID`, because only the
+/// process itself knows its id. The caller keeps the handles open until the process has started.
 fn passing(command: &Command, sockets: &[(&str, &dyn AsFd)]) -> (Command, Vec<OwnedFd>) {
     let mut launcher = Command::new("bash");
     let handles: Vec<OwnedFd> = sockets
         .iter()
         .map(|(_, socket)| {
-            // Above those that they move to.
+            // Above the descriptors that they are moved to.
             let handle = fcntl_dupfd_cloexec(socket.as_fd(), 100).unwrap();
             fcntl_setfd(&handle, FdFlags::empty()).unwrap();
             handle
@@ -276,38 +281,39 @@ fn passing(command: &Command, sockets: &[(&str, &dyn AsFd)]) -> (Command, Vec<Ow
 
 #[test]
 fn inherited_sockets_survive_the_process() {
-    let place = Place::new("listen = [\"socket:web\"]\nops.listen = \"socket:ops\"\n");
+    let installation =
+        Installation::new("listen = [\"socket:web\"]\nops.listen = \"socket:ops\"\n");
     let web = TcpListener::bind("127.0.0.1:0").unwrap();
-    let local = UnixListener::bind(place.at("web.sock")).unwrap();
+    let local = UnixListener::bind(installation.at("web.sock")).unwrap();
     let ops = TcpListener::bind("127.0.0.1:0").unwrap();
     let start = || {
-        let mut command = place.command();
+        let mut command = installation.command();
         command.arg("serve");
         let (mut command, _handles) =
             passing(&command, &[("web", &web), ("ops", &ops), ("web", &local)]);
-        command.stderr(place.log_file());
-        Appliance::run(&place.at("data"), command)
+        command.stderr(installation.log_file());
+        Appliance::run(&installation.at("data"), command)
     };
     let description = request("GET", "/openapi.json", &[], "");
     let mut appliance = start();
     assert_eq!(appliance.address, web.local_addr().unwrap());
     for round in 0..2 {
-        place.is_told("READY=1");
+        installation.wait_for_notification("READY=1");
         assert_eq!(ask(appliance.address, &description).status, 200);
-        let mut local = Wire::to_socket(&place.at("web.sock")).unwrap();
+        let mut local = Wire::to_socket(&installation.at("web.sock")).unwrap();
         assert_eq!(local.send(&description).answer().unwrap().status, 200);
         let live = ask(ops.local_addr().unwrap(), request("GET", "/livez", &[], ""));
         assert_eq!(live.status, 200);
         if round == 0 {
             signal(&appliance, Signal::HUP);
-            appliance.begun_again();
+            appliance.wait_for_reexec();
         }
     }
     signal(&appliance, Signal::TERM);
-    place.is_told("STOPPING=1");
+    installation.wait_for_notification("STOPPING=1");
     assert!(appliance.process.status_in_time().success());
 
-    // Nobody is there, and nobody is refused.
+    // With no process running, the kernel queues the connection instead of refusing it.
     let mut early = Wire::to(web.local_addr().unwrap());
     early.send(&description);
     let _next = start();
@@ -339,13 +345,13 @@ fn unusable_inherited_sockets_are_rejected() {
         ),
     ];
     for (listen, sockets, words) in cases {
-        let place = Place::new(OPS);
-        let mut command = place.command();
+        let installation = Installation::new(OPS);
+        let mut command = installation.command();
         command.args(["serve", "--listen", listen]);
         let (mut command, _handles) = passing(&command, sockets);
         let output = command.output_in_time();
         assert!(!output.status.success());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(words), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains(words), "{stderr}");
     }
 }

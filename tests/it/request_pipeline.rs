@@ -1,4 +1,4 @@
-//! What every answer has: the order of checks, the error's shape and language, CORS, ids, HEAD.
+//! Properties of every response: the order of checks, the form and language of errors, CORS, request ids, HEAD.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ fn checks_run_in_the_documented_order() {
     let partner = server.gate.tokens.partner.reveal();
     let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let huge = " ".repeat(20_000);
-    // Everything is wrong at first; one thing after the other is mended.
+    // Everything is wrong at first. Each step corrects the check that failed.
     let mut expected = Vec::new();
     let mut seen = Vec::new();
     let mut step =
@@ -132,7 +132,7 @@ fn errors_use_the_clients_language() {
     let english = message(&[]);
     let german = message(&[("Accept-Language", "de-CH, en;q=0.5")]);
     assert_ne!(english, german);
-    // A user's own language, where the request names none.
+    // The user's own language, if the request names none.
     let export = "/api/user/v1/users/x/export";
     let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let tokens = [

@@ -1,4 +1,4 @@
-//! The request journal over HTTP: what is kept, how it is found, and who may read it.
+//! The request journal over HTTP: which requests are kept, how they are found, and who may read them.
 
 use std::time::{Duration, Instant};
 
@@ -41,11 +41,11 @@ fn steps(record: &Value) -> Vec<String> {
 
 #[test]
 fn a_refusal_is_found_by_its_id_with_the_decision_as_it_was_made() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let refused = fixture.entitle(&fixture.ann, "premium", r#"{"pinCode":"9731"}"#);
     assert_eq!(refused.code(), "NOT_ENTITLED");
-    // What holds now does not change what was decided.
+    // A later grant does not change the recorded decision.
     let target = format!("users/{}/grants/premium", fixture.ann.id);
     assert_eq!(server.operator("PUT", &target, &json!({})).status, 200);
     let found = record(server, &refused);
@@ -74,8 +74,8 @@ fn a_refusal_is_found_by_its_id_with_the_decision_as_it_was_made() {
 }
 
 #[test]
-fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
-    let fixture = PlaybackFixture::set();
+fn a_session_is_journaled_and_equal_heartbeats_are_not() {
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let player = fixture.play(&fixture.ann, "film", "tv");
     for _ in 0..3 {
@@ -88,7 +88,8 @@ fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
         r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAA"]}"#,
     );
     assert_eq!(foreign.code(), "KEY_NOT_ALLOWED");
-    // Another device with the same headers: the first refusal of a series, and the change back.
+    // Another device sends the session's headers: the first of a series of equal refusals is kept, and the next
+    // success.
     for _ in 0..2 {
         assert_eq!(fixture.beat(&player, &[("DeviceId", "phone")]).status, 403);
     }
@@ -97,7 +98,7 @@ fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
     let gone = fixture.beat(&player, &[]);
     assert_eq!(gone.code(), "SESSION_ENDED");
     let all = requests(server, &format!("session={}", player.session));
-    let told: Vec<String> = all
+    let kept: Vec<String> = all
         .iter()
         .rev()
         .map(|one| format!("{} {}", one["route"].as_str().unwrap(), one["status"]))
@@ -111,7 +112,7 @@ fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
         "end_playback 204",
         "heartbeat 410",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(kept, expected);
     let license = steps(&record(server, &foreign));
     assert!(
         license[0].starts_with("true session : alive"),
@@ -121,7 +122,7 @@ fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
         license[1],
         "false license : a key id does not belong to the asset"
     );
-    // The token is recognized again, and not told.
+    // The journal has a digest of the token instead of the token.
     assert_eq!(
         all[0]["entitlement"],
         all[1]["entitlement"]
@@ -134,7 +135,7 @@ fn a_conversation_is_kept_and_equal_heartbeats_are_not() {
 }
 
 #[test]
-fn a_stream_limit_names_the_sessions_in_the_way() {
+fn a_stream_limit_names_the_running_sessions() {
     let fixture = PlaybackFixture::with(&[
         ("playback.streams_total", "1"),
         ("playback.streams_per_asset", "1"),
@@ -165,7 +166,7 @@ fn a_stream_limit_names_the_sessions_in_the_way() {
 
 #[test]
 fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     fixture.server.wait(7_190);
     let player = fixture.play(&fixture.ann, "news", "tv");
     fixture.server.wait(20);
@@ -188,7 +189,7 @@ fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
         let steps = steps(&record(&fixture.server, refused));
         assert!(steps.last().unwrap().starts_with(rule), "{steps:?}");
     }
-    // A refusal for another reason has none.
+    // A refusal for another reason names no rule.
     let other = fixture.entitle(&fixture.ann, "premium", "");
     let steps = steps(&record(&fixture.server, &other));
     assert!(
@@ -223,13 +224,13 @@ fn logins_are_found_by_user_also_those_that_fail_with_their_reason() {
     );
     let disabled = log_in("eve@example.com", PASSWORD);
     let found = requests(&server, "user=eve@example.com");
-    let told: Vec<_> = found
+    let logins: Vec<_> = found
         .iter()
         .map(|one| format!("{} {}", one["route"], one["status"]))
         .collect();
     let login = |status: u16| format!("\"login\" {status}");
     assert_eq!(
-        told,
+        logins,
         [
             login(401),
             login(401),
@@ -273,8 +274,8 @@ fn a_wrong_path_is_recorded_with_its_partner_and_without_unknown_words() {
 }
 
 #[test]
-fn pages_and_filters_select() {
-    let fixture = PlaybackFixture::set();
+fn pages_and_filters_select_requests() {
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     for asset in ["film", "premium", "swedish", "nothing", "old"] {
         fixture.entitle(&fixture.ann, asset, "");
@@ -343,7 +344,7 @@ fn pages_and_filters_select() {
 
 #[test]
 fn a_follower_waits_for_the_next_request() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let last = requests(server, "limit=1")[0]["number"].to_string();
     let began = Instant::now();
@@ -357,10 +358,10 @@ fn a_follower_waits_for_the_next_request() {
             let target = format!("requests?after={last}&wait=30");
             server.operator("GET", &target, &Value::Null).json()
         });
-        let_it_wait();
+        let_the_follower_wait();
         fixture.entitle(&fixture.ann, "premium", "");
-        let told = waiting.join().unwrap();
-        assert_eq!(told[0]["code"], "NOT_ENTITLED");
+        let found = waiting.join().unwrap();
+        assert_eq!(found[0]["code"], "NOT_ENTITLED");
     });
     assert!(began.elapsed() < Duration::from_secs(20));
 }
@@ -369,13 +370,13 @@ fn a_follower_waits_for_the_next_request() {
     clippy::disallowed_methods,
     reason = "a held request shows nothing to wait for"
 )]
-fn let_it_wait() {
+fn let_the_follower_wait() {
     std::thread::sleep(Duration::from_millis(300));
 }
 
 #[test]
 fn an_archive_has_the_members_of_har() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     fixture.entitle(&fixture.ann, "film", "");
     fixture.ask(
@@ -418,7 +419,7 @@ fn an_archive_has_the_members_of_har() {
 
 #[test]
 fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let made = server
         .services
@@ -429,7 +430,7 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
         .unwrap();
     let token = made.1.reveal().to_owned();
     let own = |target: &str| server.partner_with(&token, "GET", target, &Value::Null);
-    // Everything is kept, also what is neither a refusal nor a start.
+    // A lab partner's requests are all kept, even if they are neither refusals nor starts.
     assert_eq!(own("/api/catalog/v1/assets").status, 200);
     let body = json!({"identity": "lab@example.com", "accessKey": PASSWORD, "name": "Lab"});
     assert_eq!(
@@ -454,7 +455,7 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
         "***"
     );
     assert_eq!(own("/api/lab/v1/requests?user=lab@example.com").status, 200);
-    // Of another partner: neither its requests nor its users.
+    // Another partner's requests and users are not visible.
     let foreign = requests(server, "partner=Acme&limit=1")[0]["id"]
         .as_str()
         .unwrap()
@@ -484,7 +485,7 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
 
 #[test]
 fn secrets_in_wrong_places_are_not_recorded() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let token = fixture.token(&fixture.ann, "film");
     let headers = [
@@ -518,7 +519,7 @@ fn secrets_in_wrong_places_are_not_recorded() {
 
 #[test]
 fn refusals_are_counted_by_route_code_and_partner() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     fixture.entitle(&fixture.ann, "premium", "");
     fixture.entitle(&fixture.ann, "premium", "");
     ask(
@@ -564,28 +565,28 @@ fn why_explains_a_past_decision_and_the_limits_of_a_start() {
         (&now["granted"], &now["playable"]),
         (&json!(true), &json!(false))
     );
-    let told = steps(&now);
+    let now_steps = steps(&now);
     for step in [
         "true devices : 1 of 5 devices are registered; this one is not".to_owned(),
         "false streams : 1 of 1 streams run, 0 of 1 of this asset".to_owned(),
     ] {
-        assert!(told.contains(&step), "{told:?}");
+        assert!(now_steps.contains(&step), "{now_steps:?}");
     }
     let running = format!(
         "true stream {}: film runs on tv Model since",
         player.session
     );
     assert!(
-        told.iter().any(|step| step.starts_with(&running)),
-        "{told:?}"
+        now_steps.iter().any(|step| step.starts_with(&running)),
+        "{now_steps:?}"
     );
-    // The session of the same device is replaced.
+    // A session on the same device is replaced.
     assert_eq!(why("clear", "device=tv").json()["playable"], true);
 }
 
 #[test]
 fn an_export_has_the_requests_of_the_user_and_an_erasure_removes_them() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let bob = fixture.viewer("bob");
     fixture.entitle(&fixture.ann, "premium", "");
@@ -620,7 +621,7 @@ fn an_export_has_the_requests_of_the_user_and_an_erasure_removes_them() {
             .status,
         204
     );
-    // What the job does within two seconds.
+    // The erasure job runs every two seconds.
     assert_eq!(server.services.journal.run_erasures().unwrap(), 1);
     let left = Value::from(requests(server, "")).to_string();
     assert!(!left.contains(&fixture.ann.id) && left.contains(&bob.id));
@@ -636,7 +637,7 @@ fn a_kill_and_a_torn_end_cost_what_was_torn_and_nothing_before() {
         assert_eq!(answer.code(), "PARTNER_TOKEN_INVALID");
     };
     let listed = |appliance: &Appliance| -> Vec<String> {
-        let listed = appliance.told(&["requests", "list", "--json"]);
+        let listed = appliance.run_json(&["requests", "list", "--json"]);
         let listed = listed[0].as_array().unwrap().iter();
         listed
             .map(|one| one["id"].as_str().unwrap().to_owned())
@@ -645,7 +646,7 @@ fn a_kill_and_a_torn_end_cost_what_was_torn_and_nothing_before() {
     for id in ["one", "two", "three"] {
         refuse(&appliance, id);
     }
-    // The thread writes within milliseconds.
+    // The journal's thread writes within milliseconds.
     let began = Instant::now();
     while listed(&appliance).len() < 3 && began.elapsed() < Duration::from_secs(20) {}
     appliance.kill();

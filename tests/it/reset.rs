@@ -1,4 +1,4 @@
-//! Password reset: what partners and attackers see of it.
+//! Password reset by mail: who gets a link, how often, which tokens work, and what the answers reveal.
 
 use std::sync::Barrier;
 use std::thread;
@@ -38,7 +38,7 @@ fn mails(server: &TestServer) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// The token of the newest reset mail.
+/// Returns the token of the newest reset mail.
 fn mailed(server: &TestServer) -> String {
     let mails = mails(server);
     let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
@@ -116,7 +116,7 @@ fn password_reset_does_not_reveal_accounts() {
         (known.0.status, &known.0.body),
         (unknown.0.status, &unknown.0.body)
     );
-    // Neither is answered sooner than a fixed time after it came.
+    // Every answer is delayed to a fixed minimum time.
     assert!(known.1.min(unknown.1) >= Duration::from_millis(25));
     assert_eq!(mails(&server).len(), 1);
     for bad in [
@@ -127,7 +127,7 @@ fn password_reset_does_not_reveal_accounts() {
         let answer = server.partner("POST", SEND, &bad);
         assert_eq!((answer.status, answer.field().as_str()), (400, "email"));
     }
-    // A language that cannot be read is no reason.
+    // An unreadable locale is ignored.
     let odd = json!({"email": "ann@example.com", "locale": 5});
     assert_eq!(server.partner("POST", SEND, &odd).status, 200);
     assert_eq!(mails(&server).len(), 2);
@@ -137,13 +137,13 @@ fn password_reset_does_not_reveal_accounts() {
 fn reset_mail_goes_to_the_stored_address_only() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@kk.example");
-    // A letter that is another one, in the domain.
+    // A Cyrillic letter in the domain makes it another address.
     let other = server.sign_up("ann@kk.ex\u{430}mple");
     assert_ne!(ann.id, other.id);
     for (asked, to) in [
         ("ann@kk.ex\u{430}mple", Some("ann@kk.xn--exmple-4nf")),
         ("ann@kk.exam\u{440}le", None),
-        // The sign of the Kelvin is a k to those who give out domains.
+        // Domain names treat the Kelvin sign as the letter k.
         ("ANN@\u{212a}k.example", Some("ann@kk.example")),
     ] {
         let before = mails(&server).len();
@@ -261,7 +261,7 @@ fn concurrent_reset_requests_respect_the_mail_limit() {
                 let (server, gate) = (&server, &gate);
                 scope.spawn(move || {
                     gate.wait();
-                    // Neither address is a way around the limits of the other.
+                    // Both routes share the limits.
                     let path = [SEND, SEND_TOO][n % 2];
                     let body = json!({"email": "ann@example.com"});
                     server.partner("POST", path, &body).status
@@ -270,7 +270,7 @@ fn concurrent_reset_requests_respect_the_mail_limit() {
             .collect();
         asking.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    // For the address by 429, for the account without a word.
+    // The limit of the address answers 429. The limit of the account is silent.
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 40);
     assert_eq!(answers.iter().filter(|status| **status == 429).count(), 10);
     assert_eq!(mails(&server).len(), 3);

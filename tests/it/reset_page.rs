@@ -1,4 +1,4 @@
-//! The page that a reset mail leads to.
+//! The page that a reset mail links to.
 
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
@@ -26,13 +26,13 @@ fn html(answer: &Answer) -> String {
     String::from_utf8(answer.body.clone()).unwrap()
 }
 
-/// The token of a new reset mail.
+/// Returns the token of a new reset mail.
 fn token(server: &TestServer) -> String {
     server.partner("POST", SEND, &json!({"email": "ann@example.com"}));
     mailed(server)
 }
 
-/// The token of the newest mail.
+/// Returns the token of the newest mail.
 fn mailed(server: &TestServer) -> String {
     let mails = server.operator("GET", "mail", &Value::Null).json();
     let id = mails[0]["id"].as_str().unwrap();
@@ -55,7 +55,7 @@ fn the_reset_page_sets_a_new_password() {
     let server = TestServer::start();
     server.sign_up("ann@example.com");
     let token = token(&server);
-    // Looking at it, however often, uses nothing up: mail scanners open links.
+    // Opening the link does not consume the token, because mail scanners open links.
     for method in ["GET", "HEAD", "GET"] {
         let mut wire = Wire::to(server.public);
         wire.send(request(method, &format!("/reset?token={token}"), &[], ""));
@@ -83,7 +83,7 @@ fn the_reset_page_sets_a_new_password() {
     );
     assert_eq!(again.status, 400);
     assert!(html(&again).contains("no longer valid") && !html(&again).contains("<form"));
-    // Who opens the mail once more is told before they have thought of another password.
+    // A used link says so when it is opened, before the viewer thinks of another password.
     let opened = get(&server, &format!("/reset?token={token}"), &[]);
     assert_eq!((opened.status, html(&opened)), (400, html(&again)));
 }
@@ -140,7 +140,7 @@ fn correctable_mistakes_show_the_form_again() {
             page.contains(words) && page.contains(&format!("value=\"{token}\"")),
             "{page}"
         );
-        // What was typed is not sent back.
+        // The typed passwords are not echoed.
         assert!(password.is_empty() || password == "password" || !page.contains(password));
     }
     let done = post(
@@ -202,7 +202,7 @@ fn the_reset_page_does_not_leak_its_token() {
     ] {
         assert_eq!(page.header(name), Some(value), "{name}");
     }
-    // No script of another origin reads it, as it may read the interface.
+    // Scripts of other origins cannot read the page, unlike the API.
     assert_eq!(page.header("access-control-allow-origin"), None);
     let policy = page.header("content-security-policy").unwrap();
     for part in [
@@ -214,7 +214,7 @@ fn the_reset_page_does_not_leak_its_token() {
         assert!(policy.contains(part), "{policy}");
     }
     assert!(!policy.contains("unsafe") && !policy.contains("script"));
-    // The one style that the page has is the one that the policy lets in.
+    // The policy allows exactly the style that the page contains.
     let text = html(&page);
     let (_, rest) = text.split_once("<style>").unwrap();
     let (style, _) = rest.split_once("</style>").unwrap();
@@ -249,8 +249,8 @@ fn the_reset_page_has_the_limits_of_the_route() {
     server.sign_up("ann@example.com");
     let token = token(&server);
     let form = format!("token={token}&password=short&again=short");
-    let through: Vec<u16> = (0..4).map(|_| post(&server, &form).status).collect();
-    assert_eq!(through, [400, 400, 429, 429]);
+    let statuses: Vec<u16> = (0..4).map(|_| post(&server, &form).status).collect();
+    assert_eq!(statuses, [400, 400, 429, 429]);
     let body = json!({"token": token, "password": "goats gruff and gruffer"});
     let other = server.partner("POST", "/api/login/v2/password/reset", &body);
     assert_eq!(other.status, 429);
@@ -260,12 +260,12 @@ fn the_reset_page_has_the_limits_of_the_route() {
     );
 }
 
-/// Whether a file below the directory, keys apart, has the text in it.
-fn holds(directory: &std::path::Path, text: &str) -> bool {
+/// Returns whether any file below the directory, except keys, contains the text.
+fn any_file_contains(directory: &std::path::Path, text: &str) -> bool {
     std::fs::read_dir(directory).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            !path.ends_with("keys") && holds(&path, text)
+            !path.ends_with("keys") && any_file_contains(&path, text)
         } else {
             let bytes = std::fs::read(&path).unwrap_or_default();
             bytes
@@ -277,17 +277,17 @@ fn holds(directory: &std::path::Path, text: &str) -> bool {
 
 #[test]
 fn reset_tokens_are_not_stored_in_clear() {
-    let mut place = std::path::PathBuf::new();
-    let server = TestServer::over(
+    let mut data_dir = std::path::PathBuf::new();
+    let server = TestServer::with_store(
         |directory| {
-            place = directory.to_owned();
+            data_dir = directory.to_owned();
             Store::open(directory, playgate::domain::schema(), Options::default()).unwrap()
         },
         &[],
     );
     server.sign_up("ann@example.com");
     let token = token(&server);
-    assert!(!holds(&place, &token));
-    // The control: the search finds what does lie there.
-    assert!(holds(&place, "ann@example.com"));
+    assert!(!any_file_contains(&data_dir, &token));
+    // Control: the search finds text that is stored.
+    assert!(any_file_contains(&data_dir, "ann@example.com"));
 }

@@ -1,5 +1,5 @@
-//! The content and form of responses: all problems at once, messages that name what to change,
-//! compression and ETags as HTTP defines them.
+//! The content and form of responses: all problems in one response, messages that name what to change, and compression
+//! and ETags as HTTP defines them.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,6 @@ fn message(answer: &Answer) -> String {
     json["error"]["message"].as_str().unwrap().to_owned()
 }
 
-/// The fields of the problems, in their order.
 fn fields(answer: &Answer) -> Vec<String> {
     let json = answer.json();
     let problems = json["error"]["details"]["problems"].as_array();
@@ -29,7 +28,6 @@ fn fields(answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-/// A request with the partner's token and other headers.
 fn with_partner(
     server: &TestServer,
     method: &str,
@@ -44,7 +42,7 @@ fn with_partner(
 
 #[test]
 fn list_parameters_accept_all_spellings() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let live = |query: &str| with_partner(server, "GET", &format!("{LIVE}?{query}"), &[], "");
     let plain = live("livestreams=news,other");
@@ -93,7 +91,7 @@ fn list_parameters_accept_all_spellings() {
 
 #[test]
 fn repeated_list_headers_are_joined() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let target = format!("{LIVE}?livestreams=news");
     let get = |headers: &[(&str, &str)]| with_partner(&fixture.server, "GET", &target, headers, "");
     let etag = get(&[]).header("etag").unwrap().to_owned();
@@ -114,7 +112,7 @@ fn repeated_list_headers_are_joined() {
         assert_eq!(answer.status, 200);
         answer.header("content-encoding") == Some("gzip")
     };
-    // The answer is small: it is packed only where the client refuses it as it is.
+    // The response is small, so it is compressed only if the client refuses the identity encoding.
     for packed in [
         &["identity;q=0, gzip"][..],
         &["gzip", "identity;q=0"],
@@ -134,7 +132,7 @@ fn repeated_list_headers_are_joined() {
 
 #[test]
 fn repeated_accept_language_headers_are_joined() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let words = |lines: &[&str]| {
         let headers: Vec<_> = lines
             .iter()
@@ -156,7 +154,7 @@ fn repeated_accept_language_headers_are_joined() {
         (&["sv;q=0.5", "de"], &german),
         (&["de;q=0.3", "fr, sv;q=0.4"], &swedish),
         (&["de;q=0", "sv"], &swedish),
-        // The weight that a language has in its own line is the one that counts.
+        // A language's weight is the one on its own line.
         (&["en;q=0.1, sv;q=0.2", "de;q=0.3"], &german),
         (&["\u{e4}", "de"], &german),
         (&["fr", "no"], &english),
@@ -167,7 +165,7 @@ fn repeated_accept_language_headers_are_joined() {
 
 #[test]
 fn all_problems_of_a_request_are_reported_together() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (server, ann) = (&fixture.server, &fixture.ann);
     let none: [(&str, &str); 0] = [];
     let form = json!({"identity": "no address", "accessKey": "short", "birthDate": "2024-02-30"});
@@ -207,7 +205,7 @@ fn all_problems_of_a_request_are_reported_together() {
             "Service-Play-DeviceId",
         ]
     );
-    // Of headers, query and body together; an unknown session counts only where all else is right.
+    // Headers, query and body are checked together. An unknown session is ignored while anything else is wrong.
     let sessions = [("Service-Play-Session", "a"), ("Service-Play-Session", "b")];
     let target = "/api/entitlement/v2/asset/film?offset=5";
     let mixed = user("POST", target, &sessions, "{\"pinCode\": 1234}");
@@ -243,7 +241,7 @@ fn all_problems_of_a_request_are_reported_together() {
 
 #[test]
 fn all_problems_of_flags_and_key_ids_are_reported_together() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let bearer = format!("Bearer {}", fixture.ann.token);
     let flags = ["merge", "dryRun", "accept", "createLivestreams"];
@@ -265,7 +263,7 @@ fn all_problems_of_flags_and_key_ids_are_reported_together() {
         let refused = server.operator("POST", &target, &Value::Null);
         assert_eq!(fields(&refused), wrong, "{target}");
     }
-    // A problem comes before what cannot be found.
+    // Parameter errors precede not-found errors.
     let preview = server.operator("GET", "mail/preview/none?locale=%ff", &Value::Null);
     assert_eq!(fields(&preview), ["locale"]);
     let kids = json!({"kids": ["A", "EREiIjMzRERVVWZmd3eIiA", "EREiIjMzRERVVWZmd3eIiA=="]});
@@ -485,7 +483,7 @@ fn unknown_path_and_wrong_method_errors_name_alternatives() {
 
 #[test]
 fn catalogue_lists_have_etags_compression_and_pages() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let server = &fixture.server;
     let get = |query: &str, headers: &[(&str, &str)]| {
         with_partner(
@@ -577,13 +575,13 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
             (400, "name".to_owned()),
             "{c:?}"
         );
-        for place in ["partners", "operators"] {
+        for collection in ["partners", "operators"] {
             let body = json!({"name": format!("x{c}y"), "role": "agent"});
-            let answer = server.operator("POST", place, &body);
+            let answer = server.operator("POST", collection, &body);
             assert_eq!(
                 (answer.status, answer.field()),
                 (400, "name".to_owned()),
-                "{place} {c:?}"
+                "{collection} {c:?}"
             );
         }
         let tags = json!({"tags": [format!("x{c}")]});

@@ -1,5 +1,5 @@
-//! The rights of broadcasts: defaults, rules and overrides, changed through the operators' interface
-//! and explained there; what clients see of them.
+//! The rights of broadcasts: operators set defaults, rules and overrides and get them explained, and clients see the
+//! result.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn why(server: &GateOnly, id: &str) -> Value {
     let answer = admin(server, "GET", &format!("broadcasts/{id}/why"), "");
     assert_eq!(answer.status, 200, "{}", answer.json());
     let why = answer.json();
-    // What is explained is what is served.
+    // The explanation must equal what clients get.
     let served = get(server, &format!("/api/schedule/v1/broadcasts/{id}")).json();
     assert_eq!(why["liveAvailable"], served["liveAvailable"]);
     assert_eq!(why.get("catchupInterval"), served.get("catchupInterval"));
@@ -80,7 +80,7 @@ fn why(server: &GateOnly, id: &str) -> Value {
     why
 }
 
-/// What a right is, and whose word that is.
+/// Returns the value of a right and the layer that decides it.
 fn word(why: &Value, right: &str) -> (Value, String) {
     let mut rights = why["rights"].as_array().unwrap().iter();
     let found = rights.find(|line| line["right"] == right).unwrap();
@@ -133,7 +133,7 @@ fn the_rights_of_a_broadcast_are_explained() {
         word(&why(&server, "studio"), "live"),
         (json!(true), "livestream".to_owned())
     );
-    // A rule about another livestream is not spoken of.
+    // A rule for another livestream is left out.
     let film = why(&server, "film-a");
     let by: Vec<_> = film["layers"]
         .as_array()
@@ -149,7 +149,7 @@ fn the_rights_of_a_broadcast_are_explained() {
     );
 }
 
-/// Members of a broadcast as clients see them: live, and the days of its catch-up.
+/// Returns live and the catch-up days of a broadcast as clients see them.
 fn seen(server: &GateOnly, id: &str) -> (bool, Option<i64>) {
     let broadcast = get(server, &format!("/api/schedule/v1/broadcasts/{id}")).json();
     let stop = broadcast["stop"].as_i64().unwrap();
@@ -180,7 +180,7 @@ fn each_right_can_be_overridden_separately() {
     assert_eq!((&set["added"], &set["changed"]), (&json!(1), &json!(0)));
     assert_eq!(set["changes"][0]["text"], "+ broadcast match");
     assert_eq!(seen(&server, "match"), (true, None));
-    // What was said before is replaced, not added to.
+    // An override replaces the previous one.
     ok("PUT", "broadcasts/match/rights", r#"{"catchup_days": 1}"#);
     assert_eq!(seen(&server, "match"), (false, Some(1)));
     let cleared = ok("DELETE", "broadcasts/match/rights", "");

@@ -1,5 +1,5 @@
-//! The rights at a position: what entitlement, license and heartbeat answer for what a viewer sees.
-//! Each row of the table in `docs/playback.md`, and a property: the three never disagree.
+//! The rights at a playback position: entitlement, license and heartbeat follow every row of the table in
+//! `docs/playback.md`, and in a property test they never disagree.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ fn outcome(answer: &Answer) -> String {
     }
 }
 
-/// A server with one livestream for each of `rights`, which are members of the catalogue, and a session
-/// of each, begun while everything was allowed; then the rights of `rights` and `broadcasts` hold.
+/// A server with one livestream, and one running session, for each entry of `rights`. The sessions begin while
+/// everything is allowed. Then `rights` and `broadcasts` take effect.
 struct Channels {
     fixture: PlaybackFixture,
     players: Vec<(String, Player)>,
@@ -31,7 +31,7 @@ struct Channels {
 
 impl Channels {
     fn with(rights: &[(&str, Value)], broadcasts: &Value, guide: &Value) -> Self {
-        let catalogue = |own: bool| {
+        let catalog = |own: bool| {
             let livestream = |(id, rights): &(&str, Value)| {
                 let mut livestream = json!({
                     "id": id,
@@ -58,7 +58,7 @@ impl Channels {
             ("playback.devices", "99"),
         ]);
         let media = TempDir::new().unwrap();
-        let fixture = PlaybackFixture::of(server, media, &catalogue(false).to_string());
+        let fixture = PlaybackFixture::with_catalogue(server, media, &catalog(false).to_string());
         if guide.as_object().is_some_and(|guide| !guide.is_empty()) {
             fixture.import("epg", &guide.to_string());
         }
@@ -67,7 +67,7 @@ impl Channels {
             ((*id).to_owned(), player)
         };
         let players = rights.iter().map(play).collect();
-        fixture.import("catalog", &catalogue(true).to_string());
+        fixture.import("catalog", &catalog(true).to_string());
         Self { fixture, players }
     }
 
@@ -87,14 +87,14 @@ impl Channels {
     }
 
     fn beat(&self, channel: &str, timestamp: i64) -> String {
-        // How often one may beat is not what is asked here.
+        // Keeps below the rate limit of heartbeats.
         self.fixture.server.wait(1);
         let timestamp = timestamp + 1;
         let headers = [("Timestamp", &*timestamp.to_string())];
         outcome(&self.fixture.beat(self.player(channel), &headers))
     }
 
-    /// A license at the position of the last heartbeat.
+    /// Requests a license, which is checked at the position of the last heartbeat.
     fn license(&self, channel: &str) -> String {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
         outcome(
@@ -104,14 +104,14 @@ impl Channels {
         )
     }
 
-    /// What entitlement, license and heartbeat answer at so many seconds from now.
+    /// Returns the answers of entitlement, license and heartbeat at `shift` seconds from now.
     fn answers(&self, channel: &str, shift: i64) -> [String; 3] {
         let beat = self.beat(channel, self.now() + shift);
         [self.entitle(channel, shift), self.license(channel), beat]
     }
 }
 
-/// Programs of a livestream: id, start and stop in seconds from noon.
+/// Builds a guide from id, start and stop in seconds from noon.
 fn programs(programs: &[(&str, i64, i64)]) -> Value {
     let program = |(id, start, stop): &(&str, i64, i64)| json!({"id": id, "title": id, "pgAge": 0, "start": NOON.0 + start, "stop": NOON.0 + stop});
     programs.iter().map(program).collect()
@@ -167,28 +167,28 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
     ];
     let gone = ["403 NOT_AVAILABLE"; 3];
     for (channel, shift, expected) in [
-        // Live, with live rights.
+        // At the live point, with live rights.
         ("plain", 0, ok),
         ("plain", -60, ok),
         ("week", 0, ok),
-        // Live, without live rights on a livestream that has them by default.
+        // At the live point, without live rights on a livestream that has them by default.
         ("dark", 0, dark),
         ("dark", -60, dark),
         ("dark-start-over", 0, dark),
-        // Live, on a livestream that has none.
+        // At the live point, on a livestream without live rights.
         ("never", 0, none),
         ("never-start-over", -60, none),
         ("never-week", 0, none),
         ("guideless", 0, none),
-        // Earlier, on air, may be started over.
+        // Earlier in the current program, with start-over.
         ("start-over", -61, ok),
         ("start-over", -1_800, ok),
         ("dark-start-over", -1_800, ok),
         ("never-start-over", -61, ok),
-        // Earlier, on air, live rights and `rewind`.
+        // Earlier in the current program, with live rights and `rewind`.
         ("rewind", -61, ok),
         ("rewind", -1_800, ok),
-        // Earlier, on air, neither live rights nor start-over.
+        // Earlier in the current program, with neither live rights nor start-over.
         ("dark", -1_800, dark),
         ("dark-rewind", -1_800, dark),
         ("blackout", -1_800, dark),
@@ -196,11 +196,11 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
         ("never-rewind", -61, none),
         ("never-week", -1_800, none),
         ("guideless", -1_800, none),
-        // Earlier, inside the catch-up window.
+        // Earlier, within the catch-up window.
         ("week", -HOUR - 1_800, ok),
         ("dark", -HOUR - 1_800, ok),
         ("never-week", -HOUR - 1_800, ok),
-        // Earlier, neither.
+        // Earlier, with none of these.
         ("plain", -61, gone),
         ("plain", -1_800, gone),
         ("week", -1_800, gone),
@@ -217,7 +217,7 @@ fn every_row_of_the_table_holds_for_entitlement_license_and_heartbeat() {
             "{channel} at {shift}"
         );
     }
-    // What no player can show is judged at the live point.
+    // An impossible position is treated as the live point.
     for shift in [61, 3_000, -90_001, -40 * 86_400] {
         for (channel, expected) in [
             ("week", "200"),
@@ -262,7 +262,7 @@ fn a_delayed_session_is_checked_at_its_own_position() {
     };
     assert_eq!(license(), "200");
     assert_eq!(beat(-5_400), "200");
-    // The present: neither heartbeat nor license go along, and the session stays open.
+    // At the live point both heartbeat and license are refused, and the session stays open.
     assert_eq!(beat(0), "403 NO_LIVE_RIGHTS");
     assert_eq!(license(), "403 NO_LIVE_RIGHTS");
     assert_eq!(beat(-30), "403 NO_LIVE_RIGHTS");
@@ -289,18 +289,18 @@ fn a_catch_up_session_stays_at_its_own_broadcast() {
     for (at, expected) in [
         (NOON.0 - 2 * HOUR, "200"),
         (NOON.0 - HOUR - 1, "200"),
-        // Recordings run over their stop.
+        // A recording may overrun its stop by a minute.
         (NOON.0 - HOUR + 59, "200"),
         ((NOON.0 - HOUR - 1) * 1_000, "200"),
-        // Seconds from the start.
+        // Seconds from the start of the recording.
         (120, "200"),
-        // What is on there is another program.
+        // Another program is on at that position.
         (NOON.0 - HOUR + 60, "552 NO_LIVE_RIGHTS"),
         (NOON.0, "552 NO_LIVE_RIGHTS"),
     ] {
         assert_eq!(beat(&morning, at), expected, "{at}");
     }
-    // Further back than a time-shift reaches, and still at home.
+    // Further back than time-shift allows, but within the session's own broadcast.
     assert_eq!(beat(&evening, NOON.0 - 29 * HOUR - 600), "200");
     assert_eq!(beat(&evening, NOON.0 - 29 * HOUR + 59), "200");
 }
@@ -336,14 +336,14 @@ fn program_borders_follow_the_viewers_position() {
     let broadcasts = json!([{"id": "dark", "live": false}]);
     let server = Channels::with(&rights, &broadcasts, &guide);
     server.fixture.server.wait(30);
-    // The player is half a minute behind and shows the end of the program before.
+    // The player is half a minute behind and shows the end of the previous program.
     assert_eq!(server.beat("news", NOON.0 - 2), "200");
     assert_eq!(server.entitle("news", -32), "200");
     assert_eq!(server.beat("news", NOON.0), "552 NO_LIVE_RIGHTS");
     assert_eq!(server.entitle("news", -31), "403 NO_LIVE_RIGHTS");
 }
 
-/// A program or a gap: how long it is, its rights.
+/// A program or a gap, and its rights.
 #[derive(Clone, Debug)]
 struct Piece {
     minutes: i64,
@@ -373,18 +373,18 @@ fn piece() -> impl Strategy<Value = Piece> {
 }
 
 #[derive(Clone, Debug)]
-struct World {
+struct GeneratedSchedule {
     live: bool,
     start_over: bool,
     rewind: bool,
     days: i64,
-    /// In their order; the last ends `ends` minutes from noon.
+    /// In order of time. The last one ends `ends` minutes from noon.
     pieces: Vec<Piece>,
     ends: i64,
     shifts: Vec<i64>,
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn generated_schedule() -> impl Strategy<Value = GeneratedSchedule> {
     let shift = prop_oneof![
         1 => Just(0), 1 => Just(-60), 1 => Just(-61), 2 => -200..=0_i64, 4 => -20_000..=0_i64,
         1 => -86_400..=0_i64
@@ -396,8 +396,8 @@ fn world() -> impl Strategy<Value = World> {
         -5..200_i64,
         vec(shift, 8..12),
     )
-        .prop_map(
-            |([live, start_over, rewind], days, pieces, ends, shifts)| World {
+        .prop_map(|([live, start_over, rewind], days, pieces, ends, shifts)| {
+            GeneratedSchedule {
                 live,
                 start_over,
                 rewind,
@@ -405,12 +405,12 @@ fn world() -> impl Strategy<Value = World> {
                 pieces,
                 ends,
                 shifts,
-            },
-        )
+            }
+        })
 }
 
-impl World {
-    /// The programs: start, stop, the piece.
+impl GeneratedSchedule {
+    /// Returns start, stop and piece of each program.
     fn programs(&self) -> Vec<(i64, i64, &Piece)> {
         let mut at = NOON.0 + self.ends * 60;
         let mut programs = Vec::new();
@@ -425,17 +425,16 @@ impl World {
         programs
     }
 
-    /// What the table says, written a second time. Nothing for a gap: there all that is asked is that
-    /// the three agree.
+    /// A second implementation of the table. `None` for a gap, where the three only have to agree.
     fn expected(&self, at: i64, now: i64) -> Option<&'static str> {
         let programs = self.programs();
         let (start, stop, piece) = programs
             .iter()
             .find(|(start, stop, _)| *start <= at && at < *stop)?;
         let live = piece.live.unwrap_or(self.live);
-        let said = piece.start_over.unwrap_or(self.start_over);
-        // A broadcast that is made dark loses start-over unless that is said as well.
-        let start_over = said && (piece.live != Some(false) || piece.start_over.is_some());
+        let allowed = piece.start_over.unwrap_or(self.start_over);
+        // `live = false` on a broadcast removes start-over too, unless the broadcast sets it.
+        let start_over = allowed && (piece.live != Some(false) || piece.start_over.is_some());
         let rewind = piece.rewind.unwrap_or(self.rewind);
         let opens = if start_over { *start } else { *stop };
         let window = self.days > 0 && opens <= now && now < *stop + self.days * 86_400;
@@ -495,22 +494,22 @@ fn entitlement_license_and_heartbeat_never_disagree() {
             proptest::test_runner::RngAlgorithm::ChaCha,
         ),
     );
-    let checked = runner.run(&world(), |world| {
-        let server = world.server();
-        for shift in &world.shifts {
+    let checked = runner.run(&generated_schedule(), |schedule| {
+        let server = schedule.server();
+        for shift in &schedule.shifts {
             let [entitlement, license, beat] = server.answers("news", *shift);
             let now = server.now();
             prop_assert_eq!(&entitlement, &license, "at {} of {}", shift, now);
-            // The status alone says that other programs of the livestream may be seen.
+            // 552 tells the player that other programs of the livestream may be watched.
             let dark = "552 NO_LIVE_RIGHTS";
-            prop_assert!(beat != dark || world.live, "at {} of {}", shift, now);
+            prop_assert!(beat != dark || schedule.live, "at {} of {}", shift, now);
             let same = if beat == dark {
                 "403 NO_LIVE_RIGHTS"
             } else {
                 &beat
             };
             prop_assert_eq!(&entitlement, same, "at {} of {}", shift, now);
-            if let Some(expected) = world.expected(now + shift, now) {
+            if let Some(expected) = schedule.expected(now + shift, now) {
                 prop_assert_eq!(&entitlement, expected, "at {} of {}", shift, now);
             }
         }

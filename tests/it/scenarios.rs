@@ -1,5 +1,5 @@
-//! The shipped scenarios of the lab: each is run by the command against an application that does what the interface
-//! asks for, and fails against one that does not.
+//! Runs each shipped lab scenario against an application that follows the interface, which must pass, and against one
+//! that does not, which must fail.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::support::demo::Demo;
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Answer, Wire, request};
 
-/// More than the limit of heartbeats, and less than the interface says.
+/// Above the rate limit of heartbeats and below the documented interval.
 const BEAT: Duration = Duration::from_millis(700);
 const HEARTBEAT: &str = "/api/playback/v1/heartbeat";
 const EMAIL: &str = "demo@example.com";
@@ -32,14 +32,14 @@ fn nap(time: Duration) {
 }
 
 impl Demo {
-    /// A lab partner with the user of the demo; its access token.
+    /// Adds a lab partner with the demo's user and returns its access token.
     fn partner(&self, name: &str) -> String {
         let added = self.ok(&["partner", "add", name, "--lab", "--json"]);
         self.ok(&["lab", "reset", name, "--fixture", "demo", "--json"]);
         added["accessToken"].as_str().unwrap().to_owned()
     }
 
-    /// Starts the run of a scenario, with a partner of its own.
+    /// Starts a scenario and waits until it listens.
     fn run(&self, partner: &str, scenario: &str) -> Run {
         let junit = self.file(&format!("{partner}.xml"));
         let mut command = self.command(&["lab", "run", scenario, "--partner", partner, "--wait"]);
@@ -88,7 +88,7 @@ struct App {
     address: SocketAddr,
     partner: String,
     asset: &'static str,
-    /// Whether it logs in again when its token is refused.
+    /// Logs in again when its token is refused.
     renews: bool,
     user: String,
     playback: Vec<(String, String)>,
@@ -100,7 +100,6 @@ impl App {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// `None` if the connection ends before the answer.
     fn ask(
         &self,
         method: &str,
@@ -116,7 +115,7 @@ impl App {
         all.extend_from_slice(headers);
         let mut wire = Wire::try_to(self.address)?;
         wire.send(request(method, target, &all, body));
-        wire.heard(method).ok().flatten()
+        wire.try_answer_to(method).ok().flatten()
     }
 
     fn play_headers(&self) -> Vec<(&str, &str)> {
@@ -135,7 +134,7 @@ impl App {
         }
     }
 
-    /// Status and token of an entitlement, with the PIN if that is asked for.
+    /// Returns status and token of an entitlement.
     fn entitle(&self, pin: bool) -> Option<(u16, String)> {
         let target = format!("/api/entitlement/v2/asset/{}", self.asset);
         let body = if pin { r#"{"pinCode": "2580"}"# } else { "" };
@@ -147,7 +146,7 @@ impl App {
         Some((answer.status, token))
     }
 
-    /// Whether a session has begun.
+    /// Returns whether a session has begun.
     fn preflight(&mut self, entitlement: &str) -> bool {
         let own = [
             ("Service-Play-DRM", "clearkey"),
@@ -169,9 +168,9 @@ impl App {
         if answer.status != 200 {
             return false;
         }
-        let told = answer.json()["headers"].as_object().unwrap().clone();
-        let told = told.into_iter();
-        self.playback = told
+        let headers = answer.json()["headers"].as_object().unwrap().clone();
+        self.playback = headers
+            .into_iter()
             .map(|(name, value)| (name, value.as_str().unwrap().to_owned()))
             .collect();
         for (name, value) in own {
@@ -182,14 +181,14 @@ impl App {
         true
     }
 
-    /// Plays until the scenario is over or the interface ends playback.
+    /// Plays until the scenario ends or the interface ends playback.
     fn run(mut self) {
         while !self.over() && self.view() {
             nap(BEAT);
         }
     }
 
-    /// One attempt to play; whether another one makes sense.
+    /// Tries to play once. Returns whether to try again.
     fn view(&mut self) -> bool {
         if self.user.is_empty() {
             self.log_in();
@@ -219,7 +218,7 @@ impl App {
         false
     }
 
-    /// A heartbeat, and what it asks for; whether playback goes on.
+    /// Sends a heartbeat and follows its answer. Returns whether playback goes on.
     fn beat(&mut self) -> bool {
         let mut headers = self.play_headers();
         headers.extend([
@@ -298,7 +297,7 @@ fn passes(demo: &Demo, scenario: &str, asset: &'static str) {
 }
 
 #[test]
-fn an_application_that_does_what_it_is_told_passes_the_shipped_scenarios() {
+fn a_conforming_application_passes_the_shipped_scenarios() {
     let demo = Demo::start();
     thread::scope(|scope| {
         for (scenario, asset) in [
@@ -316,7 +315,7 @@ fn an_application_that_does_what_it_is_told_passes_the_shipped_scenarios() {
             scope.spawn(move || passes(demo, scenario, asset));
         }
     });
-    // Last, because it moves the clock of all partners.
+    // Run last, because it moves the clock of all partners.
     passes(&demo, "clock-change", "film-open");
     let clock = demo.ok(&["clock", "show", "--json"]);
     assert_eq!(clock["offset"], 0);
@@ -405,14 +404,14 @@ fn a_scenario_that_cannot_run_is_refused_before_it_changes_anything() {
 #[test]
 fn a_moved_clock_has_run_its_jobs_and_finds_programmes() {
     let demo = Demo::start();
-    // At the same time, so that a move meets the jobs of another.
+    // Concurrently, so that one move meets the jobs of another.
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| demo.ok(&["clock", "advance", "14d", "--json"]));
         }
     });
     let clock = demo.ok(&["clock", "freeze", "--json"]);
-    // A clock that stands falls behind.
+    // A frozen clock falls behind.
     let short_of = 42 * 86_400 - clock["offset"].as_i64().unwrap();
     assert!((0..60).contains(&short_of), "{clock}");
     assert_eq!(clock["pendingJobs"], Value::Null);

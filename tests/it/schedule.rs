@@ -18,7 +18,7 @@ fn live(query: &str) -> String {
     format!("/api/schedule/v1/broadcasts/live?{query}")
 }
 
-/// Ids of the broadcasts of a live view: current, previous, next.
+/// Ids of the current, previous and next broadcast of a live view.
 fn ids(view: &Value) -> [&str; 3] {
     ["current", "previous", "next"].map(|name| view[name]["id"].as_str().unwrap_or("-"))
 }
@@ -55,7 +55,7 @@ fn s6_responses_equal_the_examples() {
     assert_eq!(ids(&offset["news"]), ["a", "-", "b"]);
     let offset = get(&lab, &live("livestreams=news%2Cfilm&offset=-1800")).json();
     assert_eq!(ids(&offset["news"]), ["b", "a", "c"]);
-    // Nothing on is nothing said; nothing known is an error.
+    // A livestream with nothing on air is left out. If no livestream is known, that is an error.
     assert_eq!(get(&lab, &live("livestreams=empty")).json(), json!({}));
     let unknown = get(&lab, &live("livestreams=x,y"));
     assert_eq!(
@@ -180,13 +180,13 @@ fn s5_cuts_days_by_the_livestreams_zone() {
             .collect()
     };
     let answer = day("2026-01-01", "news,unknown,empty,film").json();
-    // E starts at 05:59 of the next morning in Stockholm, or 04:59 by UTC.
+    // E starts at 05:59 on the next morning in Stockholm, 04:59 UTC.
     assert_eq!(titles(&answer["news"]), ["A", "B <b>", "C", "D", "E"]);
     assert_eq!(titles(&answer["film"]), ["F"]);
     assert_eq!(answer["empty"], json!([]));
     assert!(answer.get("unknown").is_none());
     assert_eq!(day("2026-01-02", "news").json(), json!({"news": []}));
-    // In another zone that morning is another day's, at once.
+    // In another zone that morning belongs to another day. The change applies immediately.
     let import = |catalog: &str| {
         let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
         assert_eq!(imported.status, 200);
@@ -252,13 +252,13 @@ fn max_age_ends_at_the_next_change() {
         age("/api/schedule/v1/livestreams/news/live"),
         "private, max-age=3"
     );
-    // The same point of the programme, an hour later.
+    // The same position in the programme, an hour later.
     now(90, -3);
     assert_eq!(
         age(&live("livestreams=news&offset=-3600")),
         "private, max-age=3"
     );
-    // A gap ends, too.
+    // A gap also ends.
     now(120, -2);
     assert_eq!(get(&lab, &live("livestreams=news")).json(), json!({}));
     assert_eq!(age(&live("livestreams=news")), "private, max-age=2");
@@ -315,7 +315,7 @@ fn schedule_responses_have_etags_compression_and_headers() {
     let mut decoder = flate2::read::GzDecoder::new(&*packed.body);
     std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
     assert_eq!(unpacked, plain.body);
-    // Another schedule, another tag.
+    // A changed schedule gets another tag.
     let mut changed = ROWS;
     changed[0].2 = "Another";
     let report = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes()).json();
@@ -363,7 +363,7 @@ fn order_repeats_and_unknown_parameters_do_not_change_the_response() {
             assert_eq!(answer.header("etag"), expected.header("etag"), "{other}");
         }
     }
-    // What means something else is something else.
+    // Requests with another meaning get another response.
     let earlier = ask_with(
         &lab,
         "GET",
@@ -432,7 +432,7 @@ fn a_large_body_is_compressed() {
     assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
     let head = ask_with(&lab, "HEAD", day, &[gzip]);
     assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
-    // It is packed already, so that its length is known.
+    // The body is compressed in advance, so its length is known.
     let length = packed.body.len().to_string();
     assert_eq!(head.header("content-length"), Some(&*length));
 }
@@ -497,7 +497,7 @@ fn imports_can_be_reported_held_and_dry_run() {
         ids(&get(&lab, &live("livestreams=news")).json()["news"]),
         ["a", "-", "-"]
     );
-    // A name without settings is a plain label; what cannot be a name is refused.
+    // A source without settings is only a label. An invalid name is rejected.
     let labelled = import("?source=nobody&dryRun=true&accept=true", &ROWS);
     assert_eq!(
         (labelled.status, labelled.json()["programmes"].clone()),
@@ -572,7 +572,7 @@ fn a_broken_guide_changes_nothing() {
             assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before, "{name}");
         }
     }
-    // An upload whose client goes away is no shorter guide.
+    // A cut upload is not treated as a shorter guide.
     let (name, value) = lab.admin();
     let head = format!(
         "POST /admin/v1/epg/import?accept=true HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n\
@@ -594,7 +594,7 @@ fn a_broken_guide_changes_nothing() {
 #[test]
 fn cached_responses_follow_every_change() {
     let lab = stocked();
-    // Long enough to be kept as it is, too.
+    // A long query, because uncompressed responses to short ones are not cached.
     let many: Vec<_> = (0..60).map(|number| format!("nobody-{number}")).collect();
     let target = live(&format!("livestreams=news,film,{}", many.join(",")));
     let day = format!(
@@ -612,7 +612,7 @@ fn cached_responses_follow_every_change() {
         titled("C");
         titled("C");
     }
-    // A kept answer ends with its program, whoever asked first and when.
+    // A cached response expires with its program, whoever requested it first.
     set_clock(&lab, at(60) - 4);
     let age = get(&lab, &target);
     assert_eq!(age.header("cache-control"), Some("private, max-age=4"));
@@ -626,7 +626,7 @@ fn cached_responses_follow_every_change() {
     titled("B <b>");
     let before = get(&lab, &day).body;
     assert_eq!(get(&lab, &day).body, before);
-    // Another guide, other rights, another catalogue: at once.
+    // A change of guide, rights or catalogue applies immediately.
     let mut changed = ROWS;
     changed[1].2 = "Other";
     let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
@@ -641,7 +641,7 @@ fn cached_responses_follow_every_change() {
         200
     );
     assert_eq!(current()["liveAvailable"], false);
-    // Another partner's token is looked at before anything that is kept.
+    // The partner token is checked before the cache.
     let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
     assert_eq!(bare.code(), "PARTNER_TOKEN_INVALID");
 }
@@ -650,7 +650,7 @@ fn cached_responses_follow_every_change() {
 fn retention_deletes_whole_days_only() {
     let lab = stocked();
     const DAY: i64 = 86_400;
-    // A broadcast for each day from 40 days ago, and one that reaches over the edge of what is kept.
+    // One broadcast for each day of the last 40, and one that spans the edge of the retention.
     let rows: Vec<_> = (-40..=1)
         .map(|day| {
             let start = NOON.0 + day * DAY;
@@ -689,7 +689,7 @@ fn retention_deletes_whole_days_only() {
     );
     retain(-9);
     assert_eq!(kept(), (1..42).collect::<Vec<_>>());
-    // The days that are over go whole: what began before the edge, and only that.
+    // Days are deleted whole: what began before the edge, and nothing else.
     retain(10);
     assert_eq!(kept(), (20..42).collect::<Vec<_>>());
     assert_eq!((status("over"), status("edge")), (404, 200));
@@ -712,7 +712,7 @@ fn retention_deletes_whole_days_only() {
     )
     .body;
     assert_eq!(again, newer);
-    // The store has as much as memory: nothing comes back, nothing is left over.
+    // The store agrees with memory: a reload brings nothing back.
     lab.services.schedule.refresh().unwrap();
     assert_eq!(kept(), (20..42).collect::<Vec<_>>());
     for report in lab.services.store.verify().unwrap().tables {

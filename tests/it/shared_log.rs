@@ -1,4 +1,4 @@
-//! The shared log in etcd: what a backend promises, against a real etcd on loopback.
+//! The shared log in etcd keeps the contract of a `SharedLog`, against a real etcd on loopback.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ const B: MemberId = [2; 16];
 const LEASE: Duration = Duration::from_secs(60);
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// One etcd; it ends with this.
+/// One etcd process, killed on drop.
 struct Etcd {
     program: PathBuf,
     folder: TempDir,
-    /// Addresses for clients and for other members of etcd.
+    /// The addresses for clients and for other members of etcd.
     urls: [String; 2],
     tls: Option<TempDir>,
     process: KilledOnDrop,
@@ -37,7 +37,7 @@ struct Etcd {
 }
 
 impl Etcd {
-    /// `None`, with a message, where etcd is not installed and need not be.
+    /// `None` if etcd is not installed, which fails the test where `CI` is `true`.
     fn start(tls: Option<TempDir>) -> Option<Self> {
         let program = program("etcd")?;
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -85,7 +85,7 @@ impl Etcd {
         self.log_with(&self.settings())
     }
 
-    /// A log that continues a store with commits up to `head`.
+    /// Creates the log for a store with commits up to `head`.
     fn create(&self, head: u64) -> EtcdLog {
         let mut log = self.log();
         until_some("etcd", || log.create(head).ok());
@@ -169,7 +169,7 @@ fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
     let epoch = held(a.claim(A));
     assert_eq!(held(a.claim(A)), epoch);
     assert_eq!(b.claim(B), Ok(Claim::Other { member: A }));
-    // Another process with the same name is not the holder.
+    // Another process with the same member id is not the holder.
     assert_eq!(b.claim(A), Ok(Claim::Other { member: A }));
     assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Done));
     for refused in [
@@ -183,7 +183,7 @@ fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
     }
     assert_eq!(b.read(6, 1, NO_WAIT), Ok(vec![entry(6, epoch)]));
     assert_eq!(b.read(7, 1, NO_WAIT), Ok(Vec::new()));
-    // A truncated slot is free, and its number is still given.
+    // Truncation frees a slot but does not reuse its number.
     a.truncate(7).unwrap();
     assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Refused));
     assert_eq!(
@@ -242,11 +242,11 @@ fn reader_that_waits_is_woken_by_the_append() {
     assert_eq!(a.append(&entry(1, epoch)), Ok(Appended::Done));
     let (read, took) = reading.join().unwrap();
     assert_eq!(read, Ok(vec![entry(1, epoch)]));
-    // A control: the wait itself would take a minute.
+    // Control: the wait itself would last a minute.
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-/// A member with the plans that it has applied.
+/// A member and the plans that it has applied.
 struct Applied {
     member: Member,
     log: EtcdLog,
@@ -317,20 +317,20 @@ fn members_agree_after_kills_of_etcd_and_a_change_of_the_owner() {
         }
         match outcome {
             Appending::Committed => committed.push(plan),
-            // The lease ran out meanwhile.
+            // The lease expired meanwhile.
             Appending::Moved => until("another claim", || owner.claim()),
             Appending::Unsettled => panic!("it was settled"),
         }
     }
     assert!(unknown >= 3, "{unknown}");
     assert!(committed.len() >= 100, "{}", committed.len());
-    // Each acknowledged plan is there once, and nothing else.
+    // Each acknowledged plan is applied exactly once, and no other.
     assert_eq!(owner.plans, committed);
     owner.member.resign(&mut owner.log).unwrap();
     until("the claim of the follower", || follower.claim());
     assert_eq!(follower.plans, committed);
     assert_eq!(follower.member.position(), owner.member.position());
-    // Nothing is planned by who is not the owner.
+    // Only the owner may append.
     assert_eq!(owner.append(200), Appending::Moved);
     assert_eq!(follower.append(201), Appending::Committed);
 }
@@ -376,7 +376,7 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
         let head = etcd.log_with(&settings(refused, &[url])).head();
         assert!(matches!(head, Err(SharedLogError::Refused(_))), "{head:?}");
     }
-    // A certificate of another authority is not trusted.
+    // Another authority's certificate is not trusted.
     let others = certificates();
     let untrusted = EtcdSettings {
         ca: Some(std::fs::read(others.path().join("ca.pem")).unwrap()),
@@ -386,9 +386,9 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
     assert!(matches!(head, Err(SharedLogError::Unknown(_))), "{head:?}");
 }
 
-/// A machine that was lost answers nothing: only the first call waits for it.
+/// A lost machine answers nothing. Only the first call of the process waits for it.
 #[test]
-fn connections_of_a_process_give_a_silent_endpoint_up_together() {
+fn a_process_gives_up_a_silent_endpoint_on_all_its_connections() {
     let Some(etcd) = Etcd::start(None) else {
         return;
     };
@@ -411,7 +411,7 @@ fn connections_of_a_process_give_a_silent_endpoint_up_together() {
     for log in &mut logs {
         assert_eq!(log.head(), Ok(3));
     }
-    // The control: another process has to find out by itself.
+    // Control: another process waits too.
     let other = EtcdSettings {
         endpoint: std::sync::Arc::default(),
         ..settings

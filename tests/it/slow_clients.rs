@@ -1,8 +1,7 @@
-//! Attacks by slowness on the built binary, while viewers go about their business: slow clients of our
-//! own, and those of slowhttptest.
+//! Slow clients attack the built binary while viewers play: clients of these tests, and slowhttptest.
 //!
-//! `PLAYGATE_SIEGE=long` runs the long form, whose times are the promised ones; it says what it found
-//! with `--nocapture`, and needs a release build.
+//! `PLAYGATE_SIEGE=long` runs the long form, which checks response times. It needs a release build and prints its
+//! results with `--nocapture`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,68 +18,68 @@ use crate::support::certificates::certificates;
 use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
 
-/// How much of an attack is run.
-struct Form {
+/// The scale of an attack.
+struct Scale {
     attackers: usize,
-    quiet: Duration,
-    siege: Duration,
+    before: Duration,
+    during: Duration,
     viewers: u8,
-    /// Whether times are compared with the promised ones: nothing else runs.
+    /// Checks response times. Nothing else may run on the machine.
     timed: bool,
-    /// Attackers have machines of their own. Where times count they take what the server leaves of this
-    /// one; otherwise all are alike, or they would get nothing beside other tests.
+    /// The priority of the attackers. Real attackers have machines of their own, so in the timed form they take only
+    /// what the server leaves. Otherwise they have normal priority, or other tests would starve them.
     nice: i32,
 }
 
-/// How much later than allowed a slow client may notice that it was closed: machines are busy, and
-/// clients look once a second.
+/// How much later than allowed a slow client may see its connection closed: the machine is busy, and clients check once
+/// a second.
 const SLACK: Duration = Duration::from_secs(8);
-/// What a siege may add to the memory of the process, as a flood of logins may.
+/// How much memory an attack may add to the process, as a flood of logins may.
 const MEMORY: u64 = 150 * 1024 * 1024;
-/// The longest that the slowest of a hundred answers may take.
+/// The limit of the 99th percentile of response times.
 const SLOWEST: Duration = Duration::from_millis(100);
 
-fn form() -> Form {
+fn scale() -> Scale {
     let seconds = Duration::from_secs;
-    if std::env::var_os("PLAYGATE_SIEGE").is_some_and(|form| form == "long") {
-        return Form {
+    if std::env::var_os("PLAYGATE_SIEGE").is_some_and(|scale| scale == "long") {
+        return Scale {
             attackers: 2_000,
-            quiet: seconds(30),
-            siege: seconds(60),
+            before: seconds(30),
+            during: seconds(60),
             viewers: 4,
             timed: true,
             nice: 19,
         };
     }
-    Form {
+    Scale {
         attackers: 400,
-        quiet: seconds(3),
-        siege: seconds(24),
+        before: seconds(3),
+        during: seconds(24),
         viewers: 3,
         timed: false,
         nice: 0,
     }
 }
 
-/// A server under siege.
-struct Fort {
-    server: Appliance,
+/// A server under attack.
+struct AttackedServer {
+    appliance: Appliance,
     tls: SocketAddr,
     viewers: Vec<Viewer>,
     _data: TempDir,
     _keys: TempDir,
 }
 
-/// The most of what was seen of a process.
+/// The maximum of what was measured in a process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     memory: u64,
     connections: u64,
-    /// Hundredths of a second of computing, so far.
+    /// Processor time so far, in hundredths of a second.
     worked: u64,
 }
 
-impl Fort {
+impl AttackedServer {
     fn build(viewers: u8, settings: &[(&str, &str)]) -> Self {
         more_descriptors();
         let (data, keys) = (tempfile::tempdir().unwrap(), certificates());
@@ -90,14 +89,14 @@ impl Fort {
             ("PLAYGATE_TLS_CERT", certificate.as_str()),
             ("PLAYGATE_TLS_KEY", &key),
             ("PLAYGATE_TLS_LISTEN", "127.0.0.1:0"),
-            // Logins cost what they do by default.
+            // Logins have their default cost.
             ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "19456"),
             ("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "2"),
         ];
         let settings = [&ours[..], settings].concat();
         let mut server = Appliance::with(data.path(), &settings);
         let tls = server.next_address();
-        let scene = Scene::set(&server);
+        let scene = Scene::install(&server);
         let viewers = (0..viewers)
             .map(|n| {
                 let email = format!("viewer{n}@example.com");
@@ -111,7 +110,7 @@ impl Fort {
             })
             .collect();
         Self {
-            server,
+            appliance: server,
             tls,
             viewers,
             _data: data,
@@ -120,12 +119,12 @@ impl Fort {
     }
 
     fn size(&self) -> Size {
-        let id = self.server.process.id();
+        let id = self.appliance.process.id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let memory = number(&status, "VmRSS:") * 1024;
-        let connections = number(&self.server.metrics(), "playgate_http_connections ");
+        let connections = number(&self.appliance.metrics(), "playgate_http_connections ");
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-        // The two numbers stand at a fixed place behind the name, which ends with the last bracket.
+        // User and system time follow the name at a fixed position. The name ends with the last bracket.
         let (_, rest) = stat.rsplit_once(')').unwrap();
         let numbers = rest.split_whitespace().skip(11).take(2);
         let worked = numbers.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
@@ -137,12 +136,12 @@ impl Fort {
     }
 
     fn descriptors(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.server.process.id());
+        let folder = format!("/proc/{}/fd", self.appliance.process.id());
         fs::read_dir(folder).unwrap().count()
     }
 
-    /// Looks once a second for so long. The most there was.
-    fn look(&self, time: Duration) -> Size {
+    /// Measures once a second for `time` and returns the maxima.
+    fn measure(&self, time: Duration) -> Size {
         let until = Instant::now() + time;
         let mut most = Size::default();
         while Instant::now() < until {
@@ -155,48 +154,52 @@ impl Fort {
         most
     }
 
-    /// What is to be so whatever is done to it, and how viewers fared.
-    fn withstands<A, T>(
+    /// Checks what must hold under any attack. Returns the maxima and the result of `end`.
+    fn check_attack<A, T>(
         &self,
-        form: &Form,
+        scale: &Scale,
         begin: impl FnOnce() -> A,
         end: impl FnOnce(A) -> T,
     ) -> (Size, T) {
         let began = self.size().worked;
-        let (quiet, before) = watch(&self.viewers, || self.look(form.quiet));
+        let (calm, before) = watch(&self.viewers, || self.measure(scale.before));
         let descriptors = self.descriptors();
         let attack = begin();
-        let (siege, most) = watch(&self.viewers, || self.look(form.siege));
-        let told = end(attack);
-        println!("before: {}\nduring: {}", shown(&quiet), shown(&siege));
+        let (attacked, most) = watch(&self.viewers, || self.measure(scale.during));
+        let result = end(attack);
+        println!("before: {}\nduring: {}", shown(&calm), shown(&attacked));
         let share = |worked: u64, time: Duration| worked / time.as_secs();
         println!(
             "before: {before:?}, {}% of a core",
-            share(before.worked - began, form.quiet)
+            share(before.worked - began, scale.before)
         );
         println!(
             "during: {most:?}, {}% of a core",
-            share(most.worked - before.worked, form.siege)
+            share(most.worked - before.worked, scale.during)
         );
-        assert_eq!(quiet.wrong, [""; 0]);
-        assert_eq!(siege.wrong, [""; 0]);
+        assert_eq!(calm.wrong, [""; 0]);
+        assert_eq!(attacked.wrong, [""; 0]);
         assert!(most.memory < before.memory + MEMORY, "{before:?} {most:?}");
-        if form.timed {
-            let goal = |quiet: &[Duration], siege: &[Duration]| {
-                let (quiet, siege) = (percentile(quiet, 99), percentile(siege, 99));
-                assert!(siege <= quiet * 2 && siege < SLOWEST, "{quiet:?} {siege:?}");
+        if scale.timed {
+            let goal = |calm: &[Duration], attacked: &[Duration]| {
+                let (calm, attacked) = (percentile(calm, 99), percentile(attacked, 99));
+                assert!(
+                    attacked <= calm * 2 && attacked < SLOWEST,
+                    "{calm:?} {attacked:?}"
+                );
             };
-            goal(&quiet.others, &siege.others);
-            // With the log-ins among them, one in eight. By themselves they are told and not judged: threads
-            // that hash step back behind everything else on the machine, the attackers' own work included.
-            goal(&quiet.all(), &siege.all());
+            goal(&calm.others, &attacked.others);
+            // One answer in eight is a log-in. Log-ins alone are printed and not checked, because hashing threads yield
+            // to everything else on the machine, including the attackers.
+            goal(&calm.all(), &attacked.all());
         }
-        self.is_left(descriptors);
-        (most, told)
+        self.wait_for_descriptors(descriptors);
+        (most, result)
     }
 
-    /// Waits until it has about as many descriptors as before. Just after a start its reserve of twelve is not filled yet.
-    fn is_left(&self, descriptors: usize) {
+    /// Waits until the process has about as many descriptors as before. Its reserve of twelve may not be filled just
+    /// after a start.
+    fn wait_for_descriptors(&self, descriptors: usize) {
         let began = Instant::now();
         while self.descriptors() > descriptors + 16 {
             assert!(began.elapsed() < Duration::from_secs(40), "descriptors");
@@ -205,7 +208,7 @@ impl Fort {
     }
 }
 
-/// The number behind a name at the beginning of a line.
+/// Returns the number after a name at the beginning of a line.
 fn number(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     let digits = value.unwrap().trim().split(' ').next().unwrap();
@@ -226,7 +229,7 @@ fn shown(tally: &Tally) -> String {
     format!("{}; {} visits failed", kinds.join("; "), tally.wrong.len())
 }
 
-/// As many as the machine allows, for the server that is started too.
+/// Raises the limit of open files to the machine's maximum, for the server too, which inherits it.
 fn more_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -238,27 +241,27 @@ fn more_descriptors() {
 
 #[test]
 fn slow_clients_are_closed_in_time_without_disturbing_others() {
-    let form = form();
-    let fort = Fort::build(form.viewers, &[]);
-    let doors = (fort.server.address, fort.tls);
-    let begin = || Attack::begin(form.attackers, form.nice, &SlowClient::ALL, doors);
-    let (most, toll) = fort.withstands(&form, begin, Attack::end);
-    println!("refused: {}\nclosed: {:?}", toll.refused, toll.held);
-    for way in SlowClient::ALL {
-        let (closed, longest) = toll.held[&way];
-        assert!(longest < way.allowed() + SLACK, "{way:?}: {longest:?}");
-        let had_time = form.siege > way.allowed() + SLACK;
-        assert!(closed > 0 || !had_time, "{way:?}");
+    let scale = scale();
+    let server = AttackedServer::build(scale.viewers, &[]);
+    let listeners = (server.appliance.address, server.tls);
+    let begin = || Attack::begin(scale.attackers, scale.nice, &SlowClient::ALL, listeners);
+    let (most, cost) = server.check_attack(&scale, begin, Attack::end);
+    println!("refused: {}\nclosed: {:?}", cost.refused, cost.held);
+    for kind in SlowClient::ALL {
+        let (closed, longest) = cost.held[&kind];
+        assert!(longest < kind.allowed() + SLACK, "{kind:?}: {longest:?}");
+        let had_time = scale.during > kind.allowed() + SLACK;
+        assert!(closed > 0 || !had_time, "{kind:?}");
     }
-    // The first address has more attackers than it may have connections; the others had room.
-    assert!(toll.refused > 0);
-    let attackers = form.attackers as u64;
+    // The first address has more attackers than connections allowed. The others have room.
+    assert!(cost.refused > 0);
+    let attackers = scale.attackers as u64;
     assert!((attackers - 100..attackers).contains(&most.connections));
 }
 
 #[test]
 fn over_the_connection_cap_viewers_are_refused_until_connections_close() {
-    let (cap, attackers) = if form().timed {
+    let (cap, attackers) = if scale().timed {
         (10_000, 12_000)
     } else {
         (100, 120)
@@ -268,30 +271,30 @@ fn over_the_connection_cap_viewers_are_refused_until_connections_close() {
         ("PLAYGATE_LIMITS_CONNECTIONS", most.as_str()),
         ("PLAYGATE_LIMITS_CONNECTIONS_PER_ADDRESS", &most),
     ];
-    let fort = Fort::build(2, &settings);
-    let descriptors = fort.descriptors();
-    let doors = (fort.server.address, fort.tls);
-    let attack = Attack::begin(attackers, 0, &[SlowClient::Silent], doors);
-    // They come one a millisecond.
+    let server = AttackedServer::build(2, &settings);
+    let descriptors = server.descriptors();
+    let listeners = (server.appliance.address, server.tls);
+    let attack = Attack::begin(attackers, 0, &[SlowClient::Silent], listeners);
+    // One attacker connects each millisecond.
     let time = Duration::from_millis(attackers as u64) + Duration::from_secs(3);
-    let (siege, most) = watch(&fort.viewers, || fort.look(time));
-    let toll = attack.end();
+    let (attacked, most) = watch(&server.viewers, || server.measure(time));
+    let cost = attack.end();
     println!(
         "refused: {}, {most:?}\nduring: {}",
-        toll.refused,
-        shown(&siege)
+        cost.refused,
+        shown(&attacked)
     );
-    // The tests of a siege can fail: these viewers were not served.
-    assert!(siege.wrong.iter().any(|why| why.contains(": 503 ")));
-    assert!(toll.refused > 0 && most.connections <= cap, "{most:?}");
-    fort.is_left(descriptors);
-    let (after, ()) = watch(&fort.viewers, || {
+    // Control: viewers are disturbed here, so the check of an attack can fail.
+    assert!(attacked.wrong.iter().any(|why| why.contains(": 503 ")));
+    assert!(cost.refused > 0 && most.connections <= cap, "{most:?}");
+    server.wait_for_descriptors(descriptors);
+    let (after, ()) = watch(&server.viewers, || {
         std::thread::park_timeout(Duration::from_secs(1));
     });
     assert_eq!(after.wrong, [""; 0]);
 }
 
-/// The four attacks of slowhttptest, with what each needs to hurt.
+/// The four attacks of slowhttptest, with the arguments that make each effective.
 const MODES: [(&str, &str, &[&str]); 4] = [
     ("-H", "openapi.json", &["-i", "5", "-x", "24"]),
     ("-B", "reset", &["-i", "5", "-s", "8192", "-x", "8"]),
@@ -308,16 +311,16 @@ fn slowhttptest_attacks_do_not_disturb_viewers() {
     let Some(program) = program("slowhttptest") else {
         return;
     };
-    let form = form();
-    // They all come from one address.
+    let scale = scale();
+    // All attackers share one address.
     let settings = [("PLAYGATE_LIMITS_CONNECTIONS_PER_ADDRESS", "4000")];
-    let fort = Fort::build(form.viewers, &settings);
-    let count = form.attackers / MODES.len();
+    let server = AttackedServer::build(scale.viewers, &settings);
+    let count = scale.attackers / MODES.len();
     let begin = || {
         MODES.map(|(mode, path, more)| {
-            // As the other attackers.
+            // With the priority of the other attackers.
             Command::new("nice")
-                .args(["-n", &form.nice.to_string()])
+                .args(["-n", &scale.nice.to_string()])
                 .arg(&program)
                 .args([
                     mode,
@@ -326,8 +329,8 @@ fn slowhttptest_attacks_do_not_disturb_viewers() {
                     "-r",
                     &(count / 2).to_string(),
                 ])
-                .args(["-l", &form.siege.as_secs().to_string(), "-v", "1"])
-                .args(["-u", &format!("http://{}/{path}", fort.server.address)])
+                .args(["-l", &scale.during.as_secs().to_string(), "-v", "1"])
+                .args(["-u", &format!("http://{}/{path}", server.appliance.address)])
                 .args(more)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -337,23 +340,23 @@ fn slowhttptest_attacks_do_not_disturb_viewers() {
         })
     };
     let end = |attacks: [Child; 4]| attacks.map(|mut attack| attack.output_in_time());
-    let (_, told) = fort.withstands(&form, begin, end);
-    for ((mode, ..), output) in MODES.iter().zip(told) {
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (_, status) = said.rsplit_once("slow HTTP test status").unwrap();
+    let (_, outputs) = server.check_attack(&scale, begin, end);
+    for ((mode, ..), output) in MODES.iter().zip(outputs) {
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, status) = printed.rsplit_once("slow HTTP test status").unwrap();
         let status = plain(status);
         println!("slowhttptest {mode}: {status}");
         assert!(
             status.contains("service available: YES"),
             "{mode}: {status}"
         );
-        // Who reads slowly does read, and is bounded by the cap on connections alone.
+        // A slow reader does read, so only the connection limits bound it.
         let gone = status.contains("No open connections left");
         assert!(gone || *mode == "-X", "{mode}: {status}");
     }
 }
 
-/// A text for terminals without its colours and columns.
+/// Removes colours and columns from terminal output.
 fn plain(text: &str) -> String {
     let pieces = text.split('\x1b').map(|piece| match piece.split_once('m') {
         Some((code, rest)) if code.starts_with('[') => rest,

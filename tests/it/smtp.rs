@@ -1,4 +1,4 @@
-//! Mail through a real SMTP server: aiosmtpd, with certificates of its own authority.
+//! Mail through a real SMTP server: aiosmtpd with certificates of a private authority.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,41 +23,41 @@ use crate::support::server::{PASSWORD, TestServer};
 
 const SEND: &str = "/api/login/v2/password/send-reset-password";
 const USER: &str = "playgate";
-/// Looked for wherever it must not be.
+/// A secret that is searched for wherever it must not appear.
 const CANARY: &str = "canary of the mail server";
-const LONG: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn python() -> Option<&'static str> {
     python_with("aiosmtpd", "python3-aiosmtpd")
 }
 
-/// A running mail server; it ends with this.
-struct Server {
+/// A running mail server, killed on drop.
+struct MailServer {
     _process: KilledOnDrop,
     seen: Receiver<Value>,
     port: u16,
 }
 
-impl Server {
-    fn start(python: &str, given: &Value) -> Self {
+impl MailServer {
+    fn start(python: &str, settings: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/smtp_server.py");
         let started = Command::new(python)
             .args(["-W", "ignore"])
             .arg(script)
-            .arg(given.to_string())
+            .arg(settings.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
         let mut process = KilledOnDrop(started.unwrap());
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let (tell, seen) = channel();
+        let (sender, seen) = channel();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // The test may have seen enough.
-                let _ = tell.send(serde_json::from_str::<Value>(&line).unwrap());
+                // The test may have ended.
+                let _ = sender.send(serde_json::from_str::<Value>(&line).unwrap());
             }
         });
-        let first = seen.recv_timeout(LONG).expect("the mail server starts");
+        let first = seen.recv_timeout(TIMEOUT).expect("the mail server starts");
         let port = u16::try_from(first["port"].as_u64().unwrap()).unwrap();
         Self {
             _process: process,
@@ -66,12 +66,12 @@ impl Server {
         }
     }
 
-    /// The next thing that it has seen and that has this member.
+    /// Returns the next event with this member.
     fn next(&self, member: &str) -> Value {
         loop {
             let seen = self
                 .seen
-                .recv_timeout(LONG)
+                .recv_timeout(TIMEOUT)
                 .expect("the mail server sees it");
             if seen.get(member).is_some() {
                 return seen;
@@ -79,8 +79,8 @@ impl Server {
         }
     }
 
-    /// All that it has seen and nobody has asked for.
-    fn rest(&self) -> Vec<Value> {
+    /// Returns the remaining events.
+    fn remaining(&self) -> Vec<Value> {
         let quiet = Duration::from_millis(200);
         let mut rest = Vec::new();
         loop {
@@ -92,14 +92,14 @@ impl Server {
     }
 }
 
-/// A mail server that wants STARTTLS and a login, and the server that sends through it.
-struct Post {
+/// A mail server that requires STARTTLS and a login, and how Playgate sends through it.
+struct MailSetup {
     python: &'static str,
     certificates: TempDir,
     port: u16,
 }
 
-impl Post {
+impl MailSetup {
     fn new() -> Option<Self> {
         Some(Self {
             python: python()?,
@@ -117,21 +117,21 @@ impl Post {
             .to_owned()
     }
 
-    /// Starts the server; `changed` members take the place of the usual ones.
-    fn server(&self, changed: &Value) -> Server {
-        let mut given = json!({
+    /// Starts the mail server with `changed` members instead of the usual ones.
+    fn server(&self, changed: &Value) -> MailServer {
+        let mut settings = json!({
             "port": self.port, "tls": "starttls", "cert": self.file("here.pem"),
             "key": self.file("here.key"), "user": USER, "password": CANARY,
         });
         for (name, value) in changed.as_object().unwrap() {
-            given[name] = value.clone();
+            settings[name] = value.clone();
         }
-        let server = Server::start(self.python, &given);
+        let server = MailServer::start(self.python, &settings);
         assert_eq!(server.port, self.port);
         server
     }
 
-    /// What a process is told of it.
+    /// The environment variables of a process that sends through it.
     fn variables(&self) -> [(&'static str, String); 6] {
         [
             ("PLAYGATE_SMTP_HOST", "127.0.0.1".to_owned()),
@@ -143,7 +143,7 @@ impl Post {
         ]
     }
 
-    /// A process that sends through it, with further variables.
+    /// Starts a process that sends through it, with further variables.
     fn appliance(&self, data_dir: &Path, more: &[(&str, &str)], log: Stdio) -> Appliance {
         let own = self.variables();
         let own = own.iter().map(|(name, value)| (*name, value.as_str()));
@@ -151,8 +151,7 @@ impl Post {
         Appliance::with_log(data_dir, &all, log)
     }
 
-    /// A server that sends through it; `changed` settings take the place of the usual ones, empty ones
-    /// are left out.
+    /// Starts a server that sends through it. `changed` settings replace the usual ones, and empty ones are left out.
     fn playgate(&self, changed: &[(&'static str, &str)]) -> TestServer {
         let (port, ca) = (self.port.to_string(), self.file("ca.pem"));
         let usual = [
@@ -193,7 +192,7 @@ fn mails(playgate: &TestServer) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// The newest mail as the operators' list has it.
+/// Returns the newest mail in the operators' list.
 fn newest(playgate: &TestServer) -> Value {
     mails(playgate).remove(0)
 }
@@ -210,9 +209,11 @@ fn metric(playgate: &TestServer, name: &str) -> i64 {
 
 #[test]
 fn a_reset_mail_arrives_encrypted_and_its_link_works() {
-    let Some(post) = Post::new() else { return };
-    let server = post.server(&json!({}));
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let server = setup.server(&json!({}));
+    let playgate = setup.playgate(&[]);
     let jobs = Jobs::start(&playgate.services).unwrap();
     let ann = playgate.sign_up("ann@example.com");
     send_reset(&playgate, "ann@example.com");
@@ -237,7 +238,7 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     let target = rest.split_whitespace().next().unwrap();
     assert!(mail["html"].as_str().unwrap().contains(target));
 
-    // The page that the link leads to, as a browser has it.
+    // Uses the linked page as a browser does.
     let page = ask(playgate.public, request("GET", target, &[], ""));
     let html = String::from_utf8(page.body.clone()).unwrap();
     let (_, value) = html.split_once("name=\"token\" value=\"").unwrap();
@@ -266,7 +267,7 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
 
     let notice = server.next("mail");
     assert_eq!(notice["subject"], "Your password was changed");
-    assert!(jobs.stop(LONG));
+    assert!(jobs.stop(TIMEOUT));
     let sent: HashSet<String> = mails(&playgate)
         .iter()
         .map(|mail| mail["status"].to_string())
@@ -274,14 +275,21 @@ fn a_reset_mail_arrives_encrypted_and_its_link_works() {
     assert_eq!(sent, HashSet::from(["\"sent\"".to_owned()]));
     let words = newest(&playgate)["server"].clone();
     assert_eq!(words, "250 2.0.0 taken");
-    assert!(server.rest().iter().all(|seen| seen.get("mail").is_none()));
+    assert!(
+        server
+            .remaining()
+            .iter()
+            .all(|seen| seen.get("mail").is_none())
+    );
 }
 
 #[test]
 fn implicit_tls_and_auth_login_work() {
-    let Some(post) = Post::new() else { return };
-    let server = post.server(&json!({"tls": "tls", "without": ["PLAIN"]}));
-    let playgate = post.playgate(&[("smtp.security", "tls")]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let server = setup.server(&json!({"tls": "tls", "without": ["PLAIN"]}));
+    let playgate = setup.playgate(&[("smtp.security", "tls")]);
     let test = playgate.operator("POST", "mail/test", &json!({"to": "ops@example.com"}));
     let report = test.json();
     assert_eq!(
@@ -294,8 +302,10 @@ fn implicit_tls_and_auth_login_work() {
 
 #[test]
 fn a_mail_server_outage_loses_and_duplicates_nothing() {
-    let Some(post) = Post::new() else { return };
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let playgate = setup.playgate(&[]);
     for name in ["ann", "ben", "cat"] {
         let email = format!("{name}@example.com");
         playgate.sign_up(&email);
@@ -319,12 +329,12 @@ fn a_mail_server_outage_loses_and_duplicates_nothing() {
     assert_eq!(metric(&playgate, "playgate_mail_oldest_seconds"), 60);
     assert_eq!(metric(&playgate, "playgate_mail_server_failing"), 1);
 
-    let server = post.server(&json!({}));
+    let server = setup.server(&json!({}));
     playgate.wait(60);
     deliver(&playgate);
     deliver(&playgate);
     let taken: Vec<Value> = server
-        .rest()
+        .remaining()
         .into_iter()
         .filter(|seen| seen.get("mail").is_some())
         .collect();
@@ -348,9 +358,11 @@ fn a_mail_server_outage_loses_and_duplicates_nothing() {
 
 #[test]
 fn a_kill_loses_and_duplicates_no_mail() {
-    let Some(post) = Post::new() else { return };
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
     let data_dir = tempfile::tempdir().unwrap();
-    let start = || post.appliance(data_dir.path(), &[], Stdio::inherit());
+    let start = || setup.appliance(data_dir.path(), &[], Stdio::inherit());
     let mut appliance = start();
     let (partner, _) = sign_up(&appliance);
     let headers = [("Service-AccessToken", partner.as_str())];
@@ -359,28 +371,30 @@ fn a_kill_loses_and_duplicates_no_mail() {
     assert_eq!(answer.status, 200);
     appliance.kill();
 
-    let server = post.server(&json!({}));
+    let server = setup.server(&json!({}));
     let mut appliance = start();
     let mail = server.next("mail");
     assert_eq!(mail["to"], "ann@example.com");
-    // It says that it took the mail a moment before that is written down.
+    // The mail server acknowledges a moment before that is stored.
     let written = (0..600).any(|_| {
         thread::park_timeout(Duration::from_millis(50));
-        appliance.told(&["mail", "list", "--json"])[0][0]["status"] == "sent"
+        appliance.run_json(&["mail", "list", "--json"])[0][0]["status"] == "sent"
     });
     assert!(written);
     appliance.kill();
     let appliance = start();
-    let test = appliance.told(&["mail", "test", "ops@example.com", "--json"]);
+    let test = appliance.run_json(&["mail", "test", "ops@example.com", "--json"]);
     assert_eq!(test[0]["status"], "sent");
     let next = server.next("mail");
     assert_eq!(next["to"], "ops@example.com");
-    assert!(server.rest().is_empty());
+    assert!(server.remaining().is_empty());
 }
 
 #[test]
 fn the_mail_server_login_is_never_logged_or_shown() {
-    let Some(post) = Post::new() else { return };
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let log = outside.path().join("log");
@@ -389,38 +403,38 @@ fn the_mail_server_login_is_never_logged_or_shown() {
         ("PLAYGATE_LOG_ACCESS", "true"),
     ];
     let to_log = Stdio::from(fs::File::create(&log).unwrap());
-    let mut appliance = post.appliance(data_dir.path(), &more, to_log);
+    let mut appliance = setup.appliance(data_dir.path(), &more, to_log);
     let test = ["mail", "test", "ops@example.com", "--json"];
-    let mut told = String::new();
-    // By one command and by three; taken and refused.
+    let mut output = String::new();
+    // AUTH with one command and with three, accepted and rejected.
     for (server, code) in [
         (json!({}), 0),
         (json!({"without": ["PLAIN"]}), 0),
         (json!({"password": "another one"}), 1),
         (json!({"password": "another one", "without": ["PLAIN"]}), 1),
     ] {
-        let server = post.server(&server);
-        let report = appliance.tells(&test, code);
+        let server = setup.server(&server);
+        let report = appliance.run_json_with_code(&test, code);
         assert_eq!(server.next("login")["right"], code == 0, "{report}");
-        told += &report.to_string();
+        output += &report.to_string();
     }
-    // And by the job.
-    let server = post.server(&json!({}));
+    // The job sends a mail too.
+    let server = setup.server(&json!({}));
     let (partner, _) = sign_up(&appliance);
     let headers = [("Service-AccessToken", partner.as_str())];
     let body = json!({"email": "ann@example.com"}).to_string();
     assert_eq!(appliance.ask("POST", SEND, &headers, &body).status, 200);
     assert_eq!(server.next("mail")["to"], "ann@example.com");
-    told += &json!(appliance.told(&["mail", "list", "--json"])).to_string();
+    output += &json!(appliance.run_json(&["mail", "list", "--json"])).to_string();
     let mut show = appliance.command(&["config", "show"]);
-    let shown = show.envs(post.variables()).output_in_time().stdout;
-    told += &String::from_utf8(shown).unwrap();
-    told += &appliance.metrics();
+    let shown = show.envs(setup.variables()).output_in_time().stdout;
+    output += &String::from_utf8(shown).unwrap();
+    output += &appliance.metrics();
     appliance.kill();
 
     let log = fs::read_to_string(&log).unwrap();
-    // The control: it is looked for where there is talk of the mail server.
-    assert!(told.contains("smtp.password") && told.contains("535 "));
+    // Control: the searched texts do mention the mail server.
+    assert!(output.contains("smtp.password") && output.contains("535 "));
     assert!(log.contains("send_reset") && log.contains("mail"), "{log}");
     let secrets = [
         CANARY.to_owned(),
@@ -428,7 +442,7 @@ fn the_mail_server_login_is_never_logged_or_shown() {
         BASE64.encode(format!("\0{USER}\0{CANARY}").as_bytes()),
     ];
     for secret in secrets {
-        assert!(!told.contains(&secret), "{told}");
+        assert!(!output.contains(&secret), "{output}");
         assert!(!log.contains(&secret), "{log}");
         for (path, content) in files(data_dir.path()) {
             assert!(!content.contains(&secret), "{}", path.display());
@@ -438,12 +452,14 @@ fn the_mail_server_login_is_never_logged_or_shown() {
 
 #[test]
 fn only_the_newest_link_is_sent() {
-    let Some(post) = Post::new() else { return };
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let playgate = setup.playgate(&[]);
     playgate.sign_up("ann@example.com");
     send_reset(&playgate, "ann@example.com");
     send_reset(&playgate, "ann@example.com");
-    let server = post.server(&json!({}));
+    let server = setup.server(&json!({}));
     deliver(&playgate);
     let states: Vec<_> = mails(&playgate)
         .iter()
@@ -451,33 +467,37 @@ fn only_the_newest_link_is_sent() {
         .collect();
     assert_eq!(states, ["sent", "expired"]);
     server.next("mail");
-    assert!(server.rest().is_empty());
+    assert!(server.remaining().is_empty());
 }
 
 #[test]
 fn a_mail_whose_token_has_expired_is_not_sent() {
-    let Some(post) = Post::new() else { return };
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let playgate = setup.playgate(&[]);
     playgate.sign_up("ann@example.com");
     send_reset(&playgate, "ann@example.com");
     deliver(&playgate);
-    let server = post.server(&json!({}));
+    let server = setup.server(&json!({}));
     playgate.wait(1_800);
     deliver(&playgate);
     assert_eq!(newest(&playgate)["status"], "expired");
-    assert!(server.rest().is_empty());
+    assert!(server.remaining().is_empty());
 }
 
 #[test]
 fn greylisting_is_retried_and_a_rejection_is_final() {
-    let Some(post) = Post::new() else { return };
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
     let plan = [
         "451 4.7.1 Greylisted, come back",
         "550 5.1.1 No such user",
         "take",
     ];
-    let server = post.server(&json!({"plan": plan}));
-    let playgate = post.playgate(&[]);
+    let server = setup.server(&json!({"plan": plan}));
+    let playgate = setup.playgate(&[]);
     for name in ["ann", "ben"] {
         let email = format!("{name}@example.com");
         playgate.sign_up(&email);
@@ -513,10 +533,12 @@ fn greylisting_is_retried_and_a_rejection_is_final() {
 
 #[test]
 fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
-    let Some(post) = Post::new() else { return };
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
     let plan = ["stall", "drip", "drop", "take and drop", "take"];
-    let server = post.server(&json!({"plan": plan}));
-    let playgate = post.playgate(&[("smtp.timeout", "2s")]);
+    let server = setup.server(&json!({"plan": plan}));
+    let playgate = setup.playgate(&[("smtp.timeout", "2s")]);
     playgate.sign_up("ann@example.com");
     send_reset(&playgate, "ann@example.com");
     deliver(&playgate);
@@ -532,7 +554,7 @@ fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
     assert_eq!(newest(&playgate)["status"], "queued");
     playgate.wait(240);
     deliver(&playgate);
-    // It was taken and the answer was lost: the one case in which a mail comes twice.
+    // The mail was accepted and the answer was lost: the only case in which a mail is sent twice.
     let first = server.next("mail");
     assert_eq!(newest(&playgate)["status"], "queued");
     playgate.wait(480);
@@ -542,49 +564,52 @@ fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
     assert_eq!(newest(&playgate)["status"], "sent");
     playgate.wait(900);
     deliver(&playgate);
-    assert!(server.rest().is_empty());
+    assert!(server.remaining().is_empty());
 }
 
 #[test]
 fn a_quoted_link_in_a_rejection_is_not_stored() {
-    let Some(post) = Post::new() else { return };
-    let _server = post.server(&json!({"plan": ["reject"]}));
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let _server = setup.server(&json!({"plan": ["reject"]}));
+    let playgate = setup.playgate(&[]);
     playgate.sign_up("ann@example.com");
     send_reset(&playgate, "ann@example.com");
     deliver(&playgate);
     let mail = newest(&playgate);
     assert_eq!(mail["status"], "failed");
-    let said = mail["server"].as_str().unwrap();
-    assert!(said.contains("/reset?token=(removed)"), "{said}");
+    let message = mail["server"].as_str().unwrap();
+    assert!(message.contains("/reset?token=(removed)"), "{message}");
     assert!(!mail.to_string().contains("pgr_"));
 }
 
 #[test]
 fn nothing_is_sent_to_an_unauthenticated_mail_server() {
-    let Some(post) = Post::new() else { return };
-    let other = json!({"cert": post.file("elsewhere.pem"), "key": post.file("elsewhere.key")});
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let other = json!({"cert": setup.file("elsewhere.pem"), "key": setup.file("elsewhere.key")});
     let plain = json!({"tls": "none", "user": null});
-    // What the server is, what we are told of it, and what is said of the attempt.
+    // The mail server, the settings, and the reported error.
     let cases: [(Value, &[_], &str); 3] = [
         (json!({}), &[("smtp.ca", "")], "UnknownIssuer"),
         (other, &[], "not valid for name"),
         (plain.clone(), &[], "STARTTLS is not supported"),
     ];
     for (server, settings, words) in cases {
-        let server = post.server(&server);
-        let playgate = post.playgate(settings);
+        let server = setup.server(&server);
+        let playgate = setup.playgate(settings);
         playgate.sign_up("ann@example.com");
         send_reset(&playgate, "ann@example.com");
         deliver(&playgate);
         let mail = newest(&playgate);
         assert_eq!(mail["status"], "queued");
-        let said = mail["server"].as_str().unwrap();
-        assert!(said.contains(words), "{said}");
-        assert!(server.rest().is_empty());
+        let message = mail["server"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+        assert!(server.remaining().is_empty());
     }
-    // The control: without asking for TLS the same server gets the mail, and the one that insists on
-    // TLS refuses it.
+    // Control: without TLS the same server gets the mail, and the one that requires TLS rejects it.
     let open = [
         ("smtp.security", "none"),
         ("smtp.ca", ""),
@@ -597,12 +622,12 @@ fn nothing_is_sent_to_an_unauthenticated_mail_server() {
         deliver(playgate);
         newest(playgate)
     };
-    let server = post.server(&plain);
-    assert_eq!(send(&post.playgate(&open))["status"], "sent");
+    let server = setup.server(&plain);
+    assert_eq!(send(&setup.playgate(&open))["status"], "sent");
     assert_eq!(server.next("mail")["encrypted"], false);
     drop(server);
-    let _insists = post.server(&json!({}));
-    let mail = send(&post.playgate(&open));
+    let _insists = setup.server(&json!({}));
+    let mail = send(&setup.playgate(&open));
     assert_eq!(mail["status"], "queued");
     assert!(
         mail["server"].as_str().unwrap().starts_with("530 "),
@@ -612,9 +637,11 @@ fn nothing_is_sent_to_an_unauthenticated_mail_server() {
 
 #[test]
 fn a_wrong_mail_password_is_reported_without_showing_it() {
-    let Some(post) = Post::new() else { return };
-    let server = post.server(&json!({"password": "another one"}));
-    let playgate = post.playgate(&[]);
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let server = setup.server(&json!({"password": "another one"}));
+    let playgate = setup.playgate(&[]);
     playgate.sign_up("ann@example.com");
     let jobs = Jobs::start(&playgate.services).unwrap();
     send_reset(&playgate, "ann@example.com");
@@ -657,12 +684,12 @@ fn a_wrong_mail_password_is_reported_without_showing_it() {
     );
     let seen = [test.to_string(), json!(mails(&playgate)).to_string()];
     assert!(seen.iter().all(|text| !text.contains(CANARY)));
-    // It is left alone, so that we are not shut out.
-    assert!(jobs.stop(LONG));
+    // The job stops trying, so that the mail server does not lock the account.
+    assert!(jobs.stop(TIMEOUT));
     playgate.wait(200);
     deliver(&playgate);
     let logins = server
-        .rest()
+        .remaining()
         .iter()
         .filter(|seen| seen.get("login").is_some())
         .count();

@@ -1,9 +1,8 @@
-//! Stores as earlier formats left them, kept from the first format on: each is opened, holds what it
-//! held, and is served.
+//! Opens and serves stores that earlier formats wrote, from the first format on.
 //!
-//! `format-1` is a data directory of the demo after its calls were made: one user signed up before a
-//! backup, one after it, and then SIGKILL, so that base, engine and log each have something of their
-//! own. The clip and the backups were left out.
+//! `format-1` is a data directory of the demo after its calls: one user signed up before a backup, one after it, and
+//! then the process was killed, so that base, engine and log each hold records of their own. The clip and the backups
+//! were removed.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +12,7 @@ use serde_json::json;
 use crate::support::appliance::{Appliance, playgate};
 use crate::support::process::InTime as _;
 
-/// What each table held.
+/// The number of records in each table.
 const RECORDS: [(&str, usize); 27] = [
     ("catalog.assets", 4),
     ("catalog.broadcasts", 1),
@@ -61,7 +60,7 @@ fn a_store_of_format_1_is_opened_and_served() {
         .args(["store", "export", "-"])
         .output_in_time();
     let export = String::from_utf8(output.stdout).unwrap();
-    // The time that the opening has seen is its own record.
+    // Opening the store adds a record of the time.
     let kept = export
         .lines()
         .filter(|line| !line.starts_with("clock_mark\t"));
@@ -73,13 +72,13 @@ fn a_store_of_format_1_is_opened_and_served() {
             .filter(|line| line.split('\t').next() == Some(table));
         assert_eq!(of_table.count(), records, "{table}");
     }
-    // The first and the last line are the file's own.
+    // The first and the last line are header and trailer.
     let known: usize = RECORDS.iter().map(|(_, records)| records).sum();
     assert_eq!(lines.len(), known + 2);
 
     let appliance = Appliance::start(data);
     assert_eq!(
-        appliance.tells(&["store", "verify", "--json"], 0)["sound"],
+        appliance.run_json_with_code(&["store", "verify", "--json"], 0)["sound"],
         true
     );
     let headers = [("Service-AccessToken", PARTNER_TOKEN)];
@@ -99,6 +98,6 @@ fn a_store_of_format_1_is_opened_and_served() {
         text.contains("blackout") && text.contains("cinema"),
         "{text}"
     );
-    let told = appliance.told(&["user", "show", "early@example.com", "--json"]);
-    assert_eq!(told[0]["hasPin"], true);
+    let user = appliance.run_json(&["user", "show", "early@example.com", "--json"]);
+    assert_eq!(user[0]["hasPin"], true);
 }

@@ -1,4 +1,4 @@
-//! Telemetry: what is taken, known, refused; the export, the figures, the health of the store.
+//! Telemetry: which events are accepted or rejected, the export, the reports, and the check of the store.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::raw_http::{Answer, ask, request};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
-/// A server whose user has an account.
+/// Starts a server whose user has an account.
 fn lab() -> GateOnly {
     let lab = GateOnly::start();
     lab.enroll();
@@ -52,7 +52,7 @@ fn event(sequence: i64) -> Value {
     })
 }
 
-/// A view without a session: an application that reports only its start.
+/// A view without a session, as from an application that reports only the start.
 fn started() -> Value {
     let mut event = event(1);
     event["action"] = json!("playback_started");
@@ -64,7 +64,7 @@ fn taken(accepted: u32, duplicates: u32) -> Value {
     json!({"accepted": accepted, "duplicates": duplicates, "rejected": []})
 }
 
-/// An answer of the operations listener.
+/// Sends a request to the operations listener.
 fn operator(lab: &GateOnly, method: &str, target: &str) -> Answer {
     let (name, value) = lab.admin();
     ask(lab.ops, request(method, target, &[(name, &value)], ""))
@@ -142,7 +142,7 @@ fn a_non_array_is_400_and_too_much_is_413_and_nothing_is_stored() {
             .contains("halve it and retry")
     );
     assert!(exported(&lab, "").is_empty());
-    // One byte less is a batch as any other.
+    // One byte less is within the limit.
     large.pop();
     assert_eq!(post(&lab, &[], &large).json(), taken(1, 0));
 }
@@ -227,7 +227,7 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
         )
     };
     let before = readings();
-    // An event of a later hour ends this one.
+    // An event of a later hour closes this one.
     let services = &lab.services;
     let partner = services.partners.list()[0].id;
     let later = NewEvent {
@@ -264,7 +264,7 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
     assert_eq!(readings(), before);
 }
 
-/// The stated error of percentiles is 1 %.
+/// Percentiles have a documented error of 1 %.
 fn assert_near(read: f64, truth: f64) {
     assert!((read / truth - 1.0).abs() < 0.011, "{read}, not {truth}");
 }

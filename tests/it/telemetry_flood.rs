@@ -1,4 +1,4 @@
-//! One user floods telemetry, packed; the others go on.
+//! One user floods telemetry with compressed batches. The others are not affected.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
-/// A batch of nearly a megabyte that packs to a few kilobytes.
+/// Builds a batch of nearly a megabyte that compresses to a few kilobytes.
 fn flood(batch: usize) -> Vec<u8> {
     let event = |number: usize| json!({"timestamp": 1, "action": "a", "seqId": batch * 20 + number, "extra": {"x": "x".repeat(50_000)}});
     let events: Vec<Value> = (0..20).map(event).collect();
@@ -47,7 +47,7 @@ fn telemetry_of_one_user_is_limited_and_others_are_unaffected() {
     let data = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_TELEMETRY_USER_BYTES_PER_DAY", "8MiB")];
     let mut server = Appliance::with(data.path(), &settings);
-    let partner = server.told(&["partner", "add", "Acme", "--json"]);
+    let partner = server.run_json(&["partner", "add", "Acme", "--json"]);
     let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
     let (mallory, ann) = (
         sign_up(&server, &partner, "mallory@example.com"),
@@ -69,7 +69,7 @@ fn telemetry_of_one_user_is_limited_and_others_are_unaffected() {
     let wait: u32 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=86_400).contains(&wait));
     assert_eq!(kept, 8, "{sent} bytes packed");
-    // Control: the same from somebody else is taken, and nobody else is held up.
+    // Control: the same batch of another user is accepted, and a sign-up is not delayed.
     assert_eq!(post(server.address, &partner, &ann, &flood(0)).status, 202);
     sign_up(&server, &partner, "bob@example.com");
 
@@ -105,7 +105,7 @@ fn of_501_events_the_first_500_are_stored() {
     );
 }
 
-/// Sends batches of a megabyte until one is refused; how many were taken, and the refusal.
+/// Sends batches of a megabyte until one is refused. Returns how many were accepted, and the refusal.
 fn flood_of(playgate: &TestServer, name: &str, most: usize) -> (usize, Answer) {
     let viewer = playgate.sign_up(&format!("{name}@example.com"));
     let bearer = format!("Bearer {}", viewer.token);
@@ -163,7 +163,7 @@ fn telemetry_stays_within_its_total_limit_and_drops_the_oldest_hours() {
     };
     assert_eq!(make_room(), 0, "the hour that is written to stays");
     assert_eq!(flood_of(&playgate, "ann", 1).0, 0);
-    // A smaller batch begins the next hour.
+    // A small batch starts the next hour.
     playgate.wait(3_600);
     let viewer = playgate.sign_up("bob@example.com");
     let few = json!([{"timestamp": 1, "action": "a", "seqId": 1}]);

@@ -1,7 +1,7 @@
-//! Telemetry on its way to a sink: what arrives, byte by byte, whatever the sink does and whenever the
-//! process is killed.
+//! Forwards telemetry to a sink: the exported bytes arrive in order, whatever the sink answers and whenever the process
+//! is killed.
 //!
-//! `PLAYGATE_KILL_ROUNDS` makes the last part longer.
+//! `PLAYGATE_KILL_ROUNDS` makes the kill test longer.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -22,26 +22,26 @@ use crate::support::server::{PASSWORD, TestServer, Viewer};
 const TRACKER: &str = "/api/tracker/v1/telemetry-events";
 const SECRET: &str = "Bearer canary-of-the-sink";
 
-/// What the sink does with a request that it has read.
+/// What the sink does after it has read a request.
 #[derive(Clone)]
-enum Deed {
-    /// Takes what is in it.
-    Take,
-    /// Says this and closes.
-    Say(&'static str),
-    /// Holds the connection and says nothing.
-    Nothing,
+enum SinkAction {
+    /// Accepts it.
+    Accept,
+    /// Sends this and closes.
+    Respond(&'static str),
+    /// Keeps the connection open without an answer.
+    Hang,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ReceivedRequest {
     head: Vec<String>,
     body: Vec<u8>,
     taken: bool,
 }
 
-impl Asked {
+impl ReceivedRequest {
     fn header(&self, name: &str) -> &str {
         let prefix = format!("{name}: ");
         let found = self.head.iter().find_map(|line| line.strip_prefix(&prefix));
@@ -57,68 +57,72 @@ impl Asked {
     }
 }
 
-type Judge = fn(&[u8]) -> Deed;
+type Decide = fn(&[u8]) -> SinkAction;
 
-/// A sink on a port of its own, which takes what no other deed was ordered for.
+/// A sink on its own port. It follows the queued actions, and otherwise decides by the body.
 struct Sink {
     url: String,
-    todo: Arc<Mutex<VecDeque<Deed>>>,
-    asked: Receiver<Asked>,
+    queued: Arc<Mutex<VecDeque<SinkAction>>>,
+    requests: Receiver<ReceivedRequest>,
 }
 
 impl Sink {
     fn start() -> Self {
-        Self::judging(|_| Deed::Take)
+        Self::deciding(|_| SinkAction::Accept)
     }
 
-    fn judging(judge: Judge) -> Self {
+    fn deciding(decide: Decide) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/in?table=events", listener.local_addr().unwrap());
-        let todo = Arc::<Mutex<VecDeque<Deed>>>::default();
-        let ordered = Arc::clone(&todo);
-        let (tell, asked) = channel();
+        let queued = Arc::<Mutex<VecDeque<SinkAction>>>::default();
+        let queued_actions = Arc::clone(&queued);
+        let (sender, requests) = channel();
         thread::spawn(move || {
             let mut held = Vec::new();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Of one who was killed nothing may come, or a part.
+                // A killed process sends nothing or only a part.
                 let Some((head, body)) = read(&mut stream) else {
                     continue;
                 };
-                let ordered = ordered.lock().unwrap().pop_front();
-                let deed = ordered.unwrap_or_else(|| judge(&body));
-                let taken = matches!(deed, Deed::Take);
-                let said = match deed {
-                    Deed::Take => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-                    Deed::Say(words) => words,
-                    Deed::Nothing => {
+                let queued_action = queued_actions.lock().unwrap().pop_front();
+                let action = queued_action.unwrap_or_else(|| decide(&body));
+                let taken = matches!(action, SinkAction::Accept);
+                let response = match action {
+                    SinkAction::Accept => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+                    SinkAction::Respond(words) => words,
+                    SinkAction::Hang => {
                         held.push(stream.try_clone().unwrap());
                         ""
                     }
                 };
-                // Told before it is answered: what follows the answer follows this.
-                if tell.send(Asked { head, body, taken }).is_err() {
+                // Before the answer, so that whatever follows the answer finds this request.
+                if sender.send(ReceivedRequest { head, body, taken }).is_err() {
                     return;
                 }
-                // Whoever was killed does not listen.
-                let _ = stream.write_all(said.as_bytes());
+                // A killed process does not read.
+                let _ = stream.write_all(response.as_bytes());
             }
         });
-        Self { url, todo, asked }
+        Self {
+            url,
+            queued,
+            requests,
+        }
     }
 
-    fn next(&self, deed: Deed) {
-        self.todo.lock().unwrap().push_back(deed);
+    fn enqueue(&self, action: SinkAction) {
+        self.queued.lock().unwrap().push_back(action);
     }
 
-    /// The next request, which is sure to come.
-    fn asked(&self) -> Asked {
-        self.asked.recv_timeout(Duration::from_secs(60)).unwrap()
+    /// Waits for the next request.
+    fn next_request(&self) -> ReceivedRequest {
+        self.requests.recv_timeout(Duration::from_secs(60)).unwrap()
     }
 
-    /// What came since the last look.
-    fn came(&self) -> Vec<Asked> {
-        self.asked.try_iter().collect()
+    /// Returns the requests since the last call.
+    fn received(&self) -> Vec<ReceivedRequest> {
+        self.requests.try_iter().collect()
     }
 }
 
@@ -142,7 +146,7 @@ fn read(stream: &mut TcpStream) -> Option<(Vec<String>, Vec<u8>)> {
     Some((head, body))
 }
 
-/// A server that forwards to a sink.
+/// Starts a server that forwards to the sink.
 fn server(sink: &Sink, batch: &str) -> TestServer {
     TestServer::with(&[
         ("telemetry.forward.url", &sink.url),
@@ -171,16 +175,16 @@ fn exported(server: &TestServer) -> String {
     String::from_utf8(answer.body).unwrap()
 }
 
-/// What the task does every second.
+/// Runs the task that is due every second.
 fn run(server: &TestServer) -> usize {
     let forwarder = server.services.forwarder.as_ref().unwrap();
     forwarder.run(server.services.clock.now()).unwrap()
 }
 
-/// What it took.
-fn bodies(requests: &[Asked]) -> String {
-    let taken = requests.iter().filter(|asked| asked.taken);
-    taken.map(Asked::text).collect()
+/// Returns the bodies that the sink accepted.
+fn bodies(requests: &[ReceivedRequest]) -> String {
+    let taken = requests.iter().filter(|request| request.taken);
+    taken.map(ReceivedRequest::text).collect()
 }
 
 #[test]
@@ -191,28 +195,31 @@ fn events_arrive_in_batches_and_in_order() {
     send(&server, &ann, 0..130);
     send(&server, &bob, 0..120);
     assert_eq!(run(&server), 200);
-    let mut came = sink.came();
+    let mut received = sink.received();
     server.wait(5);
     assert_eq!(run(&server), 50);
-    came.extend(sink.came());
-    let sizes: Vec<usize> = came.iter().map(Asked::lines).collect();
+    received.extend(sink.received());
+    let sizes: Vec<usize> = received.iter().map(ReceivedRequest::lines).collect();
     assert_eq!(sizes, [100, 100, 50]);
-    assert_eq!(bodies(&came), exported(&server));
-    for asked in &came {
-        assert_eq!(asked.head[0], "POST /in?table=events HTTP/1.1");
-        assert_eq!(asked.header("content-type"), "application/x-ndjson");
-        assert_eq!(asked.header("authorization"), SECRET);
-        let agent = asked.header("user-agent");
+    assert_eq!(bodies(&received), exported(&server));
+    for request in &received {
+        assert_eq!(request.head[0], "POST /in?table=events HTTP/1.1");
+        assert_eq!(request.header("content-type"), "application/x-ndjson");
+        assert_eq!(request.header("authorization"), SECRET);
+        let agent = request.header("user-agent");
         assert!(agent.starts_with("playgate/"), "{agent}");
     }
-    let keys: BTreeSet<&str> = came.iter().map(|a| a.header("idempotency-key")).collect();
+    let keys: BTreeSet<&str> = received
+        .iter()
+        .map(|a| a.header("idempotency-key"))
+        .collect();
     assert_eq!(keys.len(), 3);
     assert!(
         keys.iter()
             .all(|key| key.len() == 66 && key.starts_with('"'))
     );
     server.wait(60);
-    assert_eq!((run(&server), sink.came().len()), (0, 0));
+    assert_eq!((run(&server), sink.received().len()), (0, 0));
 }
 
 #[test]
@@ -233,31 +240,31 @@ fn a_failed_batch_is_repeated_unchanged() {
         "HTTP/1.1 429 Slow Down\r\nRetry-After: 900\r\nContent-Length: 0\r\n\r\n",
     ];
     for wrong in wrongs {
-        sink.next(Deed::Say(wrong));
+        sink.enqueue(SinkAction::Respond(wrong));
         assert_eq!(run(&server), 0, "{wrong}");
-        assert_eq!(sink.came().len(), 1, "{wrong}");
+        assert_eq!(sink.received().len(), 1, "{wrong}");
         let forwarder = server.services.forwarder.as_ref().unwrap();
         let warning = forwarder.warning(server.services.clock.now());
         assert!(warning.is_some(), "{wrong}");
-        // Not at once, and not beside the path that was configured; and another batch does not overtake.
+        // It is not sent again immediately, not to another path, and no other batch overtakes it.
         send(&server, &ann, 7..8);
-        assert_eq!((run(&server), sink.came().len()), (0, 0), "{wrong}");
-        // Longer than the longest pause of our own.
+        assert_eq!((run(&server), sink.received().len()), (0, 0), "{wrong}");
+        // Longer than the maximal back-off.
         server.wait(400);
         if wrong.contains("Retry-After") {
-            assert_eq!((run(&server), sink.came().len()), (0, 0));
+            assert_eq!((run(&server), sink.received().len()), (0, 0));
             server.wait(500);
         }
-        sink.next(Deed::Say(wrong));
+        sink.enqueue(SinkAction::Respond(wrong));
         run(&server);
-        let again = sink.came();
+        let again = sink.received();
         assert_eq!(again.len(), 1, "{wrong}");
         assert_eq!(again[0].lines(), 7, "{wrong}");
         server.wait(1_000);
     }
     assert_eq!(run(&server), 8);
-    let came = sink.came();
-    assert_eq!(bodies(&came), exported(&server));
+    let received = sink.received();
+    assert_eq!(bodies(&received), exported(&server));
     let text = server.services.metrics.render();
     for line in [
         "playgate_telemetry_forwarded_total{outcome=\"sent\"} 8",
@@ -270,27 +277,27 @@ fn a_failed_batch_is_repeated_unchanged() {
 
 #[test]
 fn a_too_large_batch_is_split() {
-    let sink = Sink::judging(|body| match body.len() > 4_000 {
-        true => Deed::Say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"),
-        false => Deed::Take,
+    let sink = Sink::deciding(|body| match body.len() > 4_000 {
+        true => SinkAction::Respond("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"),
+        false => SinkAction::Accept,
     });
     let server = server(&sink, "400");
     let ann = server.sign_up("ann@example.com");
     send(&server, &ann, 0..400);
     server.wait(5);
     assert_eq!(run(&server), 400);
-    let came = sink.came();
-    assert!(came.iter().any(|asked| !asked.taken));
-    assert_eq!(bodies(&came), exported(&server));
+    let received = sink.received();
+    assert!(received.iter().any(|request| !request.taken));
+    assert_eq!(bodies(&received), exported(&server));
 }
 
 #[test]
 fn a_rejected_event_is_counted_and_the_others_arrive() {
-    let sink = Sink::judging(|body| {
+    let sink = Sink::deciding(|body| {
         let poison = String::from_utf8_lossy(body).contains("\"seqId\":77,");
         match poison {
-            true => Deed::Say("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
-            false => Deed::Take,
+            true => SinkAction::Respond("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+            false => SinkAction::Accept,
         }
     });
     let server = server(&sink, "100");
@@ -298,7 +305,7 @@ fn a_rejected_event_is_counted_and_the_others_arrive() {
     send(&server, &ann, 0..200);
     server.wait(5);
     assert_eq!(run(&server), 199);
-    let arrived = bodies(&sink.came());
+    let arrived = bodies(&sink.received());
     let export = exported(&server);
     let others = export
         .lines()
@@ -320,7 +327,7 @@ fn events_of_erased_users_are_not_forwarded() {
     let own = format!("/api/user/v1/users/{}", ann.id);
     let erased = server.user(&ann.token, "DELETE", &own, &json!({"password": PASSWORD}));
     assert_eq!(erased.status, 204);
-    // Her events are still there: the task that erases them has not run.
+    // Her events are still stored, because the erasure task has not run.
     let export = exported(&server);
     assert!(export.contains(&ann.id));
     server.wait(5);
@@ -329,7 +336,7 @@ fn events_of_erased_users_are_not_forwarded() {
     send(&server, &bob, 5..9);
     server.wait(5);
     assert_eq!(run(&server), 4);
-    assert_eq!(bodies(&sink.came()), exported(&server));
+    assert_eq!(bodies(&sink.received()), exported(&server));
 }
 
 #[test]
@@ -338,15 +345,15 @@ fn a_hanging_sink_does_not_delay_shutdown() {
     let server = server(&sink, "1");
     let ann = server.sign_up("ann@example.com");
     send(&server, &ann, 0..3);
-    sink.next(Deed::Nothing);
+    sink.enqueue(SinkAction::Hang);
     thread::scope(|scope| {
         let running = scope.spawn(|| run(&server));
-        sink.asked();
+        sink.next_request();
         server.services.forwarder.as_ref().unwrap().stop();
         assert_eq!(running.join().unwrap(), 0);
     });
-    // And nothing more is begun.
-    assert_eq!((run(&server), sink.came().len()), (0, 0));
+    // Nothing more is sent.
+    assert_eq!((run(&server), sink.received().len()), (0, 0));
     assert_eq!(
         server
             .services
@@ -359,7 +366,6 @@ fn a_hanging_sink_does_not_delay_shutdown() {
     );
 }
 
-/// Settings of a process that forwards.
 fn settings(url: &str) -> [(&str, &str); 5] {
     [
         ("PLAYGATE_TELEMETRY_FORWARD_URL", url),
@@ -370,7 +376,7 @@ fn settings(url: &str) -> [(&str, &str); 5] {
     ]
 }
 
-/// Sends events to a process; tells whether it answered that it has them.
+/// Sends events that the process must acknowledge.
 fn report(
     appliance: &Appliance,
     (partner, bearer): &(String, String),
@@ -388,8 +394,8 @@ fn report(
 fn sink_failures_are_reported_without_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let sink = Sink::judging(|_| {
-        Deed::Say("HTTP/1.1 500 canary-of-the-answer\r\n\r\nBearer canary-of-the-sink")
+    let sink = Sink::deciding(|_| {
+        SinkAction::Respond("HTTP/1.1 500 canary-of-the-answer\r\n\r\nBearer canary-of-the-sink")
     });
     let url = format!("{}&key=canary-of-the-address", sink.url);
     let log = folder.path().join("log");
@@ -397,7 +403,7 @@ fn sink_failures_are_reported_without_the_secret() {
     let mut appliance = Appliance::with_log(&data, &settings(&url), Stdio::from(file));
     let tokens = sign_up(&appliance);
     report(&appliance, &tokens, 0..5);
-    sink.asked();
+    sink.next_request();
     let ready = loop {
         let (status, body) = appliance.operator("GET", "/readyz", "");
         assert_eq!(status, 200, "{body}");
@@ -414,9 +420,9 @@ fn sink_failures_are_reported_without_the_secret() {
         found.contains("forwarding: the sink answered 500"),
         "{found}"
     );
-    // It hangs when the process is asked to end.
-    sink.next(Deed::Nothing);
-    sink.asked();
+    // The sink hangs while the process shuts down.
+    sink.enqueue(SinkAction::Hang);
+    sink.next_request();
     appliance.end();
     let log = fs::read_to_string(&log).unwrap();
     assert!(log.contains("failed to forward telemetry"), "{log}");
@@ -440,41 +446,42 @@ fn forwarding_survives_kills_without_repeating_confirmed_batches() {
     let mut answered = Vec::new();
     let mut sent = 0;
     for round in 0..rounds {
-        // The last of them waits for others.
+        // The last three wait for a full batch.
         report(&appliance, &tokens, sent..sent + 23);
         sent += 23;
-        // So many are answered, and at the next one it is killed.
+        // The sink accepts `before` batches. The process is killed during the next one.
         let before = round % 5;
-        (0..before).for_each(|_| sink.next(Deed::Take));
-        sink.next(Deed::Nothing);
+        (0..before).for_each(|_| sink.enqueue(SinkAction::Accept));
+        sink.enqueue(SinkAction::Hang);
         let cut = loop {
-            let asked = sink.asked();
-            match asked.taken {
-                true => answered.push(asked),
-                false => break asked,
+            let request = sink.next_request();
+            match request.taken {
+                true => answered.push(request),
+                false => break request,
             }
         };
         appliance.kill();
         appliance = Appliance::with(&data, &settings);
-        // More has come by the time that it goes out again.
+        // More events have arrived by the time that the batch is sent again.
         report(&appliance, &tokens, sent..sent + 2);
         sent += 2;
-        let again = sink.asked();
+        let again = sink.next_request();
         assert_eq!(again.text(), cut.text(), "round {round}");
         let key = "idempotency-key";
         assert_eq!(again.header(key), cut.header(key), "round {round}");
         answered.push(again);
     }
-    let lines = |requests: &[Asked]| requests.iter().map(Asked::lines).sum::<usize>();
+    let lines =
+        |requests: &[ReceivedRequest]| requests.iter().map(ReceivedRequest::lines).sum::<usize>();
     while (lines(&answered) as u64) < sent {
-        answered.push(sink.asked());
+        answered.push(sink.next_request());
     }
-    // Each once, in order: the position was on the disk before the next batch went out.
+    // Each batch once and in order, because the position is stored before the next batch is sent.
     let export = appliance.command(&["telemetry", "export"]).output_in_time();
     let arrived = bodies(&answered);
     assert_eq!(arrived, String::from_utf8(export.stdout).unwrap());
 
-    // Killed at any time, everything arrives once or more.
+    // After kills at arbitrary times every event arrives at least once.
     for round in 0..rounds {
         report(&appliance, &tokens, sent..sent + 100);
         sent += 100;
@@ -488,7 +495,7 @@ fn forwarding_survives_kills_without_repeating_confirmed_batches() {
     assert_eq!(export.len() as u64, sent);
     let mut arrived: BTreeSet<String> = arrived.lines().map(str::to_owned).collect();
     while arrived.len() < export.len() {
-        arrived.extend(sink.asked().text().lines().map(str::to_owned));
+        arrived.extend(sink.next_request().text().lines().map(str::to_owned));
     }
     assert!(arrived.iter().all(|line| export.contains(line.as_str())));
     appliance.kill();

@@ -1,16 +1,16 @@
-//! Commands that ask the person at a terminal before they remove anything.
+//! Commands that ask for confirmation at a terminal before they remove anything.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::appliance::{playgate, told};
+use crate::support::appliance::{playgate, run_json};
 use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
 
-/// Runs a command on a terminal of its own, where somebody types this; its exit code and what the
-/// terminal shows. `None` where there is no `script` to open terminals with.
+/// Runs a command on its own terminal with this input. Returns its exit code and the terminal's content. `None` if
+/// `script`, which opens the terminal, is not installed.
 pub fn on_terminal(command: &Command, input: &str) -> Option<(i32, String)> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words
@@ -42,11 +42,11 @@ pub fn on_terminal(command: &Command, input: &str) -> Option<(i32, String)> {
         .write_all(input.as_bytes())
         .unwrap();
     let output = script.output_in_time();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    Some((output.status.code().unwrap(), shown))
+    let screen = String::from_utf8(output.stdout).unwrap();
+    Some((output.status.code().unwrap(), screen))
 }
 
-/// How many livestreams the catalogue has.
+/// Returns the number of livestreams in the catalogue.
 fn livestreams(data: &Path) -> usize {
     let output = playgate(data).args(["catalog", "export"]).output_in_time();
     assert!(output.status.success());
@@ -71,34 +71,37 @@ fn a_held_import_asks_for_confirmation_at_a_terminal() {
         command
     };
     assert!(import(&all).output_in_time().status.success());
-    for no in ["n\n", "\n", "yess\n", ""] {
-        let Some((code, shown)) = on_terminal(&import(&less), no) else {
+    for refusal in ["n\n", "\n", "yess\n", ""] {
+        let Some((code, screen)) = on_terminal(&import(&less), refusal) else {
             return;
         };
-        assert_ne!(code, 0, "{no:?}: {shown}");
-        assert!(shown.contains("it removes 8 of 10 livestreams"), "{shown}");
-        assert!(shown.contains("Import anyway? [y/N]"), "{shown}");
+        assert_ne!(code, 0, "{refusal:?}: {screen}");
         assert!(
-            shown.contains("--accept") && shown.contains("--merge"),
-            "{shown}"
+            screen.contains("it removes 8 of 10 livestreams"),
+            "{screen}"
         );
-        assert_eq!(livestreams(&data), 10, "{no:?}");
+        assert!(screen.contains("Import anyway? [y/N]"), "{screen}");
+        assert!(
+            screen.contains("--accept") && screen.contains("--merge"),
+            "{screen}"
+        );
+        assert_eq!(livestreams(&data), 10, "{refusal:?}");
     }
-    // A program that reads the report is not asked.
+    // With `--json` the command does not ask.
     let mut as_json = import(&less);
     as_json.arg("--json");
-    let (code, shown) = on_terminal(&as_json, "y\n").unwrap();
-    assert!(code != 0 && !shown.contains("[y/N]"), "{shown}");
+    let (code, screen) = on_terminal(&as_json, "y\n").unwrap();
+    assert!(code != 0 && !screen.contains("[y/N]"), "{screen}");
     assert_eq!(livestreams(&data), 10);
-    // Nor is one without a terminal.
+    // Without a terminal it does not ask either.
     let output = import(&less).output_in_time();
     assert!(!output.status.success());
     assert!(!String::from_utf8_lossy(&output.stderr).contains("[y/N]"));
     assert_eq!(livestreams(&data), 10);
 
-    let (code, shown) = on_terminal(&import(&less), "y\n").unwrap();
-    assert_eq!(code, 0, "{shown}");
-    assert!(shown.contains("8 removed"), "{shown}");
+    let (code, screen) = on_terminal(&import(&less), "y\n").unwrap();
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("8 removed"), "{screen}");
     assert_eq!(livestreams(&data), 2);
 }
 
@@ -106,28 +109,28 @@ fn a_held_import_asks_for_confirmation_at_a_terminal() {
 fn removing_a_user_asks_for_confirmation_at_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let does = |arguments: &[&str]| told(playgate(&data).args(arguments));
-    does(&["partner", "add", "Acme", "--json"]);
-    does(&["user", "add", "ann@example.com", "--json"]);
+    let run = |arguments: &[&str]| run_json(playgate(&data).args(arguments));
+    run(&["partner", "add", "Acme", "--json"]);
+    run(&["user", "add", "ann@example.com", "--json"]);
     let mut partner = playgate(&data);
     partner.args(["partner", "remove", "Acme"]);
-    if let Some((code, shown)) = on_terminal(&partner, "n\n") {
-        assert!(code != 0 && shown.contains("its users (1)"), "{shown}");
+    if let Some((code, screen)) = on_terminal(&partner, "n\n") {
+        assert!(code != 0 && screen.contains("its users (1)"), "{screen}");
     }
     let mut remove = playgate(&data);
     remove.args(["user", "remove", "ann@example.com"]);
     let users = || {
-        does(&["user", "list", "--json"])[0]
+        run(&["user", "list", "--json"])[0]
             .as_array()
             .unwrap()
             .len()
     };
-    let Some((code, shown)) = on_terminal(&remove, "n\n") else {
+    let Some((code, screen)) = on_terminal(&remove, "n\n") else {
         return;
     };
-    assert!(code != 0 && shown.contains("[y/N]"), "{shown}");
+    assert!(code != 0 && screen.contains("[y/N]"), "{screen}");
     assert_eq!(users(), 1);
-    let (code, shown) = on_terminal(&remove, "yes\n").unwrap();
-    assert_eq!(code, 0, "{shown}");
+    let (code, screen) = on_terminal(&remove, "yes\n").unwrap();
+    assert_eq!(code, 0, "{screen}");
     assert_eq!(users(), 0);
 }

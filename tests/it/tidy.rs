@@ -1,11 +1,11 @@
-//! Reads `src/` and enforces what one package cannot: which module may know which, which crate is
-//! named where, and the shape of a file.
+//! Reads `src/` and enforces rules that one crate cannot express: which module may use which, where an external crate
+//! may be named, and how a file starts and how long it is.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each module of the root may name of `crate::`. The arrows of the architecture page.
+/// The modules that each top-level module may name through `crate::`, as on the architecture page.
 const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("worker_pool", &["types"]),
@@ -47,7 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "worker_pool",
         ],
     ),
-    // Only the command line assembles; tests do too.
+    // Only the command line and tests build the application.
     (
         "app",
         &[
@@ -80,7 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "types",
         ],
     ),
-    // Built for tests and fuzzers alone; nothing names it.
+    // Built only for tests and fuzzers. No module may name it.
     (
         "fuzzing",
         &[
@@ -96,7 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that a module of the root must not name.
+/// External crates that a top-level module must not name.
 const FOREIGN: &[(&str, &[&str])] = &[
     (
         "types",
@@ -126,20 +126,19 @@ const FOREIGN: &[(&str, &[&str])] = &[
 /// The only file that may name sled.
 const ENGINE: &str = "store/engine/sled_engine.rs";
 
-/// Lines of a file beside its unit tests: rarely over 400, and never far. A file over this owns
-/// more than one thing.
+/// The maximal number of lines of a file without its unit tests. A longer file has more than one responsibility.
 const LINES_MAX: usize = 460;
 
-/// One source file without its comments and unit tests.
+/// A source file.
 struct Source {
-    /// The path below the folder that was asked for.
+    /// The path relative to the read folder.
     path: String,
     text: String,
     code: String,
 }
 
 impl Source {
-    /// The module of the root that the file belongs to.
+    /// The top-level module that the file belongs to.
     fn module(&self) -> &str {
         let first = self.path.split('/').next().unwrap();
         first.strip_suffix(".rs").unwrap_or(first)
@@ -184,7 +183,7 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text without whole-line comments, and without the unit tests at its end.
+/// Removes whole-line comments, and the unit tests at the end.
 fn code(text: &str) -> String {
     let text = match text.find("#[cfg(test)]\nmod tests {") {
         Some(at) => &text[..at],
@@ -200,11 +199,11 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The modules of the root that the code names through `crate::`, in paths and in braces.
+/// Returns the top-level modules that the code names through `crate::`, in paths and in braces.
 fn modules_named(code: &str) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
-        // `$crate::` of a macro counts as well; `mycrate::` does not.
+        // `$crate::` in a macro counts too, and `mycrate::` does not.
         if code[..at].chars().next_back().is_some_and(is_name) {
             continue;
         }
@@ -218,7 +217,7 @@ fn modules_named(code: &str) -> BTreeSet<String> {
     named
 }
 
-/// The first names of the elements of a `{…}` list, whose opening brace has been read.
+/// Returns the first names of the elements of a `{…}` list, after its opening brace.
 fn heads_of_list(list: &str) -> Vec<String> {
     let mut heads = vec![String::new()];
     let mut depth = 0_usize;
@@ -241,7 +240,7 @@ fn heads_of_list(list: &str) -> Vec<String> {
     heads
 }
 
-/// Whether the code names a crate: the word as the head of a path, or in a bare `use`.
+/// Returns whether the code names a crate as the first segment of a path or in a bare `use`.
 fn names_crate(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let before = code[..at].chars().next_back();
@@ -316,7 +315,7 @@ fn files_open_with_a_comment_and_stay_short() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A process that hung once held up a whole run.
+/// A single hanging process once blocked a whole test run.
 #[test]
 fn tests_wait_for_processes_with_a_deadline() {
     let without = ["output", "wait_with_output"].map(|call| format!(".{call}()"));
@@ -328,7 +327,7 @@ fn tests_wait_for_processes_with_a_deadline() {
     assert!(wrong.is_empty(), "use `support::process` in {wrong:?}");
 }
 
-/// What writes the words of an error of the domain into a message.
+/// Expressions that copy the text of a domain error into a message.
 const DISPLAYED: [&str; 6] = [
     "error.to_string()",
     "denied.to_string()",
@@ -354,7 +353,7 @@ fn messages_contain_no_text_of_lower_layers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A row in the wrong table, which readers see as a defect, has another number of cells.
+/// A row with another number of cells than its heading belongs to another table.
 #[test]
 fn rows_of_tables_in_the_documentation_have_the_cells_of_their_heading() {
     let mut rows = 0;
@@ -390,7 +389,7 @@ fn documents() -> Vec<PathBuf> {
     paths
 }
 
-/// An escaped bar is part of its cell.
+/// An escaped bar is part of a cell.
 fn cells(row: &str) -> usize {
     row.replace(r"\|", "").matches('|').count() - 1
 }

@@ -1,4 +1,4 @@
-//! TLS of the partner interface: what is agreed on, who is refused, certificates that are renewed.
+//! TLS of the partner interface: versions and ALPN, rejected clients, renewed certificates, shutdown.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -25,13 +25,12 @@ use crate::support::until::until;
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Keys and a data directory.
-struct Place {
+struct TlsSetup {
     keys: TempDir,
     data: TempDir,
 }
 
-impl Place {
+impl TlsSetup {
     fn new() -> Self {
         Self {
             keys: certificates(),
@@ -47,8 +46,8 @@ impl Place {
         self.file(name).to_str().unwrap().to_owned()
     }
 
-    /// Puts a pair where the server looks for it, the way that renewals do.
-    fn put(&self, certificate: &str, key: &str) {
+    /// Installs a pair by renaming, as renewal tools do.
+    fn install(&self, certificate: &str, key: &str) {
         for (from, to) in [(key, "served.key"), (certificate, "served.pem")] {
             let new = self.file("new");
             fs::copy(self.file(from), &new).unwrap();
@@ -64,7 +63,7 @@ impl Place {
         ]
     }
 
-    /// A server over TLS too, and where.
+    /// Starts a server that also listens on TLS, and returns that address.
     fn server(&self) -> (Appliance, SocketAddr) {
         let settings = self.settings();
         let settings: Vec<_> = settings.iter().map(|(k, v)| (*k, v.as_str())).collect();
@@ -73,7 +72,6 @@ impl Place {
         (server, secure)
     }
 
-    /// A command with the settings of TLS.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = playgate(self.data.path());
         command.envs(self.settings()).args(arguments);
@@ -81,11 +79,11 @@ impl Place {
     }
 
     fn connect(&self, to: SocketAddr) -> Stream {
-        self.agree(to, &["http/1.1"], &TLS13).unwrap()
+        self.handshake(to, &["http/1.1"], &TLS13).unwrap()
     }
 
-    /// A connection that has shaken hands; what went wrong otherwise.
-    fn agree(
+    /// Completes a handshake.
+    fn handshake(
         &self,
         to: SocketAddr,
         protocols: &[&str],
@@ -117,7 +115,7 @@ impl Place {
     }
 }
 
-fn shown(stream: &Stream) -> CertificateDer<'static> {
+fn peer_certificate(stream: &Stream) -> CertificateDer<'static> {
     stream.conn.peer_certificates().unwrap()[0].clone()
 }
 
@@ -125,7 +123,7 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }
 
-/// A request that needs no data: without a token it is refused.
+/// Sends a request that needs no data. Without a token the answer is 401.
 fn answers(wire: &mut Wire<Stream>) -> bool {
     wire.send(request("GET", "/api/catalog/v1/livestreams", &[], ""));
     wire.answer().is_some_and(|answer| answer.status == 401)
@@ -133,17 +131,17 @@ fn answers(wire: &mut Wire<Stream>) -> bool {
 
 #[test]
 fn a_renewed_certificate_is_loaded_and_a_bad_one_ignored() {
-    let place = Place::new();
-    place.put("here.pem", "here.key");
-    let (server, secure) = place.server();
-    let old = place.connect(secure);
-    assert_eq!(shown(&old), certificate(&place.file("here.pem")));
+    let setup = TlsSetup::new();
+    setup.install("here.pem", "here.key");
+    let (server, secure) = setup.server();
+    let old = setup.connect(secure);
+    assert_eq!(peer_certificate(&old), certificate(&setup.file("here.pem")));
     let mut old = Wire::over(old);
     assert!(answers(&mut old));
 
-    // Another certificate with another key for the same name.
+    // Another certificate and key for the same name.
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -batch";
-    let at = place.keys.path();
+    let at = setup.keys.path();
     fs::write(at.join("extensions"), "subjectAltName=IP:127.0.0.1\n").unwrap();
     openssl(
         at,
@@ -153,83 +151,85 @@ fn a_renewed_certificate_is_loaded_and_a_bad_one_ignored() {
         "x509 -req -in next.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions";
     openssl(at, &format!("{sign} -out next.pem -days 90"));
     openssl(at, &format!("{sign} -out ending.pem -days 3"));
-    let next = certificate(&place.file("next.pem"));
-    place.put("next.pem", "next.key");
+    let next = certificate(&setup.file("next.pem"));
+    setup.install("next.pem", "next.key");
     until("the new certificate", || {
-        shown(&place.connect(secure)) == next
+        peer_certificate(&setup.connect(secure)) == next
     });
     assert!(answers(&mut old));
 
-    let said = || server.operator("GET", "/readyz", "").1;
-    assert!(!said().contains("\"tls\""), "{}", said());
-    place.put("here.pem", "elsewhere.key");
-    until("a warning", || said().contains("\"tls\""));
-    assert!(said().contains("\"ready\":true"), "{}", said());
-    let still = place.connect(secure);
-    assert_eq!(shown(&still), next);
+    let readyz = || server.operator("GET", "/readyz", "").1;
+    assert!(!readyz().contains("\"tls\""), "{}", readyz());
+    setup.install("here.pem", "elsewhere.key");
+    until("a warning", || readyz().contains("\"tls\""));
+    assert!(readyz().contains("\"ready\":true"), "{}", readyz());
+    let still = setup.connect(secure);
+    assert_eq!(peer_certificate(&still), next);
     assert!(answers(&mut Wire::over(still)) && answers(&mut old));
 
-    place.put("ending.pem", "next.key");
-    let ending = certificate(&place.file("ending.pem"));
-    until("the third", || shown(&place.connect(secure)) == ending);
-    until("that it ends soon", || said().contains("renew it"));
-    place.put("next.pem", "next.key");
-    until("no warning", || !said().contains("\"tls\""));
+    setup.install("ending.pem", "next.key");
+    let ending = certificate(&setup.file("ending.pem"));
+    until("the third", || {
+        peer_certificate(&setup.connect(secure)) == ending
+    });
+    until("that it ends soon", || readyz().contains("renew it"));
+    setup.install("next.pem", "next.key");
+    until("no warning", || !readyz().contains("\"tls\""));
 }
 
 #[test]
 fn tls_versions_and_alpn_are_negotiated() {
-    let place = Place::new();
-    place.put("here.pem", "here.key");
-    let (server, secure) = place.server();
-    let agreed = |protocols: &[&str], version| {
-        let stream = place.agree(secure, protocols, version);
+    let setup = TlsSetup::new();
+    setup.install("here.pem", "here.key");
+    let (server, secure) = setup.server();
+    let negotiated = |protocols: &[&str], version| {
+        let stream = setup.handshake(secure, protocols, version);
         stream.map(|stream| {
             let protocol = stream.conn.alpn_protocol().unwrap_or_default();
             String::from_utf8(protocol.to_vec()).unwrap()
         })
     };
     for version in [&TLS12, &TLS13] {
-        assert_eq!(agreed(&["http/1.1", "h2"], version).unwrap(), "h2");
-        assert_eq!(agreed(&["http/1.1"], version).unwrap(), "http/1.1");
-        assert_eq!(agreed(&[], version).unwrap(), "");
-        let refused = agreed(&["spdy/3"], version).unwrap_err().to_string();
+        assert_eq!(negotiated(&["http/1.1", "h2"], version).unwrap(), "h2");
+        assert_eq!(negotiated(&["http/1.1"], version).unwrap(), "http/1.1");
+        assert_eq!(negotiated(&[], version).unwrap(), "");
+        let refused = negotiated(&["spdy/3"], version).unwrap_err().to_string();
         assert!(refused.contains("NoApplicationProtocol"), "{refused}");
     }
     assert!(answers(&mut Wire::over(
-        place.agree(secure, &[], &TLS12).unwrap()
+        setup.handshake(secure, &[], &TLS12).unwrap()
     )));
-    // What is older is refused; the control shows that the client would speak it.
-    let shakes = |version: &str| {
+    // Older versions are rejected. The control shows that this client can connect.
+    let s_client_connects = |version: &str| {
         let output = Command::new("openssl")
             .args(["s_client", "-cipher", "DEFAULT:@SECLEVEL=0", "-connect"])
             .args([&secure.to_string(), version])
             .output_in_time();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.success(), said)
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), stderr)
     };
-    assert!(shakes("-tls1_2").0);
+    assert!(s_client_connects("-tls1_2").0);
     for old in ["-tls1", "-tls1_1"] {
-        let (done, said) = shakes(old);
-        assert!(!done && said.contains(" alert "), "{old}: {said}");
+        let (done, stderr) = s_client_connects(old);
+        assert!(!done && stderr.contains(" alert "), "{old}: {stderr}");
     }
-    // Each on the other's port ends cleanly.
+    // Each protocol on the other's port fails cleanly.
     let mut plain = Wire::to(secure);
     plain.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut alert = Vec::new();
     plain.stream.read_to_end(&mut alert).unwrap();
     assert_eq!(alert.first(), Some(&0x15), "{alert:?}");
-    assert!(place.agree(server.address, &[], &TLS13).is_err());
-    // The plain one is served as ever.
+    assert!(setup.handshake(server.address, &[], &TLS13).is_err());
+    // The plain listener still serves.
     let livestreams = request("GET", "/api/catalog/v1/livestreams", &[], "");
     assert_eq!(ask(server.address, livestreams).status, 401);
 }
 
 #[test]
 fn an_empty_listen_setting_serves_https_only() {
-    let place = Place::new();
-    place.put("here.pem", "here.key");
-    let mut command = place.command(&["serve", "--listen", ""]);
+    let setup = TlsSetup::new();
+    setup.install("here.pem", "here.key");
+    let mut command = setup.command(&["serve", "--listen", ""]);
     let mut server = KilledOnDrop(command.stdout(Stdio::piped()).spawn().unwrap());
     let line = Lines::read(server.stdout.take().unwrap()).next().unwrap();
     assert!(
@@ -242,65 +242,65 @@ fn an_empty_listen_setting_serves_https_only() {
 fn an_unusable_certificate_prevents_the_start() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let place = Place::new();
-    let refused = |said: &str| {
+    let setup = TlsSetup::new();
+    let refused = |expected: &str| {
         for command in [
             &["config", "check"][..],
             &["serve", "--listen", "127.0.0.1:0"],
         ] {
-            let output = place.command(command).output_in_time();
-            let told = err(&output);
-            assert_eq!(output.status.code(), Some(2), "{command:?}: {told}");
-            assert!(told.contains(said), "{command:?}: {told}");
+            let output = setup.command(command).output_in_time();
+            let stderr = err(&output);
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {stderr}");
+            assert!(stderr.contains(expected), "{command:?}: {stderr}");
         }
     };
     refused("served.pem");
-    place.put("here.pem", "elsewhere.key");
+    setup.install("here.pem", "elsewhere.key");
     refused("cannot be used with this key");
-    place.put("here.key", "here.key");
+    setup.install("here.key", "here.key");
     refused("no X.509 certificate");
-    place.put("here.pem", "here.pem");
+    setup.install("here.pem", "here.pem");
     refused("served.key");
-    place.put("here.pem", "here.key");
-    let key = place.file("served.key");
+    setup.install("here.pem", "here.key");
+    let key = setup.file("served.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     refused("is world-readable");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    let check = place.command(&["config", "check"]).output_in_time();
+    let check = setup.command(&["config", "check"]).output_in_time();
     assert!(check.status.success(), "{}", err(&check));
 
-    // One that is over is told, and served all the same: the clock may be what is wrong.
-    let at = place.keys.path();
+    // An expired certificate is reported and served even so, because the clock may be wrong.
+    let at = setup.keys.path();
     let sign =
         "x509 -req -in here.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile extensions";
     openssl(at, &format!("{sign} -out over.pem -days -1"));
-    place.put("over.pem", "here.key");
-    let check = place.command(&["config", "check"]).output_in_time();
+    setup.install("over.pem", "here.key");
+    let check = setup.command(&["config", "check"]).output_in_time();
     assert!(check.status.success(), "{}", err(&check));
     assert!(
         err(&check).contains("is not currently valid"),
         "{}",
         err(&check)
     );
-    let (server, _) = place.server();
+    let (server, _) = setup.server();
     drop(server);
 }
 
 #[test]
 fn shutdown_ends_tls_connections_cleanly() {
-    let place = Place::new();
-    place.put("here.pem", "here.key");
-    let (mut server, secure) = place.server();
-    let mut idle = Wire::over(place.connect(secure));
+    let setup = TlsSetup::new();
+    setup.install("here.pem", "here.key");
+    let (mut server, secure) = setup.server();
+    let mut idle = Wire::over(setup.connect(secure));
     assert!(answers(&mut idle));
-    // HTTP/2, as far as its settings.
-    let mut second = place.agree(secure, &["h2"], &TLS13).unwrap();
+    // HTTP/2 up to the settings.
+    let mut second = setup.handshake(secure, &["h2"], &TLS13).unwrap();
     second
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
         .unwrap();
     let mut start = [0; 9];
     second.read_exact(&mut start).unwrap();
-    let mut busy = Wire::over(place.connect(secure));
+    let mut busy = Wire::over(setup.connect(secure));
     let put = request("PUT", "/api/login/v2/auth/email", &[], "{}");
     let (head, body) = put.split_at(put.len() - 1);
     busy.send(head);
@@ -309,7 +309,7 @@ fn shutdown_ends_tls_connections_cleanly() {
     let began = Instant::now();
     server.process.terminate();
     let mut rest = Vec::new();
-    // Without an answer to its ping it is not waited for; how it ends does not matter here.
+    // The server does not wait for the reply to its ping. How the connection ends does not matter here.
     let _ = second.read_to_end(&mut rest);
     let goaway = rest.windows(5).any(|frame| frame == [8, 7, 0, 0, 0]);
     assert!(goaway, "{rest:?}");

@@ -1,4 +1,4 @@
-//! `playgate upgrade check` and `playgate healthcheck`.
+//! `playgate upgrade` and `playgate healthcheck`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,13 +13,12 @@ use crate::support::process::InTime as _;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::PASSWORD;
 
-/// Writes an executable script.
 fn script(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The report of a check, and whether the check succeeded.
+/// Runs a check and returns whether it succeeded, and its report.
 fn checked(command: &mut Command) -> (bool, Value) {
     let output = command.output_in_time();
     let report = serde_json::from_slice(&output.stdout);
@@ -34,7 +33,7 @@ fn check(data: &Path, arguments: &[&str]) -> (bool, Value) {
     checked(command.args(["upgrade", "check", "--json"]).args(arguments))
 }
 
-/// The files of a store, and their contents.
+/// Returns the paths and contents of all files.
 fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -65,7 +64,7 @@ fn a_check_opens_a_copy_with_and_without_a_server_and_leaves_nothing() {
     let before = contents(&data.join("store"));
     let (ok, stopped) = check(&data, &[]);
     assert!(ok, "{stopped}");
-    // The server goes on writing its clock, and the unpacked snapshot has a note of its origin.
+    // The server keeps recording the time, and an unpacked snapshot contains a record of its origin.
     let records = |report: &Value| report["records"].as_u64().unwrap();
     assert!(records(&stopped).abs_diff(records(&running)) <= 2);
     assert_eq!(contents(&data.join("store")), before);
@@ -131,7 +130,7 @@ fn a_candidate_checks_itself_and_one_that_does_not_start_is_refused() {
     }
 }
 
-/// Builds a package around a binary; `None` without dpkg.
+/// Builds a package around a binary. `None` without dpkg-deb.
 fn package(folder: &Path, architecture: &str, binary: &str) -> Option<PathBuf> {
     let mut dpkg = Command::new(program("dpkg-deb")?);
     let root = folder.join("package");
@@ -202,8 +201,8 @@ fn the_first_change_of_a_client_makes_a_format_upgrade_final() {
         ask(appliance.address, request(method, path, &headers, &body)).status
     };
     assert_eq!(send("GET", "/api/catalog/v1/assets", Value::Null), 200);
-    appliance.told(&["partner", "list", "--json"]);
-    // The control: reading changes nothing.
+    appliance.run_json(&["partner", "list", "--json"]);
+    // Control: reading changes nothing.
     assert!(named.exists());
     let user = json!({"identity": "eve@example.com", "accessKey": PASSWORD});
     assert_eq!(send("PUT", "/api/login/v2/auth/email", user), 200);

@@ -1,4 +1,4 @@
-//! The user's own record, password, PIN and sessions; operators' work on users.
+//! The user's own record, password, PIN and sessions, and how operators manage users, partners and operators.
 
 use std::sync::{Arc, RwLock};
 
@@ -9,7 +9,7 @@ use crate::support::raw_http::Answer;
 use crate::support::server::{PASSWORD, TestServer, Viewer};
 
 impl TestServer {
-    /// A request below the user's own record.
+    /// Sends a request to the user's own record.
     fn own(&self, viewer: &Viewer, method: &str, below: &str, body: &Value) -> Answer {
         let target = format!("/api/user/v1/users/{}{below}", viewer.id);
         self.user(&viewer.token, method, &target, body)
@@ -20,7 +20,7 @@ impl TestServer {
         self.partner("POST", "/api/login/v2/auth/email", &body)
     }
 
-    /// The PIN of the newest mail that brings one.
+    /// Returns the PIN in the newest PIN mail.
     fn mailed_pin(&self) -> String {
         let mails = self.operator("GET", "mail", &Value::Null).json();
         let mails = mails.as_array().unwrap();
@@ -119,7 +119,7 @@ fn a_new_password_ends_the_other_sessions() {
         server.own(&ann, "PUT", "/password", &body)
     };
     let wrong = change("wrong wrong", "goats gruff and gruffer");
-    // Not 401: clients would log the viewer out.
+    // 403, because clients log the viewer out after a 401.
     assert_eq!(
         (wrong.status, wrong.code().as_str()),
         (403, "PASSWORD_WRONG")
@@ -177,7 +177,7 @@ fn changing_parental_settings_needs_the_pin() {
         refused.json()["error"]["details"],
         json!({"attemptsLeft": 4})
     );
-    // What needs no PIN counts none.
+    // A change that needs no PIN counts no attempt.
     assert_eq!(
         server
             .own(&ann, "PUT", "", &json!({"name": "A", "pinCode": wrong}))
@@ -283,7 +283,7 @@ fn an_account_is_exported_and_erased() {
     assert_eq!(json["user"]["email"], "ann@example.com");
     assert_eq!(json["sessions"][0]["sessionId"], ann.session);
     assert_eq!(json["mails"][0]["kind"], "pin");
-    // Whoever has the viewer's device must not find the PIN here.
+    // A person with the viewer's device must not find the PIN here.
     assert!(!String::from_utf8_lossy(&export.body).contains(&server.mailed_pin()));
     let refused = server.own(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
     assert_eq!(
@@ -381,7 +381,7 @@ fn operators_manage_users() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
+#[expect(clippy::too_many_lines, reason = "one sequence of dependent steps")]
 fn operators_manage_partners_and_operators() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
@@ -485,7 +485,7 @@ fn operators_manage_partners_and_operators() {
 
 #[test]
 fn a_user_export_contains_the_data_of_every_part() {
-    let fixture = PlaybackFixture::set();
+    let fixture = PlaybackFixture::new();
     let (server, ann) = (&fixture.server, &fixture.ann);
     let target = format!("users/{}/grants/premium", ann.id);
     assert_eq!(server.operator("PUT", &target, &json!({})).status, 200);
@@ -517,13 +517,13 @@ fn a_user_export_contains_the_data_of_every_part() {
     assert_eq!(json["devices"][0]["deviceId"], "tv");
     assert_eq!(json["playbackSessions"][0]["sessionId"], player.session);
     assert_eq!(json["entitlements"][0]["assetId"], "film");
-    // More than one chunk of them, in order, and nobody else's.
-    let told = json["telemetry"].as_array().unwrap();
-    let sequences: Vec<_> = told.iter().map(|one| &one["event"]["seqId"]).collect();
+    // More than one chunk, in order, and only the user's own.
+    let exported = json["telemetry"].as_array().unwrap();
+    let sequences: Vec<_> = exported.iter().map(|one| &one["event"]["seqId"]).collect();
     let sent: Vec<_> = events.as_array().unwrap().iter().collect();
     let expected: Vec<_> = sent.iter().map(|event| &event["seqId"]).collect();
     assert_eq!(sequences, expected);
-    assert!(told.iter().all(|one| one["userId"] == *ann.id));
+    assert!(exported.iter().all(|one| one["userId"] == *ann.id));
     let new = fixture.viewer("new");
     let empty = server.own(&new, "GET", "/export", &Value::Null).json();
     assert_eq!(empty["telemetry"], json!([]));
@@ -542,7 +542,7 @@ fn mails_can_be_previewed_without_sending() {
     let text = swedish.json()["text"].to_string();
     assert!(text.contains("https://tv.example/reset?token=pgr_example"));
     assert!(preview("pin").json()["html"].to_string().contains("1234"));
-    // A language that there are no words in is answered in the service's own.
+    // A language without translations falls back to the default.
     assert_eq!(preview("test?locale=fi").json(), preview("test").json());
     let unknown = preview("advert");
     assert_eq!(
@@ -555,7 +555,7 @@ fn mails_can_be_previewed_without_sending() {
     assert_eq!(queue, json!([]));
 }
 
-/// Whoever waits for a disk that is slow must not hold a thread that others read with.
+/// A request that waits for a slow disk must not occupy a thread that others need to read.
 #[test]
 fn waiting_for_a_commit_occupies_no_worker_thread() {
     let server = TestServer::start();
@@ -596,7 +596,7 @@ fn waiting_for_a_commit_occupies_no_worker_thread() {
     let target = "/api/login/v2/password/send-reset-password";
     assert_eq!(server.partner("POST", target, &body).status, 200);
 
-    let does = |method: &str, target: &str, body: Value, status: u16| {
+    let operate = |method: &str, target: &str, body: Value, status: u16| {
         let answer = server.operator(method, target, &body);
         assert_eq!(
             answer.status,
@@ -607,21 +607,21 @@ fn waiting_for_a_commit_occupies_no_worker_thread() {
         answer
     };
     let user = |id: &str, rest: &str| format!("users/{id}{rest}");
-    does("POST", &user(&ann.id, "/reset-mail"), Value::Null, 200);
-    does("POST", &user(&ann.id, "/logout"), Value::Null, 200);
-    does("DELETE", &user(&cy.id, ""), Value::Null, 204);
+    operate("POST", &user(&ann.id, "/reset-mail"), Value::Null, 200);
+    operate("POST", &user(&ann.id, "/logout"), Value::Null, 200);
+    operate("DELETE", &user(&cy.id, ""), Value::Null, 204);
     for (kind, body) in [
         ("partners", json!({"name": "Other"})),
         ("operators", json!({"name": "Other", "role": "agent"})),
     ] {
-        does("POST", kind, body, 200);
+        operate("POST", kind, body, 200);
         let tokens = format!("{kind}/Other/tokens");
-        let made = does("POST", &tokens, Value::Null, 200).json();
+        let made = operate("POST", &tokens, Value::Null, 200).json();
         let token = made["tokenId"].as_str().unwrap();
-        does("DELETE", &format!("{tokens}/{token}"), Value::Null, 204);
+        operate("DELETE", &format!("{tokens}/{token}"), Value::Null, 204);
     }
-    does("PUT", "partners/Other", json!({"disabled": true}), 200);
-    does("DELETE", "operators/Other", Value::Null, 204);
+    operate("PUT", "partners/Other", json!({"disabled": true}), 200);
+    operate("DELETE", "operators/Other", Value::Null, 204);
     drop(shut);
     drop(held);
 }

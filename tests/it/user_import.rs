@@ -1,4 +1,4 @@
-//! `user import`: users who come from elsewhere, with what was stored of their passwords there.
+//! `user import`: users of other services keep their passwords, and the report counts every line.
 
 use std::fs;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ fn users_are_imported_with_the_hashes_of_other_services() {
     let data_dir = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
     let appliance = Appliance::with(data_dir.path(), &settings);
-    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let added = appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let partner = added[0]["accessToken"].as_str().unwrap();
 
     let mut lines: Vec<Value> = HASHES
@@ -57,7 +57,7 @@ fn users_are_imported_with_the_hashes_of_other_services() {
     let text: Vec<_> = lines.iter().map(Value::to_string).collect();
     fs::write(&file, text.join("\n")).unwrap();
     let arguments = ["user", "import", file.to_str().unwrap(), "--json"];
-    let report = appliance.tells(&arguments, 1);
+    let report = appliance.run_json_with_code(&arguments, 1);
     assert_eq!(report["added"], 5);
     let failed = report["failed"].as_array().unwrap();
     let at: Vec<_> = failed.iter().map(|failure| &failure["line"]).collect();
@@ -90,14 +90,14 @@ fn users_are_imported_with_the_hashes_of_other_services() {
         let email = format!("u{n}@example.com");
         assert_eq!(log_in(&email, "correct hors"), 401, "{email}");
         assert_eq!(log_in(&email, PASSWORD), 200, "{email}");
-        // By now it is a hash of ours.
+        // The first login replaced the foreign hash.
         let foreign = hashes("foreign");
         assert_eq!(log_in(&email, PASSWORD), 200, "{email}");
         assert_eq!(hashes("foreign"), foreign);
     }
     assert_eq!(log_in("none@example.com", ""), 401);
-    // Run again, it adds nobody twice and changes nobody.
-    let report = appliance.tells(&arguments, 1);
+    // A repeated import adds no user twice and changes none.
+    let report = appliance.run_json_with_code(&arguments, 1);
     assert_eq!(
         (&report["added"], &report["existing"]),
         (&json!(0), &json!(5))
@@ -132,7 +132,7 @@ const KEYCLOAK: &str = r#"{
   ]
 }"#;
 
-/// User and parameters of the example of Firebase's own implementation.
+/// The user and the parameters from the documentation of Firebase's own implementation.
 const FIREBASE: &str = r#"{"users": [
 {"localId": "1", "email": "ann@firebase.example", "displayName": "Ann", "salt": "42xEC+ixf3L2lw==",
  "passwordHash": "lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="},
@@ -154,7 +154,7 @@ fn users_of_other_services_keep_their_passwords() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let appliance = Appliance::with(data_dir.path(), &[]);
-    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let added = appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let partner = added[0]["accessToken"].as_str().unwrap();
     let file = |name: &str, text: &str| {
         let file = outside.path().join(name);
@@ -204,24 +204,24 @@ fn users_of_other_services_keep_their_passwords() {
         let mut arguments = vec!["user", "import", &file, "--from", service, "--json"];
         arguments.extend(more);
         let tried = [&arguments[..], &["--dry-run"]].concat();
-        let dry = appliance.tells(&tried, 1);
-        let report = appliance.tells(&arguments, 1);
+        let dry = appliance.run_json_with_code(&tried, 1);
+        let report = appliance.run_json_with_code(&arguments, 1);
         assert_eq!((count(&dry), count(&report)), (counts, counts), "{report}");
-        let told = lines(&report);
-        assert_eq!(told.len(), failed.len(), "{report}");
-        for ((line, message), (expected, part)) in told.iter().zip(failed) {
+        let rejected = lines(&report);
+        assert_eq!(rejected.len(), failed.len(), "{report}");
+        for ((line, message), (expected, part)) in rejected.iter().zip(failed) {
             assert!(
                 *line == expected && message.contains(part),
                 "{service} {line}: {message}"
             );
         }
         assert_eq!(
-            count(&appliance.tells(&arguments, 1)),
+            count(&appliance.run_json_with_code(&arguments, 1)),
             [0, counts[0], counts[2]]
         );
     }
     each_logs_in_with_the_old_password(&appliance, partner);
-    let shown = appliance.told(&["user", "show", "ann@auth0.example", "--json"]);
+    let shown = appliance.run_json(&["user", "show", "ann@auth0.example", "--json"]);
     assert_eq!(shown[0]["name"], "Ann");
 }
 
@@ -247,9 +247,9 @@ fn a_file_of_another_kind_imports_nobody() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let appliance = Appliance::with(data_dir.path(), &[]);
-    appliance.told(&["partner", "add", "Acme", "--json"]);
+    appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let torn = KEYCLOAK.split_once("\"off\"").unwrap().0;
-    for (text, service, said) in [
+    for (text, service, expected) in [
         (FIREBASE, "keycloak", "`username`"),
         (KEYCLOAK, "firebase", "`localId`"),
         (FIREBASE, "firebase", "--hash-config"),
@@ -263,10 +263,14 @@ fn a_file_of_another_kind_imports_nobody() {
         let arguments = ["user", "import", file.to_str().unwrap(), "--from", service];
         let output = appliance.command(&arguments).output_in_time();
         assert_eq!(output.status.code(), Some(1), "{service} {}", err(&output));
-        assert!(err(&output).contains(said), "{service}: {}", err(&output));
+        assert!(
+            err(&output).contains(expected),
+            "{service}: {}",
+            err(&output)
+        );
     }
-    // Of the Firebase file without parameters, the user without a password was imported.
-    let users = appliance.told(&["user", "list", "--json"]);
+    // The Firebase file without parameters imported its user without a password.
+    let users = appliance.run_json(&["user", "list", "--json"]);
     assert_eq!(users[0].as_array().unwrap().len(), 1);
 }
 
@@ -279,7 +283,7 @@ fn count(report: &Value) -> [u64; 3] {
 }
 
 fn entries(appliance: &Appliance) -> Vec<(String, Value)> {
-    let listed = appliance.told(&["audit", "list", "--json"]);
+    let listed = appliance.run_json(&["audit", "list", "--json"]);
     let imports = listed[0].as_array().unwrap().iter().filter_map(|entry| {
         let is_import = entry["action"] == "admin_import_users";
         is_import.then(|| {
@@ -296,9 +300,9 @@ fn a_batched_import_counts_each_line_once_and_audits_once() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(data_dir.path());
-    appliance.told(&["partner", "add", "Acme", "--json"]);
+    appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let mut lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
-    // In other batches than the first ones of their addresses.
+    // These lines repeat addresses of earlier batches.
     lines.push(line("u0"));
     lines.push(String::new());
     lines.push(line("U1"));
@@ -308,19 +312,22 @@ fn a_batched_import_counts_each_line_once_and_audits_once() {
     ));
     lines.push(json!({"email": "x@example.com", "partner": "Nobody"}).to_string());
     lines.extend((0..1_200).map(|_| "[]".to_owned()));
-    // The last line has no end.
+    // The last line has no line end.
     lines.push(line("last"));
     let file = outside.path().join("users.ndjson");
     fs::write(&file, lines.join("\n")).unwrap();
     let file = file.to_str().unwrap();
 
-    let tried = appliance.tells(&["user", "import", file, "--dry-run", "--json"], 1);
+    let tried = appliance.run_json_with_code(&["user", "import", file, "--dry-run", "--json"], 1);
     assert_eq!(
         (&tried["dryRun"], tried["rejected"].as_u64()),
         (&json!(true), Some(1_202))
     );
-    assert_eq!(appliance.told(&["user", "list", "--json"])[0], json!([]));
-    let report = appliance.tells(&["user", "import", file, "--json"], 1);
+    assert_eq!(
+        appliance.run_json(&["user", "list", "--json"])[0],
+        json!([])
+    );
+    let report = appliance.run_json_with_code(&["user", "import", file, "--json"], 1);
     let users = u64::try_from(USERS).unwrap();
     assert_eq!(count(&report), [users + 1, 2, 1_202]);
     assert_eq!(report["lines"].as_u64(), Some(users + 1_206));
@@ -342,12 +349,13 @@ fn a_batched_import_counts_each_line_once_and_audits_once() {
         number == users + 5 && message.contains("no such partner"),
         "{message}"
     );
-    let again = appliance.tells(&["user", "import", file, "--partner", "Acme", "--json"], 1);
+    let again =
+        appliance.run_json_with_code(&["user", "import", file, "--partner", "Acme", "--json"], 1);
     assert_eq!(count(&again), [0, users + 3, 1_202]);
-    let tried = appliance.tells(&["user", "import", file, "--dry-run", "--json"], 1);
+    let tried = appliance.run_json_with_code(&["user", "import", file, "--dry-run", "--json"], 1);
     assert_eq!(count(&tried), [0, users + 3, 1_202]);
     assert_eq!(
-        appliance.told(&["user", "list", "--json"])[0]
+        appliance.run_json(&["user", "list", "--json"])[0]
             .as_array()
             .unwrap()
             .len(),
@@ -368,7 +376,7 @@ fn a_batched_import_counts_each_line_once_and_audits_once() {
         ]
     );
     assert_eq!(
-        appliance.told(&["store", "verify", "--json"])[0]["sound"],
+        appliance.run_json(&["store", "verify", "--json"])[0]["sound"],
         true
     );
 }
@@ -389,7 +397,7 @@ fn an_interrupted_import_continues_when_repeated() {
     let mut socket = TcpStream::connect(server.ops).unwrap();
     socket.write_all(head.as_bytes()).unwrap();
     socket.write_all(&body.as_bytes()[..sent]).unwrap();
-    // So that the server has read it all before it sees the end.
+    // The connection ends only after the server has stored a thousand users.
     let stored = || {
         server
             .operator("GET", "users?limit=1000", &Value::Null)
@@ -437,7 +445,7 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     let data_dir = tempfile::tempdir().unwrap();
     let settings = [("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")];
     let appliance = Appliance::with(data_dir.path(), &settings);
-    let added = appliance.told(&["partner", "add", "Acme", "--json"]);
+    let added = appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let partner = added[0]["accessToken"].as_str().unwrap();
     let user = |name: &str, password: &str| {
         json!({"email": format!("{name}@example.com"), "password": password}).to_string()
@@ -447,7 +455,7 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
     let file = outside.path().join("users.ndjson");
     fs::write(&file, lines.join("\n")).unwrap();
     let arguments = ["user", "import", file.to_str().unwrap(), "--json"];
-    let report = appliance.tells(&arguments, 1);
+    let report = appliance.run_json_with_code(&arguments, 1);
     assert_eq!(count(&report), [7, 0, 1]);
     assert_eq!(report["failed"][0]["line"], 8);
     for n in 0..7 {
@@ -461,7 +469,7 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
         );
         assert_eq!(login.status, 200);
     }
-    // Who is there costs no second hash.
+    // An existing user costs no second hash.
     let hashes = || {
         let metrics = appliance.metrics();
         let name = "playgate_password_hashes_total{function=\"argon2\"} ";
@@ -469,11 +477,14 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
         line.unwrap().trim().parse::<u64>().unwrap()
     };
     let before = hashes();
-    assert_eq!(count(&appliance.tells(&arguments, 1)), [0, 7, 1]);
+    assert_eq!(
+        count(&appliance.run_json_with_code(&arguments, 1)),
+        [0, 7, 1]
+    );
     assert_eq!(hashes(), before);
 }
 
-/// Waits until a server has opened its whole reserve of descriptors, and counts the open ones. Without the reserve a
+/// Waits until the server has opened its whole reserve of descriptors, and counts its open ones. Without the reserve a
 /// command would wait for a connection.
 fn open_descriptors(pid: u32) -> usize {
     const RESERVE: usize = 12;
@@ -488,7 +499,7 @@ fn open_descriptors(pid: u32) -> usize {
     })
 }
 
-/// While backups have the log go on in further files, of which none can be opened.
+/// Concurrent backups make the log continue in new files, and none can be opened.
 #[test]
 fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
     const USERS: usize = 3_000;
@@ -498,22 +509,22 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
     let outside = tempfile::tempdir().unwrap();
     let data_dir = tempfile::tempdir().unwrap();
     let mut appliance = Appliance::start(data_dir.path());
-    appliance.told(&["partner", "add", "Acme", "--json"]);
+    appliance.run_json(&["partner", "add", "Acme", "--json"]);
     let lines: Vec<String> = (0..USERS).map(|n| line(&format!("u{n}"))).collect();
     let file = outside.path().join("users.ndjson");
     fs::write(&file, lines.join("\n")).unwrap();
     let file = file.to_str().unwrap();
     let pid = appliance.process.id();
     let users = |appliance: &Appliance| {
-        let health = appliance.told(&["store", "verify", "--json"]).remove(0);
+        let health = appliance.run_json(&["store", "verify", "--json"]).remove(0);
         assert_eq!(health["sound"], true, "{health}");
         let (status, text) = appliance.operator("GET", "/admin/v1/users?limit=1000", "");
         assert_eq!(status, 200, "{text}");
-        let listed = appliance.told(&["user", "list", "--json"]);
+        let listed = appliance.run_json(&["user", "list", "--json"]);
         listed[0].as_array().unwrap().len()
     };
     let (mut there, mut refusals) = (0, 0);
-    // The import and a backup need some connections of their own.
+    // The import and the backup need some connections.
     for more in 1..10 {
         appliance.limit_descriptors(open_descriptors(pid) + more);
         let mut import = appliance.command(&["user", "import", file, "--json"]);
@@ -531,9 +542,9 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
             backup.is_empty() || backup.contains("no file descriptor left"),
             "{more}: {backup}"
         );
-        let said = err(&done);
+        let stderr = err(&done);
         println!(
-            "{more}: {:?} {said:?}; backup: {backup:?}",
+            "{more}: {:?} {stderr:?}; backup: {backup:?}",
             done.status.code()
         );
         if done.status.success() {
@@ -542,7 +553,7 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
             assert_eq!((added + existing, rejected), (USERS as u64, 0), "{report}");
         } else {
             refusals += 1;
-            assert!(said.contains("error: "), "{more}: {said}");
+            assert!(stderr.contains("error: "), "{more}: {stderr}");
         }
         let now = users(&appliance);
         assert!(now >= there, "{more}: {now} users, and {there} before");
@@ -552,9 +563,9 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
             "it goes on"
         );
     }
-    // The control: there were too few.
+    // Control: descriptors did run out.
     assert!(refusals > 0);
-    appliance.does(&["user", "import", file]);
+    appliance.run_ok(&["user", "import", file]);
     assert_eq!(users(&appliance), USERS);
     appliance.kill();
     let appliance = Appliance::start(data_dir.path());

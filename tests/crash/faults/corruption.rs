@@ -1,5 +1,5 @@
-//! Damage at rest: bits flipped, files cut short, blocks zeroed, in any file of a data directory.
-//! Nothing wrong is served, nothing is lost without a word, and no read hangs.
+//! Damage at rest: flips bits, truncates files and zeroes blocks in any file of a data directory. A test fails if the
+//! server serves wrong data, loses data without a report, or hangs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,12 +14,12 @@ use crate::harness::appliance::{Launch, Started};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds};
 use crate::harness::tail;
-use crate::harness::template::{Left, Template, list};
+use crate::harness::template::{EndedBy, Template, list};
 
 const BLOCK: u64 = 4_096;
-/// Runs at a time: there are others on the machine.
+/// Few, because other work runs on the machine.
 const THREADS: usize = 2;
-/// How often a process that ends over what it found is started again.
+/// How often a process that ends because of the damage is restarted, as its supervisor would do.
 const STARTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,19 +31,19 @@ enum Corruption {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Nothing that is read was hit.
+    /// The damage hit nothing that is read.
     Harmless,
-    /// Everything is there, and the log tells what was mended.
+    /// Nothing is missing, and the log reports the repair.
     Repaired,
-    /// It is ready; what is missing is told, by the log or by `store verify`.
+    /// The server is ready; the log or `store verify` reports what is missing.
     Reported,
-    /// It does not start, or waits in maintenance, and says why.
+    /// The server does not start, or waits in maintenance mode, and gives the reason.
     Refused,
-    /// It ended by a signal or a panic.
+    /// The server ended by a signal or a panic.
     Crashed,
-    /// A start or a read that never ends.
+    /// A start or a read did not end.
     Hung,
-    /// Something is missing or wrong, and nobody tells.
+    /// Data is missing or wrong, and nothing reports it.
     Silent,
 }
 
@@ -56,8 +56,8 @@ impl Outcome {
     }
 }
 
-/// Harms one file of a data directory; what was done, for a person.
-fn harm(data: &Path, kind: Corruption, dice: &mut Rng) -> (String, String) {
+/// Damages one file of a data directory. Returns the file and a description of the damage.
+fn damage(data: &Path, kind: Corruption, rng: &mut Rng) -> (String, String) {
     let mut files = Vec::new();
     list(data, &mut files);
     files.retain(|path| {
@@ -65,16 +65,16 @@ fn harm(data: &Path, kind: Corruption, dice: &mut Rng) -> (String, String) {
             .is_ok_and(|meta| meta.is_file() && meta.len() > 0)
     });
     files.sort_unstable();
-    let path = pick(&files, dice);
+    let path = pick_file(&files, rng);
     let file = File::options().read(true).write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len();
     let below = path.strip_prefix(data).unwrap().display().to_string();
-    let at = place(&file, length, dice);
+    let at = pick_offset(&file, length, rng);
     let done = match kind {
         Corruption::Flip => {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
-            let bit = dice.below(8);
+            let bit = rng.below(8);
             file.write_all_at(&[byte[0] ^ (1 << bit)], at).unwrap();
             format!("bit {bit} of byte {at} of {length}")
         }
@@ -93,16 +93,16 @@ fn harm(data: &Path, kind: Corruption, dice: &mut Rng) -> (String, String) {
     (below, done)
 }
 
-/// Any file, or one by its size.
-fn pick<'a>(files: &'a [PathBuf], dice: &mut Rng) -> &'a PathBuf {
-    if dice.once_in(2) {
-        return &files[dice.index(files.len())];
+/// Picks a file, half of the time weighted by its size.
+fn pick_file<'a>(files: &'a [PathBuf], rng: &mut Rng) -> &'a PathBuf {
+    if rng.once_in(2) {
+        return &files[rng.index(files.len())];
     }
     let sizes: Vec<u64> = files
         .iter()
         .map(|path| path.metadata().unwrap().len())
         .collect();
-    let mut at = dice.below(sizes.iter().sum());
+    let mut at = rng.below(sizes.iter().sum());
     let holds = |size: &u64| {
         let here = at < *size;
         at = at.wrapping_sub(*size);
@@ -111,27 +111,26 @@ fn pick<'a>(files: &'a [PathBuf], dice: &mut Rng) -> &'a PathBuf {
     &files[sizes.iter().position(holds).unwrap()]
 }
 
-/// A byte of the file; mostly one that is not in the midst of zeros, of which there are many that
-/// nobody reads.
-fn place(file: &File, length: u64, dice: &mut Rng) -> u64 {
-    let anywhere = dice.once_in(6);
-    let mut at = dice.below(length);
+/// Picks the offset of a byte. Usually avoids runs of zeros, which are mostly preallocated space that nothing reads.
+fn pick_offset(file: &File, length: u64, rng: &mut Rng) -> u64 {
+    let anywhere = rng.once_in(6);
+    let mut at = rng.below(length);
     for _ in 0..200 {
         let mut around = [0; 64];
         let read = file.read_at(&mut around, at.saturating_sub(32)).unwrap();
         if anywhere || around[..read].iter().any(|byte| *byte != 0) {
             break;
         }
-        at = dice.below(length);
+        at = rng.below(length);
     }
     at
 }
 
-/// Starts on what was harmed and reads everything back.
-pub fn outcome(template: &Template, data: &Path, dice: &Rng) -> (Outcome, String) {
-    let mut launch = Launch::of(data);
+/// Starts the server on a damaged data directory and reads everything back.
+pub fn outcome(template: &Template, data: &Path, rng: &Rng) -> (Outcome, String) {
+    let mut launch = Launch::new(data);
     // A start may rebuild the store first.
-    launch.patience = Duration::from_secs(40);
+    launch.timeout = Duration::from_secs(40);
     let mut log = String::new();
     let mut last = Outcome::Hung;
     for _ in 0..STARTS {
@@ -145,7 +144,6 @@ pub fn outcome(template: &Template, data: &Path, dice: &Rng) -> (Outcome, String
                 if !clear || !text.contains("error: ") {
                     return (Outcome::Crashed, log);
                 }
-                // As its supervisor would do.
                 last = Outcome::Refused;
                 continue;
             }
@@ -158,22 +156,22 @@ pub fn outcome(template: &Template, data: &Path, dice: &Rng) -> (Outcome, String
             other => return (Outcome::Silent, format!("readiness: {other:?}")),
         }
         let mut workload = template.workload.clone();
-        let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, dice);
+        let problems = workload.check(&appliance.address, &AllowedLoss::NONE, rng);
         let ended = appliance.wait(Duration::from_millis(0));
         log += &appliance.log();
         if ended == Some(Some(5)) {
             last = Outcome::Refused;
             continue;
         }
-        let told = ["WARN", "ERROR"].iter().any(|level| log.contains(level));
-        let told = told || problems.iter().any(|text| text.contains("store verify"));
+        let reported = ["WARN", "ERROR"].iter().any(|level| log.contains(level));
+        let reported = reported || problems.iter().any(|text| text.contains("store verify"));
         let hung = problems.iter().any(|text| text.contains("hung"));
         let outcome = match (ended, problems.is_empty()) {
             (Some(_), _) => Outcome::Crashed,
-            (None, true) if told => Outcome::Repaired,
+            (None, true) if reported => Outcome::Repaired,
             (None, true) => Outcome::Harmless,
             (None, false) if hung => Outcome::Hung,
-            (None, false) if told => Outcome::Reported,
+            (None, false) if reported => Outcome::Reported,
             (None, false) => Outcome::Silent,
         };
         return (outcome, problems.join("\n") + "\n" + &log);
@@ -181,7 +179,7 @@ pub fn outcome(template: &Template, data: &Path, dice: &Rng) -> (Outcome, String
     (last, log)
 }
 
-/// The kind of a file: its path without what numbers it.
+/// Returns the kind of a file: its path without the numbers.
 fn part(file: &str) -> String {
     let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
     let digit = |c: char| c.is_ascii_digit();
@@ -197,21 +195,21 @@ fn part(file: &str) -> String {
 
 #[test]
 fn damaged_files_are_repaired_or_reported() {
-    let dice = Rng::of_test("flips");
-    let templates = [Left::ByStop, Left::ByKill].map(|left| Template::make(left, &dice));
+    let rng = Rng::for_test("flips");
+    let templates = [EndedBy::Stop, EndedBy::Kill].map(|ended_by| Template::make(ended_by, &rng));
     let runs: Vec<Corruption> = [
         (Corruption::Flip, rounds(50, 1_000)),
         (Corruption::Truncate, rounds(10, 200)),
         (Corruption::Zero, rounds(10, 200)),
     ]
     .into_iter()
-    .flat_map(|(harm, count)| (0..count).map(move |_| harm))
+    .flat_map(|(damage, count)| (0..count).map(move |_| damage))
     .collect();
     let next = AtomicU64::new(0);
     let table: Mutex<BTreeMap<(Corruption, String, Outcome), u32>> = Mutex::default();
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (dice, templates, runs) = (&dice, &templates, &runs);
+            let (rng, templates, runs) = (&rng, &templates, &runs);
             let (next, table) = (&next, &table);
             scope.spawn(move || {
                 loop {
@@ -219,14 +217,14 @@ fn damaged_files_are_repaired_or_reported() {
                     let Some(kind) = runs.get(usize::try_from(nth).unwrap()) else {
                         return;
                     };
-                    let mut dice = dice.split(nth);
+                    let mut rng = rng.split(nth);
                     let template = &templates[usize::from(nth % 2 == 1)];
                     let data = template.copy(&format!("data{thread}"));
-                    let (file, done) = harm(&data, *kind, &mut dice);
-                    let (outcome, told) = outcome(template, &data, &dice);
+                    let (file, done) = damage(&data, *kind, &mut rng);
+                    let (outcome, details) = outcome(template, &data, &rng);
                     if !outcome.is_good() || outcome == Outcome::Reported {
-                        let told = tail(&told);
-                        println!("run {nth}: {file}, {done}: {outcome:?}\n{told}");
+                        let details = tail(&details);
+                        println!("run {nth}: {file}, {done}: {outcome:?}\n{details}");
                     }
                     let key = (*kind, part(&file), outcome);
                     *table.lock().unwrap().entry(key).or_default() += 1;
@@ -237,9 +235,9 @@ fn damaged_files_are_repaired_or_reported() {
     });
     let table = table.into_inner().unwrap();
     println!("Damage at rest\n| harm | file | outcome | runs |\n| --- | --- | --- | --- |");
-    for ((harm, file, outcome), runs) in &table {
-        println!("| {harm:?} | {file} | {outcome:?} | {runs} |");
+    for ((damage, file, outcome), runs) in &table {
+        println!("| {damage:?} | {file} | {outcome:?} | {runs} |");
     }
     let good = table.keys().all(|(_, _, outcome)| outcome.is_good());
-    assert!(good, "outcomes that must not be, as told above");
+    assert!(good, "bad outcomes; see the table above");
 }

@@ -1,5 +1,5 @@
-//! A full disk, by bytes and by inodes, and one that is read-only: reads go on, writes are answered
-//! 503, nothing ends, a start works, and writes work again by themselves once there is room.
+//! Full disks (no bytes, no inodes) and read-only disks: reads continue, writes are answered 503, the process keeps
+//! running, a start works, and writes resume without help once there is space.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -10,30 +10,29 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::appliance::{Appliance, Launch};
-use crate::harness::client::Silence;
+use crate::harness::client::NoResponse;
 use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, skip};
-use crate::workload::{Who, Workload};
+use crate::workload::{Mix, Workload};
 
-/// How soon writes work again once there is room.
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+const RESUME_WITHIN: Duration = Duration::from_secs(5);
 const WORK: Duration = Duration::from_millis(1_500);
 
 struct Scene {
     disk: Disk,
     appliance: Option<Appliance>,
     workload: Workload,
-    dice: Rng,
+    rng: Rng,
 }
 
 impl Scene {
-    fn set(disk: Disk, name: &str) -> Self {
-        let dice = Rng::of_test(name);
+    fn new(disk: Disk, name: &str) -> Self {
+        let rng = Rng::for_test(name);
         let launch = launch(&disk);
         let appliance = launch.ready();
         let mut workload = Workload::new(&launch, &appliance).unwrap();
-        workload.work(&appliance.address.clone(), Who::Usual, &dice, || {
+        workload.work(&appliance.address.clone(), Mix::Usual, &rng, || {
             thread::park_timeout(Duration::from_millis(500));
         });
         assert_eq!(workload.problems(), Vec::<String>::new());
@@ -42,22 +41,21 @@ impl Scene {
             disk,
             appliance: Some(appliance),
             workload,
-            dice,
+            rng,
         }
     }
 
     fn running(&self) -> &Appliance {
-        self.appliance.as_ref().expect("it runs")
+        self.appliance.as_ref().expect("a running server")
     }
 
-    /// Everybody works for a while; how many requests were done, and how many answered 503. Any
-    /// other answer, and none, is wrong.
+    /// Runs all actors for a while. Returns how many requests were done and how many were answered 503; any other
+    /// outcome fails the test.
     fn work(&mut self) -> (u64, u64) {
         let address = self.running().address.clone();
-        self.workload
-            .work(&address, Who::Importing, &self.dice, || {
-                thread::park_timeout(WORK);
-            });
+        self.workload.work(&address, Mix::Importing, &self.rng, || {
+            thread::park_timeout(WORK);
+        });
         assert_eq!(
             self.workload.problems(),
             Vec::<String>::new(),
@@ -67,8 +65,7 @@ impl Scene {
         self.workload.counts()
     }
 
-    /// What is only read is answered as ever.
-    fn reads_go_on(&self) {
+    fn assert_reads_work(&self) {
         let line = &mut self.running().line();
         let headers = [("Service-AccessToken", self.workload.keys.partner.as_str())];
         for target in [
@@ -89,75 +86,72 @@ impl Scene {
         }
     }
 
-    /// A durable write: its status and code.
+    /// Makes a durable write. Returns its status and error code.
     fn write(&self) -> String {
         self.try_write()
-            .unwrap_or_else(|silence| panic!("no answer ({silence:?}): {}", self.running().log()))
+            .unwrap_or_else(|reason| panic!("no answer ({reason:?}): {}", self.running().log()))
     }
 
-    fn try_write(&self) -> Result<String, Silence> {
+    fn try_write(&self) -> Result<String, NoResponse> {
         let line = &mut self.running().line();
         let body = json!({});
-        let target = "/admin/v1/users/office@example.com/grants/red";
+        let target = "/admin/v1/users/grants@example.com/grants/red";
         let target = format!("{target}?partner=rig");
         let answer = line.operate(&self.workload.keys.operator, "PUT", &target, &body)?;
-        Ok(crate::workload::told(&answer))
+        Ok(crate::workload::status_and_code(&answer))
     }
 
-    /// It ends because a call failed with EIO, and is started again, as a service manager does.
-    fn ends_and_starts_again(&mut self) {
-        let mut appliance = self.appliance.take().expect("it runs");
-        let ended = appliance.wait(BACK_WITHIN);
+    /// Expects the process to exit because a call failed with EIO, and restarts it as a service manager does.
+    fn exits_and_restarts(&mut self) {
+        let mut appliance = self.appliance.take().expect("a running server");
+        let ended = appliance.wait(RESUME_WITHIN);
         let log = appliance.log();
         assert_eq!(ended, Some(Some(5)), "{log}");
-        let told = ["Input/output error", "Read-only file system"];
-        assert!(told.iter().any(|told| log.contains(told)), "{log}");
+        let reasons = ["Input/output error", "Read-only file system"];
+        assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
         println!("it ended with 5, and is started again");
         self.appliance = Some(launch(&self.disk).ready());
     }
 
-    /// Whether it ends by itself within the time in which everything has to be synced.
-    fn running_ends(&mut self) -> bool {
-        let appliance = self.appliance.as_mut().expect("it runs");
+    /// Returns whether the process ends by itself within the time in which all changes must be synced.
+    fn ends_by_itself(&mut self) -> bool {
+        let appliance = self.appliance.as_mut().expect("a running server");
         appliance.wait(Duration::from_secs(2)).is_some()
     }
 
-    fn writes_are_back(&self) {
+    fn assert_writes_resume(&self) {
         let since = Instant::now();
         loop {
-            let told = self.write();
-            if told.starts_with("200") {
+            let status = self.write();
+            if status.starts_with("200") {
                 println!("writes are back after {} ms", since.elapsed().as_millis());
                 return;
             }
             assert!(
-                since.elapsed() < BACK_WITHIN,
-                "{told}\n{}",
+                since.elapsed() < RESUME_WITHIN,
+                "{status}\n{}",
                 self.running().log()
             );
             thread::park_timeout(Duration::from_millis(50));
         }
     }
 
-    fn still_runs(&mut self) {
-        let appliance = self.appliance.as_mut().expect("it runs");
+    fn assert_running(&mut self) {
+        let appliance = self.appliance.as_mut().expect("a running server");
         let ended = appliance.wait(Duration::ZERO);
         assert_eq!(ended, None, "it ended: {}", appliance.log());
     }
 
-    fn start_again(&mut self) {
-        let ended = self.appliance.take().expect("it runs").end();
+    fn restart(&mut self) {
+        let ended = self.appliance.take().expect("a running server").end();
         assert_eq!(ended, Some(0));
         self.appliance = Some(launch(&self.disk).ready());
     }
 
-    /// Nothing that was answered is missing.
-    fn all_is_there(&mut self) {
+    fn assert_nothing_lost(&mut self) {
         let address = self.running().address.clone();
-        // One write of a scene stands beside the ledger.
-        let problems = self
-            .workload
-            .check(&address, &AllowedLoss::WHOLE, &self.dice);
+        // `write` grants this offer outside of the ledger.
+        let problems = self.workload.check(&address, &AllowedLoss::NONE, &self.rng);
         let other = |text: &&String| !text.contains("the grant of red");
         assert_eq!(problems.iter().filter(other).count(), 0, "{problems:#?}");
     }
@@ -165,21 +159,21 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // Before its disk.
+        // The process must end before its disk is unmounted.
         self.appliance = None;
     }
 }
 
 fn launch(disk: &Disk) -> Launch {
-    Launch::of(&disk.path().join("data"))
+    Launch::new(&disk.path().join("data"))
 }
 
-/// Writes until there is no room for a single byte more.
+/// Writes until not a single byte fits.
 fn fill(path: &Path) {
     let mut file = File::create(path).unwrap();
     let mut size = 1 << 20;
     while size > 0 {
-        // What fitted of it stays.
+        // A failed write may have written part of its data.
         if file.write_all(&vec![1; size]).is_err() {
             size /= 2;
         }
@@ -187,9 +181,9 @@ fn fill(path: &Path) {
     let _ = file.sync_all();
 }
 
-/// Makes files until there can be no more.
+/// Creates files until the disk has no inode left.
 fn fill_inodes(folder: &Path) {
-    // There may be none for the folder already.
+    // There may be no inode for the directory either.
     let _ = fs::create_dir(folder);
     for nth in 0.. {
         if File::create(folder.join(nth.to_string())).is_err() {
@@ -199,29 +193,29 @@ fn fill_inodes(folder: &Path) {
 }
 
 fn full_by_bytes(disk: Disk, name: &str) {
-    let mut scene = Scene::set(disk, name);
+    let mut scene = Scene::new(disk, name);
     let filler = scene.disk.path().join("filler");
     fill(&filler);
     let (done, unavailable) = scene.work();
     println!("{name}, while serving: {done} done, {unavailable} answered 503");
     assert!(unavailable > 0);
-    scene.reads_go_on();
-    scene.still_runs();
-    // What it freed for itself, and what ended, is taken too.
+    scene.assert_reads_work();
+    scene.assert_running();
+    // Takes the space that the server has freed and that ended files have left.
     fill(&scene.disk.path().join("filler-2"));
-    scene.start_again();
+    scene.restart();
     fill(&scene.disk.path().join("filler-3"));
-    scene.reads_go_on();
+    scene.assert_reads_work();
     let (done, unavailable) = scene.work();
     println!("{name}, after a start: {done} done, {unavailable} answered 503");
-    scene.still_runs();
+    scene.assert_running();
     for filler in ["filler", "filler-2", "filler-3"] {
         fs::remove_file(scene.disk.path().join(filler)).unwrap();
     }
-    scene.writes_are_back();
-    scene.all_is_there();
-    scene.start_again();
-    scene.all_is_there();
+    scene.assert_writes_resume();
+    scene.assert_nothing_lost();
+    scene.restart();
+    scene.assert_nothing_lost();
 }
 
 #[test]
@@ -246,48 +240,48 @@ fn inode_exhaustion_is_survived() {
         Ok(disk) => disk,
         Err(why) => return skip("no inodes", &why),
     };
-    let mut scene = Scene::set(disk, "no inodes");
+    let mut scene = Scene::new(disk, "no inodes");
     let filler = scene.disk.path().join("filler");
     fill_inodes(&filler);
     let (done, unavailable) = scene.work();
     println!("no inodes, while serving: {done} done, {unavailable} answered 503");
-    scene.reads_go_on();
-    scene.still_runs();
-    scene.start_again();
+    scene.assert_reads_work();
+    scene.assert_running();
+    scene.restart();
     fill_inodes(&scene.disk.path().join("filler-2"));
-    scene.reads_go_on();
+    scene.assert_reads_work();
     let (done, unavailable) = scene.work();
     println!("no inodes, after a start: {done} done, {unavailable} answered 503");
-    scene.still_runs();
+    scene.assert_running();
     for filler in ["filler", "filler-2"] {
         let _ = fs::remove_dir_all(scene.disk.path().join(filler));
     }
-    scene.writes_are_back();
-    scene.all_is_there();
+    scene.assert_writes_resume();
+    scene.assert_nothing_lost();
 }
 
-/// The kernel makes a file system read-only when it finds an error in it. A sync that is under way
-/// just then fails with EIO, and a failed sync is fatal: both ends are right.
+/// The kernel remounts a file system read-only when it finds an error in it. A sync that is in progress at that moment
+/// fails with EIO, and a failed sync is fatal: 503 and exit code 5 are both correct.
 #[test]
 fn a_disk_that_becomes_read_only_is_survived() {
     let disk = match Disk::ext4(256) {
         Ok(disk) => disk,
         Err(why) => return skip("a read-only disk", &why),
     };
-    let mut scene = Scene::set(disk, "read-only");
+    let mut scene = Scene::new(disk, "read-only");
     scene.disk.fail().unwrap();
-    let told = scene.try_write().unwrap_or_else(|_| {
-        scene.ends_and_starts_again();
+    let status = scene.try_write().unwrap_or_else(|_| {
+        scene.exits_and_restarts();
         scene.write()
     });
-    println!("read-only: a write is answered {told}");
-    assert!(told.starts_with("503"), "{told}");
-    // What was logged and not synced is synced now, which fails.
-    if scene.running_ends() {
-        scene.ends_and_starts_again();
+    println!("read-only: a write is answered {status}");
+    assert!(status.starts_with("503"), "{status}");
+    // Changes that were logged but not synced are synced now, which fails.
+    if scene.ends_by_itself() {
+        scene.exits_and_restarts();
     }
-    scene.reads_go_on();
-    scene.still_runs();
+    scene.assert_reads_work();
+    scene.assert_running();
 }
 
 #[test]
@@ -296,15 +290,18 @@ fn a_start_on_a_read_only_disk_serves_reads() {
         Ok(disk) => disk,
         Err(why) => return skip("a read-only disk", &why),
     };
-    let mut scene = Scene::set(disk, "start read-only");
-    assert_eq!(scene.appliance.take().expect("it runs").end(), Some(0));
+    let mut scene = Scene::new(disk, "start read-only");
+    assert_eq!(
+        scene.appliance.take().expect("a running server").end(),
+        Some(0)
+    );
     scene.disk.remount("ro").unwrap();
     scene.appliance = Some(launch(&scene.disk).ready());
-    scene.reads_go_on();
-    let told = scene.write();
-    assert!(told.starts_with("503"), "{told}");
-    scene.still_runs();
+    scene.assert_reads_work();
+    let status = scene.write();
+    assert!(status.starts_with("503"), "{status}");
+    scene.assert_running();
     scene.disk.remount("rw").unwrap();
-    scene.writes_are_back();
-    scene.all_is_there();
+    scene.assert_writes_resume();
+    scene.assert_nothing_lost();
 }

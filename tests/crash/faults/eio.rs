@@ -1,6 +1,6 @@
-//! The n-th call of a kind fails, by strace: what is being asked for then is not answered with success,
-//! the process ends with exit code 5 where it cannot go on, and the next start has everything that was
-//! acknowledged. Here the error is EIO.
+//! Makes the n-th system call of a kind fail with EIO, by strace. The request that needs the call is not answered with
+//! success, the process exits with code 5 if it cannot continue, and the next start has everything that was
+//! acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,25 +15,24 @@ use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
-use crate::harness::template::{Left, Template, list};
-use crate::workload::{Who, Workload};
+use crate::harness::template::{EndedBy, Template, list};
+use crate::workload::{Mix, Workload};
 
-/// How long a failed call may go unanswered by the end of the process.
+/// How soon the process must end after a fatal failure.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// How long the appliance works under strace, and how much longer for each call that is let pass.
+/// Working time under strace, and the extra time for each call that passes before the failure.
 const WORK: Duration = Duration::from_millis(800);
 const WORK_EACH: Duration = Duration::from_millis(8);
-/// The n-th calls that fail are up to this one.
+/// The largest n that is tested.
 const NTH: u64 = 200;
 
-/// Calls that fail.
+/// System calls that fail, and with which error.
 pub struct Calls {
     pub names: &'static str,
-    /// The name of the error.
     pub error: &'static str,
-    /// A failure here says that what was promised cannot be kept: the process must not go on.
+    /// A failure breaks a durability promise, so the process must exit.
     pub fatal: bool,
-    /// Sockets and libraries are met by them too: only calls on the data directory's files count.
+    /// Sockets and libraries make these calls too: only calls on files of the data directory count.
     pub anywhere: bool,
 }
 
@@ -56,34 +55,34 @@ const CALLS: [Calls; 7] = [
     calls("unlink,unlinkat", false, false),
 ];
 
-/// How a run under strace went.
+/// The outcome of a run under strace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// There was no n-th call.
+    /// The n-th call did not occur.
     NotReached,
-    /// It goes on, and everything was answered as usual.
+    /// The server continued, and all requests succeeded.
     Harmless,
-    /// It goes on; some requests were answered 503.
+    /// The server continued; some requests were answered 503.
     Refused,
-    /// It did not start, or waits in maintenance, and says why.
+    /// The server did not start, or waits in maintenance mode, and gives the reason.
     NotStarted,
-    /// Exit code 5, with the reason.
+    /// The process ended with exit code 5 and the reason.
     Exit5,
-    /// It failed while the process ended, which it did.
+    /// The call failed during the shutdown, which completed.
     AtStop,
     Wrong,
 }
 
-/// Every path that a run touches, for calls that are made on other things too.
-fn paths(template: &Template, dice: &Rng) -> Vec<String> {
+/// Returns every path that a run touches, to restrict strace to them.
+fn paths(template: &Template, rng: &Rng) -> Vec<String> {
     let data = template.copy("data");
     let mut paths = Vec::new();
     list(&data, &mut paths);
-    let Started::Ready(mut appliance) = Launch::of(&data).start() else {
+    let Started::Ready(mut appliance) = Launch::new(&data).start() else {
         panic!("it does not start");
     };
     let mut workload = template.workload.clone();
-    workload.work(&appliance.address.clone(), Who::Importing, dice, || {
+    workload.work(&appliance.address.clone(), Mix::Importing, rng, || {
         thread::park_timeout(WORK);
     });
     list(&data, &mut paths);
@@ -102,68 +101,67 @@ fn paths(template: &Template, dice: &Rng) -> Vec<String> {
 struct Trial<'a> {
     template: &'a Template,
     paths: &'a [String],
-    dice: Rng,
+    rng: Rng,
 }
 
 impl Trial<'_> {
-    /// One run; its outcome, and what is to be told of it.
+    /// Runs once. Returns the outcome and its problems.
     fn run(&self, calls: &Calls, nth: u64) -> (Outcome, Vec<String>) {
         let data = self.template.copy("data");
-        let trace = self.template.beside("trace");
+        let trace = self.template.path("trace");
         let _ = fs::remove_file(&trace);
-        let launch = Launch::of(&data).under(&self.strace(calls, nth, &trace));
+        let launch = Launch::new(&data).under(&self.strace(calls, nth, &trace));
         let mut workload = self.template.workload.clone();
-        let mut told = Vec::new();
+        let mut problems = Vec::new();
         let (outcome, log) = match launch.start() {
             Started::Ready(appliance) => {
                 let time = WORK + WORK_EACH * u32::try_from(nth).unwrap();
-                // What they need may fail without harm, while what is served goes on.
-                let orders = (!calls.fatal).then(|| {
+                // A failure of these commands must not disturb the requests.
+                let background = (!calls.fatal).then(|| {
                     let command: &[&str] = match nth % 2 {
                         0 => &["backup", "create", "--json"],
                         _ => &["store", "compact"],
                     };
-                    BackgroundCommand::give(&Launch::of(&data), command)
+                    BackgroundCommand::new(&Launch::new(&data), command)
                 });
-                self.drive(appliance, &mut workload, &trace, orders, time)
+                self.drive(appliance, &mut workload, &trace, background, time)
             }
             Started::Ended(Some(code), log) if code != 0 && log.contains("error: ") => {
                 (Outcome::NotStarted, log)
             }
             Started::Waiting(log) => (Outcome::NotStarted, log),
             Started::Ended(code, log) => {
-                told.push(format!("ended at start with {code:?}"));
+                problems.push(format!("ended at start with {code:?}"));
                 (Outcome::Wrong, log)
             }
             Started::Hung(log) => {
-                told.push("it hangs at start".to_owned());
+                problems.push("the start hangs".to_owned());
                 (Outcome::Wrong, log)
             }
         };
-        told.extend(workload.problems());
+        problems.extend(workload.problems());
         if outcome == Outcome::Harmless && calls.fatal {
-            told.push("it goes on".to_owned());
+            problems.push("the server did not stop".to_owned());
         }
-        // Whatever happened, the next start has it all.
-        match Launch::of(&data).start() {
+        match Launch::new(&data).start() {
             Started::Ready(appliance) => {
-                told.extend(workload.check(&appliance.address, &AllowedLoss::WHOLE, &self.dice));
-                if !told.is_empty() {
-                    told.push(format!("the next start: {}", tail(&appliance.log())));
+                problems.extend(workload.check(&appliance.address, &AllowedLoss::NONE, &self.rng));
+                if !problems.is_empty() {
+                    problems.push(format!("the next start: {}", tail(&appliance.log())));
                 }
             }
             Started::Ended(_, log) | Started::Waiting(log) | Started::Hung(log) => {
-                told.push(format!("the next start fails: {}", tail(&log)));
+                problems.push(format!("the next start fails: {}", tail(&log)));
             }
         }
-        if told.is_empty() {
-            return (outcome, told);
+        if problems.is_empty() {
+            return (outcome, problems);
         }
         let calls = fs::read_to_string(&trace).unwrap_or_default();
         let injected = calls.lines().filter(|line| line.contains("INJECTED"));
-        told.extend(injected.map(|line| format!("call: {line}")));
-        told.push(format!("log: {}", tail(&log)));
-        (Outcome::Wrong, told)
+        problems.extend(injected.map(|line| format!("call: {line}")));
+        problems.push(format!("log: {}", tail(&log)));
+        (Outcome::Wrong, problems)
     }
 
     fn strace(&self, calls: &Calls, nth: u64, trace: &Path) -> Vec<String> {
@@ -180,37 +178,37 @@ impl Trial<'_> {
         command
     }
 
-    /// Works until the process ends or the time is over.
+    /// Runs the actors until the process ends or `time` is over.
     fn drive(
         &self,
         mut appliance: Appliance,
         workload: &mut Workload,
         trace: &Path,
-        orders: Option<BackgroundCommand>,
+        background: Option<BackgroundCommand>,
         time: Duration,
     ) -> (Outcome, String) {
         let address = appliance.address.clone();
-        let hit = || {
+        let was_injected = || {
             let calls = fs::read_to_string(trace).unwrap_or_default();
             calls.contains("INJECTED")
         };
         let mut ended = None;
-        workload.work(&address, Who::Importing, &self.dice, || {
-            let mut orders = orders;
+        workload.work(&address, Mix::Importing, &self.rng, || {
+            let mut background = background;
             let began = Instant::now();
             while ended.is_none() && began.elapsed() < time {
                 ended = appliance.wait(Duration::from_millis(20));
-                if let Some(orders) = &mut orders {
-                    orders.repeat(Duration::from_millis(20));
+                if let Some(background) = &mut background {
+                    background.repeat(Duration::from_millis(20));
                 }
             }
-            if let Some(orders) = &mut orders {
-                orders.finish();
+            if let Some(background) = &mut background {
+                background.finish();
             }
         });
-        let serving = hit();
+        let serving = was_injected();
         if ended.is_none() && serving {
-            // It may be on its way out.
+            // The process may be ending at this moment.
             if appliance
                 .readiness()
                 .is_none_or(|(status, _)| status != 200)
@@ -221,7 +219,7 @@ impl Trial<'_> {
         let stopped = ended.is_none().then(|| appliance.end());
         let outcome = match (ended, stopped) {
             (Some(Some(5)), _) => Outcome::Exit5,
-            (None, Some(Some(0 | 5))) if !serving && hit() => Outcome::AtStop,
+            (None, Some(Some(0 | 5))) if !serving && was_injected() => Outcome::AtStop,
             (None, Some(Some(0))) if !serving => Outcome::NotReached,
             (None, Some(Some(0))) if workload.counts().1 > 0 => Outcome::Refused,
             (None, Some(Some(0))) => Outcome::Harmless,
@@ -236,15 +234,15 @@ fn failing_system_calls_lose_nothing() {
     campaign("eio", &CALLS, 8, NTH);
 }
 
-/// Runs so many trials of each kind of call for every change, and up to the last of the long form.
+/// Runs `short` trials of each kind of call for every change, and up to `long` in the long form.
 pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip(name, &why);
     }
-    let dice = Rng::of_test(name);
-    let templates = [Left::ByStop, Left::ByKill].map(|left| {
-        let template = Template::make(left, &dice);
-        let paths = paths(&template, &dice);
+    let rng = Rng::for_test(name);
+    let templates = [EndedBy::Stop, EndedBy::Kill].map(|ended_by| {
+        let template = Template::make(ended_by, &rng);
+        let paths = paths(&template, &rng);
         (template, paths)
     });
     let mut table: BTreeMap<(&str, &str, Outcome), u32> = BTreeMap::new();
@@ -252,16 +250,16 @@ pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
         let each = rounds(short, long).clamp(1, long);
         let mut not_reached = 0;
         for step in 0..each {
-            // The first calls are those of the start: each by itself, then further and further
-            // apart. Both ways to have been left, in turn.
+            // The first calls are made during the start: each is tested by itself, later ones at growing distances.
+            // Trials alternate between the two templates.
             let nth = 1 + step + step * step * (long - each) / (each * each);
             let (template, paths) = &templates[usize::from(step % 2 == 1)];
             let trial = Trial {
                 template,
                 paths,
-                dice: dice.split(nth),
+                rng: rng.split(nth),
             };
-            let (outcome, told) = trial.run(calls, nth);
+            let (outcome, problems) = trial.run(calls, nth);
             *table
                 .entry((calls.error, calls.names, outcome))
                 .or_default() += 1;
@@ -270,14 +268,14 @@ pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
                     "{} {} number {nth}:\n  {}",
                     calls.error,
                     calls.names,
-                    told.join("\n  ")
+                    problems.join("\n  ")
                 );
             }
             not_reached = match outcome {
                 Outcome::NotReached => not_reached + 1,
                 _ => 0,
             };
-            // There are no more of them.
+            // There are no more calls of this kind.
             if not_reached > 4 {
                 break;
             }
@@ -292,5 +290,5 @@ pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
     let wrong = table
         .keys()
         .any(|(_, _, outcome)| *outcome == Outcome::Wrong);
-    assert!(!wrong, "runs went wrong, as told above");
+    assert!(!wrong, "runs went wrong; see above");
 }

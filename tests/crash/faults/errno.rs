@@ -1,6 +1,6 @@
-//! Calls that fail with other errors than EIO: no space, no quota, no descriptor, and calls that the file
-//! system does not know. Writes are refused and come back; a failed sync ends the process, whatever its
-//! error; nothing that was acknowledged is lost.
+//! System calls that fail with other errors than EIO: no space, no quota, no descriptor, and calls that the file system
+//! does not support. Writes are refused and resume later; a failed sync ends the process, whatever the error; nothing
+//! that was acknowledged is lost.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,11 @@ use crate::harness::durability_model::AllowedLoss;
 use crate::harness::process::{InTime as _, KilledOnDrop};
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
-use crate::harness::template::{Left, Template};
+use crate::harness::template::{EndedBy, Template};
 use crate::harness::tracer::Tracer;
-use crate::workload::{PASSWORD, Who, Workload};
+use crate::workload::{Mix, PASSWORD, Workload};
 
-/// How soon the process ends after a failure that it must not survive, and writes come back after one
-/// that it must.
+/// How soon the process ends after a fatal failure, and how soon writes resume after another one.
 const WITHIN: Duration = Duration::from_secs(10);
 
 const fn calls(names: &'static str, error: &'static str, fatal: bool, anywhere: bool) -> Calls {
@@ -52,7 +51,6 @@ fn enospc_and_emfile_lose_nothing() {
     campaign("errno", &CALLS, 3, 60);
 }
 
-/// An appliance, and the users whose sign-up it has acknowledged.
 struct Scene {
     data: PathBuf,
     appliance: Appliance,
@@ -62,7 +60,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(template: &Template, launch: &Launch) -> Self {
+    fn new(template: &Template, launch: &Launch) -> Self {
         Self {
             data: launch.data_dir.clone(),
             appliance: launch.ready(),
@@ -72,7 +70,7 @@ impl Scene {
         }
     }
 
-    /// A sign-up; whether it was acknowledged.
+    /// Signs up a user. Returns whether that was acknowledged.
     fn sign_up(&mut self, line: &mut Connection) -> bool {
         let email = format!(
             "errno-{}-{}@example.com",
@@ -92,7 +90,7 @@ impl Scene {
         status == 200
     }
 
-    /// Signs up until it is refused, or the time is over.
+    /// Signs up users until `enough` or until `time` is over.
     fn sign_up_for(&mut self, time: Duration, enough: impl Fn(&Self) -> bool) {
         let line = &mut self.appliance.line();
         let began = Instant::now();
@@ -104,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// The files that the log may go on in: the one that is written to, and those of the next commits.
+    /// Returns the current segment of the log and the paths of the possible next ones.
     fn segments(&self) -> (PathBuf, Vec<PathBuf>) {
         let log = self.data.join("store/log");
         let names = std::fs::read_dir(&log).unwrap().flatten();
@@ -117,8 +115,8 @@ impl Scene {
         (path(last), (last + 1..last + 600).map(path).collect())
     }
 
-    /// Who was acknowledged is there, and the store is sound.
-    fn all_are_there(&self, appliance: &Appliance) {
+    /// Checks that every acknowledged user exists and that the store is sound.
+    fn assert_all_exist(&self, appliance: &Appliance) {
         let line = &mut appliance.line();
         for email in &self.signed_up {
             let target = format!("/admin/v1/users/{email}?partner=rig");
@@ -132,10 +130,10 @@ impl Scene {
     }
 }
 
-/// A fault while the log goes on in another segment.
+/// A fault while the log rolls over to the next segment.
 struct Roll {
     inject: &'static str,
-    /// Whether the segment that is written to is met, or else the one that follows.
+    /// Whether the fault hits the current segment or the next one.
     present: bool,
     fatal: bool,
 }
@@ -159,10 +157,10 @@ const ROLLS: [Roll; 8] = [
     roll("pwrite64:error=EDQUOT:when=1..3", false, false),
 ];
 
-/// A backup begins a segment. Its own failure is told; what it is for is the log.
+/// A backup makes the log roll over. The backup itself may fail, with an error message.
 fn try_roll(template: &Template, roll: &Roll) {
-    let launch = Launch::of(&template.copy("data"));
-    let mut scene = Scene::set(template, &launch);
+    let launch = Launch::new(&template.copy("data"));
+    let mut scene = Scene::new(template, &launch);
     scene.sign_up_for(WITHIN, |scene| scene.signed_up.len() == 3);
     let (present, following) = scene.segments();
     let paths = if roll.present {
@@ -171,20 +169,20 @@ fn try_roll(template: &Template, roll: &Roll) {
         following
     };
     let tracer = Tracer::attach(scene.appliance.process.id(), roll.inject, &paths);
-    let mut backup = launch.order();
+    let mut backup = launch.admin_command();
     backup.args(["backup", "create"]);
     let backup = backup.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut backup = KilledOnDrop(backup.spawn().unwrap());
-    scene.sign_up_for(WITHIN, |_| !tracer.met().is_empty());
-    let met = tracer.met();
-    assert!(!met.is_empty(), "{}: no call is met", roll.inject);
+    scene.sign_up_for(WITHIN, |_| !tracer.injected().is_empty());
+    let injected = tracer.injected();
+    assert!(!injected.is_empty(), "{}: no call is met", roll.inject);
     if roll.fatal {
         let ended = scene.appliance.wait(WITHIN);
         let log = scene.appliance.log();
         assert_eq!(
             ended,
             Some(Some(5)),
-            "{}: {met:?}: {}",
+            "{}: {injected:?}: {}",
             roll.inject,
             tail(&log)
         );
@@ -202,22 +200,22 @@ fn try_roll(template: &Template, roll: &Roll) {
         assert_eq!(scene.appliance.wait(Duration::ZERO), None, "{}", tail(&log));
     }
     let output = backup.output_in_time();
-    // Behind the backup, which starts a process to verify its file: strace waits for ever if it lets go of a thread between
+    // After the backup, which verifies its file in a child process: strace hangs if it detaches from a thread between
     // `vfork` and `execve`.
     drop(tracer);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let name = roll.inject;
     println!(
-        "| {name} | {} | {} | {told:?} |",
+        "| {name} | {} | {} | {message:?} |",
         scene.signed_up.len(),
         scene.refused
     );
     assert!(
-        output.status.success() || told.contains("error: "),
-        "{name}: {told}"
+        output.status.success() || message.contains("error: "),
+        "{name}: {message}"
     );
     scene.appliance.kill();
-    scene.all_are_there(&launch.ready());
+    scene.assert_all_exist(&launch.ready());
 }
 
 #[test]
@@ -225,7 +223,7 @@ fn a_fault_at_the_end_of_a_segment_is_fatal_only_in_a_sync() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("faults at a roll", &why);
     }
-    let template = Template::make(Left::ByStop, &Rng::of_test("rolls"));
+    let template = Template::make(EndedBy::Stop, &Rng::for_test("rolls"));
     println!(
         "| fault at a roll | acknowledged | refused | the backup |\n| --- | --- | --- | --- |"
     );
@@ -241,18 +239,18 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("failed syncs of telemetry", &why);
     }
-    let dice = Rng::of_test("telemetry");
-    let template = Template::make(Left::ByStop, &dice);
+    let rng = Rng::for_test("telemetry");
+    let template = Template::make(EndedBy::Stop, &rng);
     for error in ["ENOSPC", "EDQUOT", "EROFS"] {
-        let launch = Launch::of(&template.copy("data"));
+        let launch = Launch::new(&template.copy("data"));
         let Scene {
             data,
             mut appliance,
             mut workload,
             ..
-        } = Scene::set(&template, &launch);
+        } = Scene::new(&template, &launch);
         let address = appliance.address.clone();
-        workload.work(&address, Who::Logged, &dice, || {
+        workload.work(&address, Mix::Logged, &rng, || {
             thread::park_timeout(Duration::from_millis(700));
         });
         let files = std::fs::read_dir(data.join("telemetry")).unwrap().flatten();
@@ -262,30 +260,35 @@ fn every_failed_sync_of_telemetry_ends_the_process() {
         let paths: Vec<PathBuf> = events.collect();
         let tracer = Tracer::attach(appliance.process.id(), &inject, &paths);
         let mut ended = None;
-        workload.work(&address, Who::Logged, &dice, || {
+        workload.work(&address, Mix::Logged, &rng, || {
             ended = appliance.wait(WITHIN)
         });
         let log = appliance.log();
-        assert_eq!(tracer.met().len(), 1, "{error}: {:?}", tracer.met());
+        assert_eq!(
+            tracer.injected().len(),
+            1,
+            "{error}: {:?}",
+            tracer.injected()
+        );
         assert_eq!(ended, Some(Some(5)), "{error}: {}", tail(&log));
         assert!(log.contains("failed to sync"), "{log}");
         drop(tracer);
         let next = launch.ready();
         let problems = [
             workload.problems(),
-            workload.check(&next.address, &AllowedLoss::WHOLE, &dice),
+            workload.check(&next.address, &AllowedLoss::NONE, &rng),
         ];
         assert_eq!(problems.concat(), Vec::<String>::new(), "{error}");
     }
 }
 
-/// More programmes than two segments hold.
+/// Returns a guide that is larger than two segments of the log.
 fn large_guide() -> Value {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / 86_400 * 86_400;
-    let mut dice = Rng::of_nothing();
+    let mut rng = Rng::fixed();
     let mut text = || -> String {
-        let word = |dice: &mut Rng| format!("{:016x}", dice.next());
-        (0..60).map(|_| word(&mut dice)).collect()
+        let word = |rng: &mut Rng| format!("{:016x}", rng.next());
+        (0..60).map(|_| word(&mut rng)).collect()
     };
     let mut programmes = |_| -> Value {
         let starts = (0..144_u64).map(|n| now + n * 1_800);
@@ -299,15 +302,15 @@ fn large_guide() -> Value {
     named.collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The log fills one segment after the other while none of the next can be made.
+/// The log reaches the end of its segment while no descriptor for the next one is available.
 #[test]
 fn the_log_continues_after_descriptor_exhaustion() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("no descriptors at a full segment", &why);
     }
-    let template = Template::make(Left::ByStop, &Rng::of_test("descriptors"));
-    let launch = Launch::of(&template.copy("data"));
-    let mut scene = Scene::set(&template, &launch);
+    let template = Template::make(EndedBy::Stop, &Rng::for_test("descriptors"));
+    let launch = Launch::new(&template.copy("data"));
+    let mut scene = Scene::new(&template, &launch);
     let (_, mut paths) = scene.segments();
     paths.push(scene.data.join("store/log/ahead"));
     let pid = scene.appliance.process.id();
@@ -321,10 +324,10 @@ fn the_log_continues_after_descriptor_exhaustion() {
             .operate(key, "POST", target, &large_guide());
         answer.map(|answer| (answer.status, answer.json()))
     };
-    let (status, told) = import(&scene).unwrap();
-    assert_eq!(status, 503, "{told}");
-    assert!(!tracer.met().is_empty(), "the segment does not fill");
-    // What still fits into the segment goes on.
+    let (status, message) = import(&scene).unwrap();
+    assert_eq!(status, 503, "{message}");
+    assert!(!tracer.injected().is_empty(), "the segment does not fill");
+    // Small changes still fit into the current segment.
     scene.sign_up_for(WITHIN, |scene| scene.signed_up.len() == 3);
     assert_eq!(scene.signed_up.len(), 3, "{}", scene.appliance.log());
     assert_eq!(
@@ -337,24 +340,24 @@ fn the_log_continues_after_descriptor_exhaustion() {
     let before = scene.signed_up.len();
     scene.sign_up_for(WITHIN, |scene| scene.signed_up.len() > before);
     assert!(scene.signed_up.len() > before, "{}", scene.appliance.log());
-    let (status, told) = import(&scene).unwrap();
-    assert_eq!(status, 200, "{told}");
+    let (status, message) = import(&scene).unwrap();
+    assert_eq!(status, 200, "{message}");
     scene.appliance.kill();
-    scene.all_are_there(&launch.ready());
+    scene.assert_all_exist(&launch.ready());
 }
 
-/// Clients hold every connection that they get; the store goes on making files.
+/// Clients hold as many connections as they can get; the store still creates files.
 #[test]
 fn connections_leave_descriptors_for_the_store() {
     if let Err(why) = run(Command::new("prlimit").arg("--version")) {
         return skip("few descriptors", &why);
     }
-    let template = Template::make(Left::ByStop, &Rng::of_test("few descriptors"));
-    // The soft limit is raised to the hard one, or it could not even start.
+    let template = Template::make(EndedBy::Stop, &Rng::for_test("few descriptors"));
+    // The server raises the soft limit to the hard limit; with the soft limit it could not start.
     let few = ["prlimit", "--nofile=32:256"].map(str::to_owned);
-    let launch = Launch::of(&template.copy("data")).under(&few);
+    let launch = Launch::new(&template.copy("data")).under(&few);
     let launch = launch.with("PLAYGATE_LIMITS_CONNECTIONS_PER_ADDRESS", "100000");
-    let mut scene = Scene::set(&template, &launch);
+    let mut scene = Scene::new(&template, &launch);
     let log = scene.appliance.log();
     assert!(log.contains("limits.connections was lowered"), "{log}");
     let line = &mut scene.appliance.line();
@@ -365,27 +368,26 @@ fn connections_leave_descriptors_for_the_store() {
         .collect();
     assert!(held.len() > 256, "the control: {} connections", held.len());
     for _ in 0..3 {
-        let made = Launch::of(&scene.data).run(&["backup", "create"]);
-        let told = String::from_utf8_lossy(&made.stderr).into_owned();
-        assert!(made.status.success(), "{told}");
+        let made = Launch::new(&scene.data).run(&["backup", "create"]);
+        let message = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "{message}");
         assert!(scene.sign_up(line), "{}", scene.appliance.log());
     }
     drop(held);
     scene.appliance.kill();
-    scene.all_are_there(&Launch::of(&launch.data_dir).ready());
+    scene.assert_all_exist(&Launch::new(&launch.data_dir).ready());
 }
 
-/// The backup of a template.
 fn backup_of(data: &Path) -> String {
-    let listed = Launch::of(data).run(&["backup", "list", "--json"]);
+    let listed = Launch::new(data).run(&["backup", "list", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let first = listed.as_array().or_else(|| listed["backups"].as_array());
     let name = &first.unwrap_or_else(|| panic!("{listed}"))[0]["name"];
     name.as_str().unwrap().to_owned()
 }
 
-/// A restore by a command, on a file system that cannot exchange two directories; killed at the n-th
-/// rename, if so.
+/// Restores a backup on a file system that cannot exchange two directories. The process is killed at rename number
+/// `killed_at`, if given.
 fn restore(data: &Path, killed_at: Option<u64>, error: &str) -> (bool, String) {
     let mut under: Vec<String> = ["strace", "-f", "-y", "-o", "/dev/stdout", "-e"]
         .map(str::to_owned)
@@ -397,12 +399,12 @@ fn restore(data: &Path, killed_at: Option<u64>, error: &str) -> (bool, String) {
         under.extend(["-e".to_owned(), kill]);
     }
     let name = backup_of(data);
-    let output = Launch::of(data)
+    let output = Launch::new(data)
         .under(&under)
         .run(&["backup", "restore", &name]);
-    let told = [output.stdout, output.stderr].concat();
-    let told = String::from_utf8_lossy(&told).into_owned();
-    (output.status.success(), told)
+    let message = [output.stdout, output.stderr].concat();
+    let message = String::from_utf8_lossy(&message).into_owned();
+    (output.status.success(), message)
 }
 
 #[test]
@@ -410,35 +412,35 @@ fn a_restore_works_without_rename_exchange() {
     if let Err(why) = run(Command::new("strace").arg("-V")) {
         return skip("restores without an exchange", &why);
     }
-    let template = Template::make(Left::ByStop, &Rng::of_test("restores"));
+    let template = Template::make(EndedBy::Stop, &Rng::for_test("restores"));
     let kept = |data: &Path| data.join("aside/store.1/log").exists();
     let mut renames = 0;
     for error in ["EINVAL", "ENOSYS", "EOPNOTSUPP"] {
         let data = template.copy("data");
-        let (restored, told) = restore(&data, None, error);
-        assert!(restored, "{error}: {told}");
-        assert!(told.contains("(INJECTED)"), "{error}: {told}");
+        let (restored, message) = restore(&data, None, error);
+        assert!(restored, "{error}: {message}");
+        assert!(message.contains("(INJECTED)"), "{error}: {message}");
         assert!(kept(&data), "{error}");
-        renames = told.matches(" rename(").count();
-        let mut appliance = Launch::of(&data).ready();
+        renames = message.matches(" rename(").count();
+        let mut appliance = Launch::new(&data).ready();
         let log = appliance.log();
         assert!(!log.contains("cannot exchange two directories"), "{log}");
         appliance.end();
     }
-    // The control: another error is told, with the path, and changes nothing.
+    // Control: any other error fails the restore, names the path and changes nothing.
     let data = template.copy("data");
-    let (restored, told) = restore(&data, None, "EACCES");
+    let (restored, message) = restore(&data, None, "EACCES");
     assert!(
-        !restored && told.contains("data/store: Permission denied"),
-        "{told}"
+        !restored && message.contains("data/store: Permission denied"),
+        "{message}"
     );
-    // Killed at each of the last renames: the next start, also one without an exchange, ends it.
+    // Killed at each of the last renames: the next start completes or undoes the restore, also without an exchange.
     let renames = renames as u64;
     let (mut old, mut new) = (0, 0);
     for nth in renames.saturating_sub(rounds(5, 12))..=renames {
         let data = template.copy("data");
-        let (restored, told) = restore(&data, Some(nth.max(1)), "EINVAL");
-        assert!(!restored, "rename {nth} is not met: {told}");
+        let (restored, message) = restore(&data, Some(nth.max(1)), "EINVAL");
+        assert!(!restored, "rename {nth} is not met: {message}");
         let under = [
             "strace",
             "-D",
@@ -450,7 +452,7 @@ fn a_restore_works_without_rename_exchange() {
         ];
         let mut under: Vec<String> = under.map(str::to_owned).into();
         under.extend(["trace=renameat2", "-e", "inject=renameat2:error=EINVAL"].map(str::to_owned));
-        let mut appliance = Launch::of(&data).under(&under).ready();
+        let mut appliance = Launch::new(&data).under(&under).ready();
         match kept(&data) {
             true => new += 1,
             false => old += 1,
@@ -461,11 +463,11 @@ fn a_restore_works_without_rename_exchange() {
         let answer = answer.unwrap();
         assert_eq!(answer.json()["sound"], true, "{nth}: {:?}", answer.json());
         assert!(!data.join("restored").exists(), "{nth}");
-        // It is told at the start, with the place, and not only when a restore needs it.
+        // The missing exchange is reported at the start, with the path, and not only when a restore needs it.
         let log = appliance.log();
         let mut lines = log.lines();
-        let told = lines.find(|line| line.contains("cannot exchange two directories"));
-        let names = told.is_some_and(|line| line.contains(data.to_str().unwrap()));
+        let warning = lines.find(|line| line.contains("cannot exchange two directories"));
+        let names = warning.is_some_and(|line| line.contains(data.to_str().unwrap()));
         assert!(names, "{nth}: {log}");
         assert_eq!(appliance.end(), Some(0));
     }

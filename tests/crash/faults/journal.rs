@@ -1,5 +1,5 @@
-//! The request journal through power cuts and kills: it keeps every refusal but those of its last seconds, none twice, and
-//! its damage never keeps the service from starting.
+//! The request journal after power cuts and kills: it keeps every refusal except those of its last seconds, none twice,
+//! and its damage never prevents a start.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -13,9 +13,9 @@ use crate::harness::disk::Disk;
 use crate::harness::rng::{rounds, skip};
 use crate::workload::{Client, Workload};
 
-/// The journal is synced every five seconds, looked at once a second; the rest is for a busy machine.
+/// The journal is synced every five seconds, checked once a second; one more second is for a busy machine.
 const CUT_LOSS: Duration = Duration::from_millis(5_000 + 1_000 + 1_000);
-/// What is written survives a kill. Records reach the file within 50 milliseconds.
+/// Records reach the file within 50 milliseconds, and written data survives a kill.
 const KILL_LOSS: Duration = Duration::from_millis(1_000);
 const PAGE: usize = 1_000;
 
@@ -28,7 +28,7 @@ fn started(launch: &Launch) -> Appliance {
     }
 }
 
-/// Refused requests of a user by their ids, with the time of the answer.
+/// Refused requests of a user: the time of the response by request id.
 struct Refusals {
     user: Client,
     next: u32,
@@ -44,7 +44,7 @@ impl Refusals {
         }
     }
 
-    /// Sends requests that are refused, for so long.
+    /// Sends requests that are refused, for the duration `span`.
     fn send(&mut self, line: &mut Connection, span: Duration) {
         let until = Instant::now() + span;
         while Instant::now() < until {
@@ -59,7 +59,8 @@ impl Refusals {
         }
     }
 
-    /// How many of those answered before `until` the journal lacks. None may be there twice.
+    /// Returns how many of the refusals that were answered before `until` are missing in the journal. Fails if any is
+    /// there twice.
     fn missing(&self, workload: &Workload, line: &mut Connection, until: Instant) -> usize {
         let kept = journaled(workload, line);
         for (id, times) in &kept {
@@ -74,7 +75,7 @@ impl Refusals {
     }
 }
 
-/// How often each refusal is in the journal.
+/// Returns how often each refusal is in the journal.
 fn journaled(workload: &Workload, line: &mut Connection) -> BTreeMap<String, u32> {
     let mut kept = BTreeMap::new();
     let mut before = String::new();
@@ -96,13 +97,14 @@ fn journaled(workload: &Workload, line: &mut Connection) -> BTreeMap<String, u32
     }
 }
 
-/// Cuts the power after `span` of refusals; how many of the journal are lost that may not be, and of how many.
+/// Cuts the power after sending refusals for `span`. Returns how many of the refusals that must survive are lost, and
+/// their number.
 fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usize), String> {
     let mut disk = Disk::ext4(512)?;
-    let plain = Launch::of(&disk.path().join("data"));
+    let plain = Launch::new(&disk.path().join("data"));
     let mut appliance = started(&plain);
     let workload = Workload::new(&plain, &appliance).unwrap();
-    // Set up with syncs, so that there is a service to come back to.
+    // Set up with syncs, so that the store itself survives.
     assert_eq!(appliance.end(), Some(0));
     let launch = variables
         .iter()
@@ -122,7 +124,7 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
     let sure = refusals.sure(until);
     let appliance = match plain.start() {
         Started::Ready(appliance) => appliance,
-        // Where nothing was synced the store itself may be beyond recovery.
+        // Without syncs the store itself may be beyond recovery.
         _ if !variables.is_empty() => return Ok((sure, sure)),
         Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
             panic!("it does not start:\n{log}")
@@ -145,7 +147,7 @@ fn a_power_cut_costs_the_last_seconds_of_the_journal_only() {
     }
 }
 
-/// Where nothing is synced the same cut does lose them, or it would show nothing.
+/// Control: without syncs the same cut loses records.
 #[test]
 fn a_power_cut_of_an_unsynced_journal_is_detected() {
     let span = CUT_LOSS + Duration::from_millis(2_000);
@@ -158,7 +160,7 @@ fn a_power_cut_of_an_unsynced_journal_is_detected() {
 #[test]
 fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let launch = Launch::of(&folder.path().join("data"));
+    let launch = Launch::new(&folder.path().join("data"));
     let mut appliance = started(&launch);
     let workload = Workload::new(&launch, &appliance).unwrap();
     let mut refusals = Refusals::new(&workload, &mut appliance.line());
@@ -171,7 +173,7 @@ fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
         let until = killed - KILL_LOSS;
         let missing = refusals.missing(&workload, &mut appliance.line(), until);
         assert_eq!(missing, 0, "of {}, in round {round}", refusals.sure(until));
-        // What was under way may be lost: it is not looked for again.
+        // Later refusals may be lost: they are not checked again.
         refusals.answered.retain(|_, at| *at <= until);
     }
 }

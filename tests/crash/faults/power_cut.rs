@@ -1,5 +1,5 @@
-//! Power cuts: ext4 in a loop-mounted file is cut off without flushing its journal, whatever the
-//! appliance is doing; nothing acknowledged is lost, and every start is ready.
+//! Power cuts: the ext4 file system of the data directory is cut off without flushing its journal during any activity
+//! of the server. Nothing acknowledged is lost, and every start is ready.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -8,7 +8,7 @@ use crate::harness::disk::Disk;
 use crate::harness::rng::{rounds, skip};
 use crate::harness::{Fault, Harness, Phase};
 
-/// What the appliance does when the power is cut; serving is the most of its life.
+/// What the server does when the power is cut. `Load` is repeated because a server spends most of its time in it.
 const PHASES: &[Phase] = &[
     Phase::Load,
     Phase::Load,
@@ -21,7 +21,7 @@ const PHASES: &[Phase] = &[
     Phase::Compact,
 ];
 
-/// How many cuts may pass without a loss where nothing is synced.
+/// Within this many cuts the control must lose data.
 const CONTROL: u64 = 12;
 
 #[test]
@@ -36,7 +36,7 @@ fn a_power_cut_drops_unsynced_data() {
     file.sync_all().unwrap();
     File::open(disk.path()).unwrap().sync_all().unwrap();
     fs::write(&written, "in the page cache").unwrap();
-    // In place too, as the commit log is written.
+    // Also overwrites data in place, as the commit log does.
     file.write_all_at(b"in", 0).unwrap();
     drop(file);
     disk.power_cycle();
@@ -46,33 +46,35 @@ fn a_power_cut_drops_unsynced_data() {
 
 #[test]
 fn power_cuts_lose_nothing() {
-    let mut rig = match Harness::on_disk("cuts") {
-        Ok(rig) => rig,
+    let mut harness = match Harness::on_disk("cuts") {
+        Ok(harness) => harness,
         Err(why) => return skip("power cuts", &why),
     };
     for _ in 0..rounds(100, 1_000) {
-        let phase = rig.pick(PHASES);
-        rig.round(phase, Fault::Cut);
+        let phase = harness.pick(PHASES);
+        harness.round(phase, Fault::Cut);
     }
-    rig.tally.print("Power cuts");
-    rig.tally.assert_clean();
+    harness.tally.print("Power cuts");
+    harness.tally.assert_clean();
 }
 
-/// Where nothing is synced the same cuts do lose data, or they would show nothing.
+/// Control: without syncs the same cuts lose data.
 #[test]
 fn power_cuts_without_syncs_are_detected() {
-    let mut rig = match Harness::on_disk("control") {
-        Ok(rig) => rig.with("PLAYGATE_UNSAFE_NO_SYNC", "1"),
+    let mut harness = match Harness::on_disk("control") {
+        Ok(harness) => harness.with("PLAYGATE_UNSAFE_NO_SYNC", "1"),
         Err(why) => return skip("power cuts without syncs", &why),
     };
     let mut warned = false;
-    while rig.tally.rounds() < CONTROL && (rig.tally.losses() < 2 || !warned) {
-        let phase = rig.pick(&[Phase::Load]);
+    while harness.tally.rounds() < CONTROL && (harness.tally.losses() < 2 || !warned) {
+        let phase = harness.pick(&[Phase::Load]);
         let first = phase == Phase::FirstStart;
-        rig.round(phase, if first { Fault::Kill } else { Fault::Cut });
-        warned |= rig.has_said("PLAYGATE_UNSAFE_NO_SYNC");
+        harness.round(phase, if first { Fault::Kill } else { Fault::Cut });
+        warned |= harness.log_contains("PLAYGATE_UNSAFE_NO_SYNC");
     }
-    rig.tally.print("Power cuts without syncs (the control)");
-    assert!(rig.tally.losses() > 0, "no loss in {CONTROL} cuts");
+    harness
+        .tally
+        .print("Power cuts without syncs (the control)");
+    assert!(harness.tally.losses() > 0, "no loss in {CONTROL} cuts");
     assert!(warned, "it does not warn that nothing is synced");
 }

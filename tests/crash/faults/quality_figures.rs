@@ -1,4 +1,4 @@
-//! Quality figures after a kill and after a power cut: the views that were answered are counted, but for those of the
+//! Quality figures after a kill and after a power cut: all views that were answered are counted, except those of the
 //! last half second, and none is counted twice.
 
 use std::fs;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::appliance::{Appliance, Launch, freeze};
-use crate::harness::client::{Connection, Silence};
+use crate::harness::client::{Connection, NoResponse};
 use crate::harness::disk::Disk;
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::workload::{Client, Keys, Stream, Workload, token};
 
-/// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half, and a busy
-/// machine does so later.
+/// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half second; the
+/// rest is for a busy machine.
 const LOSS: Duration = Duration::from_millis(500 + 250);
 const STARTUP_MILLIS: f64 = 700.0;
 
-/// Things that were asked for, and when each was answered.
+/// Requests that were sent, and the times of their responses.
 #[derive(Default)]
 struct Ledger {
     asked: u64,
@@ -28,18 +28,18 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn least(&self, struck: Instant) -> u64 {
-        let kept = self.answered.iter().filter(|at| **at + LOSS <= struck);
+    fn least(&self, fault_at: Instant) -> u64 {
+        let kept = self.answered.iter().filter(|at| **at + LOSS <= fault_at);
         kept.count() as u64
     }
 }
 
-/// A viewer who starts one view after the other and reports its first frame.
+/// A viewer who starts one view after another and reports its first frame.
 struct Viewer {
     client: Client,
     attempts: Ledger,
     plays: Ledger,
-    /// What was answered otherwise than by a sound server.
+    /// The first response with an unexpected status.
     refused: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Viewer {
         }
     }
 
-    /// Plays again and again, until the server is gone or refuses something.
+    /// Plays until the server is gone or refuses a request.
     fn watch(&mut self, line: &mut Connection) {
         while self.refused.is_none() && self.play(line).is_ok() {}
     }
@@ -65,7 +65,7 @@ impl Viewer {
         self.refused.is_none()
     }
 
-    fn play(&mut self, line: &mut Connection) -> Result<(), Silence> {
+    fn play(&mut self, line: &mut Connection) -> Result<(), NoResponse> {
         let device = "tv";
         let entitled = self.client.entitle(line)?;
         if !self.accept("an entitlement", &entitled, 200) {
@@ -78,7 +78,7 @@ impl Viewer {
             return Ok(());
         }
         self.attempts.answered.push(Instant::now());
-        let stream = Stream::of(&started, &entitlement, device);
+        let stream = Stream::from_preflight(&started, &entitlement, device);
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
         let event = json!([{
             "timestamp": u64::try_from(now).unwrap(),
@@ -100,16 +100,16 @@ impl Viewer {
         Ok(())
     }
 
-    /// What is wrong with the figures after a blow.
-    fn judge(&mut self, total: &Value, struck: Instant) -> Option<String> {
+    /// Compares the figures with the ledgers after a fault.
+    fn judge(&mut self, total: &Value, fault_at: Instant) -> Option<String> {
         let mut wrong = self.refused.take();
         for (name, ledger) in [("attempts", &mut self.attempts), ("plays", &mut self.plays)] {
             let count = total[name].as_u64().unwrap_or(0);
-            let least = ledger.least(struck);
+            let least = ledger.least(fault_at);
             if !(least..=ledger.asked).contains(&count) {
                 wrong = Some(format!("{count} {name}, of {least} to {}", ledger.asked));
             }
-            // From here on these are there.
+            // The next fault must not lose what was counted now.
             let kept = usize::try_from(count).unwrap().min(ledger.answered.len());
             ledger.answered.truncate(kept);
             ledger.asked = count;
@@ -131,20 +131,20 @@ fn total(appliance: &Appliance, keys: &Keys) -> Value {
 }
 
 struct Outcome {
-    /// What a blow cost that it may not cost.
+    /// A loss that is larger than allowed.
     wrong: Option<String>,
-    /// What is counted in the end.
+    /// The final number of plays.
     plays: u64,
 }
 
-/// Rounds of views that `strike` ends, after a start by `set_up`, until one costs too much.
+/// Runs rounds of views that `inject_fault` interrupts, after a first start with `set_up`, until one loses too much.
 fn find_loss(
     set_up: &Launch,
     launch: &Launch,
     count: u64,
-    mut strike: impl FnMut(&mut Appliance),
+    mut inject_fault: impl FnMut(&mut Appliance),
 ) -> Outcome {
-    let dice = Rng::of_test("figures");
+    let rng = Rng::for_test("figures");
     let mut appliance = set_up.ready();
     let keys = Workload::new(set_up, &appliance).unwrap().keys;
     let mut viewer = Viewer::sign_up(&keys, &mut appliance.line());
@@ -154,21 +154,21 @@ fn find_loss(
     assert_eq!(before["attempts"], 0, "{before}");
     let mut wrong = None;
     for round in 0..count {
-        let moment = Duration::from_millis(300 + dice.split(round).below(1_500));
+        let moment = Duration::from_millis(300 + rng.split(round).below(1_500));
         let address = appliance.address.clone();
         let working = &mut viewer;
-        let struck = thread::scope(|scope| {
+        let fault_at = thread::scope(|scope| {
             scope.spawn(move || {
                 let mut line = Connection::to(&address);
                 working.watch(&mut line);
             });
             thread::park_timeout(moment);
-            let struck = Instant::now();
-            strike(&mut appliance);
-            struck
+            let fault_at = Instant::now();
+            inject_fault(&mut appliance);
+            fault_at
         });
         appliance = launch.ready();
-        wrong = viewer.judge(&total(&appliance, &keys), struck);
+        wrong = viewer.judge(&total(&appliance, &keys), fault_at);
         if wrong.is_some() {
             break;
         }
@@ -184,18 +184,18 @@ fn find_loss(
 #[test]
 fn a_kill_costs_the_figures_of_half_a_second_at_most() {
     let folder = tempfile::tempdir().unwrap();
-    let launch = Launch::of(&folder.path().join("data"));
+    let launch = Launch::new(&folder.path().join("data"));
     let outcome = find_loss(&launch, &launch, rounds(6, 100), Appliance::kill);
     assert_eq!(outcome.wrong, None);
     assert!(outcome.plays > 0);
 }
 
-/// The control of the test above: without the log of what was counted a kill does cost more.
+/// Control: without the log of quality inputs a kill loses more.
 #[test]
 fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let launch = Launch::of(&data);
+    let launch = Launch::new(&data);
     let outcome = find_loss(&launch, &launch, 4, |appliance| {
         appliance.kill();
         for log in logs(&data.join("quality")) {
@@ -213,7 +213,6 @@ fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Cuts the power of a running server.
 fn cut(disk: &mut Disk, appliance: &mut Appliance) {
     freeze(appliance.process.id());
     disk.cut();
@@ -228,7 +227,7 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
         Ok(disk) => disk,
         Err(why) => return skip("power cuts of quality figures", &why),
     };
-    let launch = Launch::of(&disk.path().join("data"));
+    let launch = Launch::new(&disk.path().join("data"));
     let outcome = find_loss(&launch, &launch, rounds(6, 100), |appliance| {
         cut(&mut disk, appliance);
     });
@@ -236,15 +235,15 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
     assert!(outcome.plays > 0);
 }
 
-/// The control of the test above: where nothing is synced a power cut does cost more.
+/// Control: without syncs a power cut loses more.
 #[test]
 fn a_power_cut_without_syncs_costs_more_figures() {
     let mut disk = match Disk::ext4(256) {
         Ok(disk) => disk,
         Err(why) => return skip("power cuts of unsynced quality figures", &why),
     };
-    let set_up = Launch::of(&disk.path().join("data"));
-    let launch = Launch::of(&disk.path().join("data")).with("PLAYGATE_UNSAFE_NO_SYNC", "1");
+    let set_up = Launch::new(&disk.path().join("data"));
+    let launch = Launch::new(&disk.path().join("data")).with("PLAYGATE_UNSAFE_NO_SYNC", "1");
     let outcome = find_loss(&set_up, &launch, 30, |appliance| cut(&mut disk, appliance));
     assert!(outcome.wrong.is_some());
 }

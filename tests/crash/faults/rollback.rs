@@ -1,5 +1,5 @@
-//! A data directory that is set back to an earlier state, as a snapshot of a virtual machine or a
-//! file-level restore does, while the backups lie elsewhere: two histories give the same numbers.
+//! A data directory that is set back to an earlier state, as a snapshot of a virtual machine or a file-level restore
+//! does, while the backups are elsewhere: two histories use the same commit numbers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,37 +14,37 @@ use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::disk::run;
 use crate::harness::rng::Rng;
 use crate::harness::tail;
-use crate::workload::{Who, Workload};
+use crate::workload::{Mix, Workload};
 
-/// Longer than two looks of the job that makes backups.
-const TWO_LOOKS: Duration = Duration::from_millis(11_000);
+/// Two intervals of the backup job, and some more.
+const TWO_BACKUP_INTERVALS: Duration = Duration::from_millis(11_000);
 
 struct Scene {
     folder: TempDir,
     workload: Workload,
-    dice: Rng,
+    rng: Rng,
     launch: Launch,
-    /// Made after the state that the data directory is set back to.
+    /// The backup that was made after the state that the data directory is set back to.
     later: PathBuf,
 }
 
 impl Scene {
-    /// `kept` backups are kept; those of the night are made only if `nightly`.
-    fn set(name: &str, kept: &str, nightly: bool) -> Self {
+    /// `kept` is the number of backups to keep; the nightly backup is on only if `nightly`.
+    fn new(name: &str, kept: &str, nightly: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let backups = folder.path().join("backups");
         fs::create_dir(&backups).unwrap();
         let at = if nightly { "00:00" } else { "off" };
-        let launch = Launch::of(&folder.path().join("data"))
+        let launch = Launch::new(&folder.path().join("data"))
             .with("PLAYGATE_BACKUP_DIR", backups.to_str().unwrap())
             .with("PLAYGATE_BACKUP_KEEP", kept)
             .with("PLAYGATE_BACKUP_AT", at);
-        let dice = Rng::of_test(name);
+        let rng = Rng::for_test(name);
         let mut appliance = launch.ready();
         let mut scene = Self {
             workload: Workload::new(&launch, &appliance).unwrap(),
             folder,
-            dice,
+            rng,
             launch,
             later: PathBuf::new(),
         };
@@ -63,7 +63,7 @@ impl Scene {
 
     fn work(&mut self, appliance: &Appliance) {
         self.workload
-            .work(&appliance.address, Who::Usual, &self.dice, || {
+            .work(&appliance.address, Mix::Usual, &self.rng, || {
                 thread::park_timeout(Duration::from_millis(300));
             });
         assert_eq!(self.workload.problems(), Vec::<String>::new());
@@ -77,8 +77,8 @@ impl Scene {
 
     fn back_up(&self) -> PathBuf {
         let made = self.launch.run(&["backup", "create", "--json"]);
-        let said = String::from_utf8_lossy(&made.stderr).into_owned();
-        assert!(made.status.success(), "{said}");
+        let stderr = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "{stderr}");
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
         made["path"].as_str().unwrap().into()
     }
@@ -88,8 +88,8 @@ impl Scene {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// New users and their sessions in the store as it is now, whatever the ledger says.
-    fn go_on(&self, appliance: &Appliance) {
+    /// Changes the store as it is now; the ledger does not include this.
+    fn add_partner(&self, appliance: &Appliance) {
         let added = self.launch.run(&["partner", "add", "another", "--json"]);
         assert!(
             added.status.success(),
@@ -103,8 +103,7 @@ impl Scene {
         );
     }
 
-    /// Engine and base are lost.
-    fn lose_engine_and_base(&self) {
+    fn lose_engine_and_snapshot(&self) {
         let store = self.folder.path().join("data/store");
         for entry in fs::read_dir(&store).unwrap() {
             let path = entry.unwrap().path();
@@ -118,7 +117,7 @@ impl Scene {
 
 #[test]
 fn a_rollback_starts_a_new_timeline_and_keeps_every_backup() {
-    let scene = Scene::set("rollback", "2", true);
+    let scene = Scene::new("rollback", "2", true);
     let before = scene.backups();
     scene.copy("earlier", "data");
     let appliance = scene.launch.ready();
@@ -127,7 +126,7 @@ fn a_rollback_starts_a_new_timeline_and_keeps_every_backup() {
         "{}",
         appliance.log()
     );
-    thread::park_timeout(TWO_LOOKS);
+    thread::park_timeout(TWO_BACKUP_INTERVALS);
     assert_eq!(scene.backups().len(), before.len(), "a storm of backups");
     for _ in 0..3 {
         scene.back_up();
@@ -137,10 +136,10 @@ fn a_rollback_starts_a_new_timeline_and_keeps_every_backup() {
 
 #[test]
 fn with_one_kept_backup_the_newest_is_kept() {
-    let scene = Scene::set("keep one", "1", false);
+    let scene = Scene::new("keep one", "1", false);
     scene.copy("earlier", "data");
     let appliance = scene.launch.ready();
-    scene.go_on(&appliance);
+    scene.add_partner(&appliance);
     let made = scene.back_up();
     assert!(made.exists(), "it says that it made {}", made.display());
     let verified = scene
@@ -151,12 +150,12 @@ fn with_one_kept_backup_the_newest_is_kept() {
 
 #[test]
 fn a_log_is_not_replayed_on_a_backup_of_another_timeline() {
-    let scene = Scene::set("abandoned", "1", false);
+    let scene = Scene::new("abandoned", "1", false);
     scene.copy("earlier", "data");
     let mut appliance = scene.launch.ready();
-    scene.go_on(&appliance);
+    scene.add_partner(&appliance);
     appliance.kill();
-    scene.lose_engine_and_base();
+    scene.lose_engine_and_snapshot();
     assert_eq!(scene.backups(), [scene.later.as_path()]);
     match scene.launch.start() {
         Started::Waiting(log) => assert!(log.contains("of another history"), "{}", tail(&log)),
@@ -165,11 +164,11 @@ fn a_log_is_not_replayed_on_a_backup_of_another_timeline() {
     }
 }
 
-/// The control: of the same history the backup is used, and who asks is told so.
+/// Control: a backup of the same history is used, and log and `store verify` report it.
 #[test]
 fn a_backup_of_the_same_timeline_replaces_a_lost_base() {
-    let scene = Scene::set("same history", "1", false);
-    scene.lose_engine_and_base();
+    let scene = Scene::new("same history", "1", false);
+    scene.lose_engine_and_snapshot();
     let appliance = scene.launch.ready();
     let name = scene.later.file_name().unwrap().to_str().unwrap();
     let log = appliance.log();

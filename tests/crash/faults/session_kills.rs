@@ -1,32 +1,31 @@
-//! SIGKILL during the heartbeats of many streams: running sessions continue, ended ones stay ended, and
-//! no stream slot leaks.
+//! SIGKILL during the heartbeats of many streams: running sessions continue, ended ones stay ended, and no stream slot
+//! leaks.
 
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use crate::harness::appliance::Launch;
-use crate::harness::client::{Address, Connection, Silence};
+use crate::harness::client::{Address, Connection, NoResponse};
 use crate::harness::rng::{Rng, rounds};
-use crate::workload::{Client, Keys, Stream, Workload, token, told};
+use crate::workload::{Client, Keys, Stream, Workload, status_and_code, token};
 
-/// Families, each with a connection of its own.
+/// Each family is one thread with its own connection.
 const FAMILIES: usize = 6;
-/// Viewers of a family.
 const VIEWERS: usize = 4;
-/// One more than a viewer may use at once.
+/// One more than the stream limit of a viewer.
 const DEVICES: [&str; 4] = ["tv", "phone", "tablet", "laptop"];
-/// Streams of one viewer: the default.
+/// The default stream limit of a viewer.
 const STREAMS: usize = 3;
-/// Ended sessions of a viewer that are asked for again.
+/// How many ended sessions of a viewer are checked again.
 const REMEMBERED: usize = 12;
 
-/// What a device does, as far as it was answered.
+/// The state of a device, as far as responses have shown it.
 #[derive(Clone)]
 enum State {
     Off,
     Runs(Stream),
-    /// A start was asked for in the place of what ran, if anything did.
+    /// A start without a response yet; it replaces the stream that ran before, if any.
     Starting(Option<Stream>),
     Stopping(Stream),
 }
@@ -38,7 +37,6 @@ struct Viewer {
     ended: Vec<Stream>,
 }
 
-/// What was done, and what was wrong.
 #[derive(Default)]
 struct Report {
     beats: u64,
@@ -67,18 +65,18 @@ impl Viewer {
         running.collect()
     }
 
-    /// One thing on one device. An error when there is no answer.
+    /// Does one random action on one device. Fails if there is no response.
     fn act(
         &mut self,
         line: &mut Connection,
-        dice: &mut Rng,
+        rng: &mut Rng,
         report: &mut Report,
-    ) -> Result<(), Silence> {
-        let at = dice.index(DEVICES.len());
-        match self.devices[at].clone() {
-            State::Runs(stream) if dice.once_in(10) => self.stop(line, at, stream, report),
-            State::Runs(stream) if !dice.once_in(10) => self.beats(line, &stream, report),
-            _ => self.start(line, at, report),
+    ) -> Result<(), NoResponse> {
+        let device_index = rng.index(DEVICES.len());
+        match self.devices[device_index].clone() {
+            State::Runs(stream) if rng.once_in(10) => self.stop(line, device_index, stream, report),
+            State::Runs(stream) if !rng.once_in(10) => self.beats(line, &stream, report),
+            _ => self.start(line, device_index, report),
         }
     }
 
@@ -87,11 +85,11 @@ impl Viewer {
         line: &mut Connection,
         stream: &Stream,
         report: &mut Report,
-    ) -> Result<(), Silence> {
-        let told = told(&self.client.beat(line, stream)?);
+    ) -> Result<(), NoResponse> {
+        let status = status_and_code(&self.client.beat(line, stream)?);
         report.beats += 1;
-        if told != "200 " {
-            let what = format!("{}: a beat of what runs: {told}", self.name);
+        if status != "200 " {
+            let what = format!("{}: heartbeat of a running session: {status}", self.name);
             report.problems.push(what);
         }
         Ok(())
@@ -100,49 +98,50 @@ impl Viewer {
     fn stop(
         &mut self,
         line: &mut Connection,
-        at: usize,
+        device_index: usize,
         stream: Stream,
         report: &mut Report,
-    ) -> Result<(), Silence> {
-        self.devices[at] = State::Stopping(stream.clone());
-        let told = told(&self.client.stop(line, &stream)?);
-        self.devices[at] = State::Off;
+    ) -> Result<(), NoResponse> {
+        self.devices[device_index] = State::Stopping(stream.clone());
+        let status = status_and_code(&self.client.stop(line, &stream)?);
+        self.devices[device_index] = State::Off;
         self.ended.push(stream);
         report.stops += 1;
-        if told != "204 " {
+        if status != "204 " {
             report
                 .problems
-                .push(format!("{}: a stop: {told}", self.name));
+                .push(format!("{}: a stop: {status}", self.name));
         }
         Ok(())
     }
 
-    /// A start, which takes the place of what the device runs, and is refused if the other devices
-    /// run as many as may be.
+    /// Starts a stream, which replaces the one on the device. The start must be refused if the other devices use all
+    /// slots.
     fn start(
         &mut self,
         line: &mut Connection,
-        at: usize,
+        device_index: usize,
         report: &mut Report,
-    ) -> Result<(), Silence> {
-        let device = DEVICES[at];
+    ) -> Result<(), NoResponse> {
+        let device = DEVICES[device_index];
         let entitlement = token(&self.client.entitle(line)?);
-        let before = match std::mem::replace(&mut self.devices[at], State::Off) {
+        let before = match std::mem::replace(&mut self.devices[device_index], State::Off) {
             State::Runs(stream) => Some(stream),
             State::Off | State::Starting(_) | State::Stopping(_) => None,
         };
         let mut others: Vec<String> = self.running().into_iter().map(str::to_owned).collect();
-        self.devices[at] = State::Starting(before.clone());
+        self.devices[device_index] = State::Starting(before.clone());
         let answer = self.client.preflight(line, &entitlement, device)?;
         let full = others.len() == STREAMS;
         match answer.status {
             200 if !full => {
-                self.devices[at] = State::Runs(Stream::of(&answer, &entitlement, device));
+                self.devices[device_index] =
+                    State::Runs(Stream::from_preflight(&answer, &entitlement, device));
                 self.ended.extend(before);
                 report.starts += 1;
             }
             409 if full => {
-                self.devices[at] = State::Off;
+                self.devices[device_index] = State::Off;
                 let json = answer.json();
                 let listed = json["error"]["details"]["sessions"].as_array();
                 let ids = listed.into_iter().flatten();
@@ -150,70 +149,73 @@ impl Viewer {
                 ids.sort_unstable();
                 others.sort_unstable();
                 if ids != others {
-                    let what = format!("{}: {ids:?} in the way, not {others:?}", self.name);
+                    let what = format!("{}: {ids:?} listed as running, not {others:?}", self.name);
                     report.problems.push(what);
                 }
                 report.refusals += 1;
             }
             _ => {
-                let (told, running) = (told(&answer), others.len());
-                let what = format!("{}: a start beside {running}: {told}", self.name);
+                let (status, running) = (status_and_code(&answer), others.len());
+                let what = format!(
+                    "{}: a start with {running} others running: {status}",
+                    self.name
+                );
                 report.problems.push(what);
             }
         }
         Ok(())
     }
 
-    /// Compares what is there with what was answered.
-    fn check(&mut self, line: &mut Connection, report: &mut Report) -> Result<(), Silence> {
-        for at in 0..DEVICES.len() {
-            let (stream, surely) = match self.devices[at].clone() {
+    /// Compares the sessions with the responses before the kill.
+    fn check(&mut self, line: &mut Connection, report: &mut Report) -> Result<(), NoResponse> {
+        for device_index in 0..DEVICES.len() {
+            let (stream, must_run) = match self.devices[device_index].clone() {
                 State::Off | State::Starting(None) => continue,
                 State::Runs(stream) => (stream, true),
                 State::Starting(Some(stream)) | State::Stopping(stream) => (stream, false),
             };
-            match told(&self.client.beat(line, &stream)?).as_str() {
-                "200 " => self.devices[at] = State::Runs(stream),
-                "410 SESSION_ENDED" if !surely => {
-                    if matches!(self.devices[at], State::Stopping(_)) {
-                        self.devices[at] = State::Off;
+            match status_and_code(&self.client.beat(line, &stream)?).as_str() {
+                "200 " => self.devices[device_index] = State::Runs(stream),
+                "410 SESSION_ENDED" if !must_run => {
+                    if matches!(self.devices[device_index], State::Stopping(_)) {
+                        self.devices[device_index] = State::Off;
                     }
                     self.ended.push(stream);
                 }
                 other => {
-                    let what = format!("{}: what ran: {other}", self.name);
+                    let what = format!("{}: running session: {other}", self.name);
                     report.problems.push(what);
-                    self.devices[at] = State::Off;
+                    self.devices[device_index] = State::Off;
                 }
             }
         }
         let old = self.ended.len().saturating_sub(REMEMBERED);
         self.ended.drain(..old);
         for stream in &self.ended {
-            let told = told(&self.client.beat(line, stream)?);
-            if told != "410 SESSION_ENDED" {
-                let what = format!("{}: what had ended: {told}", self.name);
+            let status = status_and_code(&self.client.beat(line, stream)?);
+            if status != "410 SESSION_ENDED" {
+                let what = format!("{}: ended session: {status}", self.name);
                 report.problems.push(what);
             }
         }
-        // A start that nobody heard of may hold a slot; the next one on its device takes that over.
-        for at in 0..DEVICES.len() {
-            if matches!(self.devices[at], State::Starting(_)) {
-                self.start(line, at, report)?;
+        // A start without a response may hold a slot; the next start on its device takes it over.
+        for device_index in 0..DEVICES.len() {
+            if matches!(self.devices[device_index], State::Starting(_)) {
+                self.start(line, device_index, report)?;
             }
         }
-        // As many as may run can be started, no more and no fewer.
-        for at in 0..DEVICES.len() {
-            if matches!(self.devices[at], State::Off) {
-                self.start(line, at, report)?;
+        // Exactly as many streams as the limit allows can be started.
+        for device_index in 0..DEVICES.len() {
+            if matches!(self.devices[device_index], State::Off) {
+                self.start(line, device_index, report)?;
             }
         }
         Ok(())
     }
 }
 
-/// Every family does `what` with a connection of its own.
-fn at_once(
+/// Runs `what` for every family, each with its own connection.
+fn in_parallel(
     families: &mut [Vec<Viewer>],
     address: &Address,
     report: &Mutex<Report>,
@@ -240,10 +242,10 @@ fn at_once(
 
 #[test]
 fn kills_neither_end_nor_revive_sessions() {
-    let dice = Rng::of_test("sessions");
+    let rng = Rng::for_test("sessions");
     let folder = tempfile::tempdir().unwrap();
-    // Every beat is answered for what it is, however often it comes.
-    let launch = Launch::of(&folder.path().join("data"))
+    // No heartbeat may be rejected by the rate limit.
+    let launch = Launch::new(&folder.path().join("data"))
         .with("PLAYGATE_LIMITS_HEARTBEATS_PER_SECOND", "1000")
         .with("PLAYGATE_LIMITS_HEARTBEAT_BURST", "1000");
     let mut appliance = launch.ready();
@@ -260,16 +262,16 @@ fn kills_neither_end_nor_revive_sessions() {
     let count = rounds(10, 100);
     let mut slowest = Duration::ZERO;
     for round in 0..count {
-        let mut moment = dice.split(round);
+        let mut moment = rng.split(round);
         let work =
             |nth: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
-                let mut dice = dice.split((round << 8) | (1 + nth as u64));
+                let mut rng = rng.split((round << 8) | (1 + nth as u64));
                 loop {
-                    let viewer = dice.index(VIEWERS);
-                    match family[viewer].act(line, &mut dice, own) {
+                    let viewer = rng.index(VIEWERS);
+                    match family[viewer].act(line, &mut rng, own) {
                         Ok(()) => {}
-                        Err(Silence::Gone | Silence::Broken(_)) => return,
-                        Err(Silence::Hung) => {
+                        Err(NoResponse::Gone | NoResponse::Broken(_)) => return,
+                        Err(NoResponse::Hung) => {
                             own.problems.push("a request got no answer".to_owned());
                             return;
                         }
@@ -277,7 +279,7 @@ fn kills_neither_end_nor_revive_sessions() {
                 }
             };
         let address = appliance.address.clone();
-        at_once(&mut families, &address, &report, work, || {
+        in_parallel(&mut families, &address, &report, work, || {
             thread::park_timeout(Duration::from_millis(20 + moment.below(1_000)));
             appliance.kill();
         });
@@ -286,14 +288,14 @@ fn kills_neither_end_nor_revive_sessions() {
         let check =
             |_: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
                 for viewer in family {
-                    if let Err(silence) = viewer.check(line, own) {
-                        let what = format!("no answer while it was read back: {silence:?}");
+                    if let Err(reason) = viewer.check(line, own) {
+                        let what = format!("no response to a check: {reason:?}");
                         own.problems.push(what);
                     }
                 }
             };
         let address = appliance.address.clone();
-        at_once(&mut families, &address, &report, check, || {});
+        in_parallel(&mut families, &address, &report, check, || {});
     }
     let report = report.into_inner().unwrap();
     println!(

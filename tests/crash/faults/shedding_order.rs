@@ -1,5 +1,5 @@
-//! When disk space runs out, writes are rejected in the order of their priority: telemetry, then new
-//! sessions, then changes. Logins and heartbeats work until nothing is left.
+//! When disk space runs out, writes are rejected by priority: telemetry first, then new sessions, then changes. Logins
+//! and heartbeats work until nothing is left.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,14 +16,13 @@ use crate::harness::rng::skip;
 use crate::workload::{Client, PASSWORD, Stream, Workload, token};
 
 const MIB: u64 = 1 << 20;
-/// How soon the server has noticed.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A file that takes all but a part of the free space.
+/// A file that takes all of the free space but a given part.
 struct Filler(File);
 
 impl Filler {
-    fn of(folder: &Path) -> Self {
+    fn new(folder: &Path) -> Self {
         Self(File::create(folder.join("filler")).unwrap())
     }
 
@@ -35,7 +34,7 @@ impl Filler {
     }
 }
 
-/// A viewer who is at it when room runs out.
+/// A viewer with a running session.
 struct Viewer {
     client: Client,
     operator: String,
@@ -49,11 +48,11 @@ impl Viewer {
         let email = "full@example.com";
         let client = Client::sign_up(&workload.keys, &mut line, email).unwrap();
         let entitlement = token(&client.entitle(&mut line).unwrap());
-        let begun = client.preflight(&mut line, &entitlement, "tv").unwrap();
+        let preflight = client.preflight(&mut line, &entitlement, "tv").unwrap();
         Self {
             client,
             operator: workload.keys.operator.clone(),
-            stream: Stream::of(&begun, &entitlement, "tv"),
+            stream: Stream::from_preflight(&preflight, &entitlement, "tv"),
             line,
             events: 0,
         }
@@ -96,7 +95,7 @@ impl Viewer {
         answer.unwrap().status
     }
 
-    /// What is answered to telemetry, a new session, a change, a login and a heartbeat.
+    /// Returns the statuses of telemetry, a new session, a change, a login and a heartbeat.
     fn all(&mut self) -> [u16; 5] {
         [
             self.telemetry(),
@@ -114,15 +113,15 @@ fn telemetry_is_rejected_first_and_logins_last() {
         Ok(disk) => disk,
         Err(why) => return skip("the order of refusals", &why),
     };
-    let launch = Launch::of(&disk.path().join("data"));
+    let launch = Launch::new(&disk.path().join("data"));
     let Started::Ready(appliance) = launch.start() else {
         panic!("it does not start");
     };
     let workload = Workload::new(&launch, &appliance).unwrap();
     let mut viewer = Viewer::new(&workload, appliance.line());
-    let filler = Filler::of(disk.path());
-    // Some 230 MiB in all: 8, 4 and 2 per cent, and nothing.
-    for (free, expected, told) in [
+    let filler = Filler::new(disk.path());
+    // The disk has about 230 MiB: the first three limits are at 8, 4 and 2 per cent of it.
+    for (free, expected, warning_text) in [
         (30 * MIB, [202, 200, 200, 200, 200], ""),
         (14 * MIB, [503, 200, 200, 200, 200], "telemetry is refused"),
         (
@@ -151,8 +150,15 @@ fn telemetry_is_rejected_first_and_logins_last() {
         }
         let (status, ready) = appliance.readiness().unwrap();
         let warning = ready["warnings"]["store"].as_str().unwrap_or_default();
-        assert!(status == 200 && warning.contains(told), "{free}: {ready}");
-        assert_eq!(warning.is_empty(), told.is_empty(), "{free}: {ready}");
+        assert!(
+            status == 200 && warning.contains(warning_text),
+            "{free}: {ready}"
+        );
+        assert_eq!(
+            warning.is_empty(),
+            warning_text.is_empty(),
+            "{free}: {ready}"
+        );
     }
     drop(appliance);
 }

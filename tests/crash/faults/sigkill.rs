@@ -1,4 +1,4 @@
-//! SIGKILL: no confirmed change is lost, incomplete or doubled, also if it is only in the log.
+//! SIGKILL: no acknowledged change is lost, incomplete or doubled, even if it is only in the log.
 
 use crate::harness::rng::rounds;
 use crate::harness::{Fault, Harness, Phase};
@@ -15,11 +15,11 @@ const PHASES: &[Phase] = &[
 
 #[test]
 fn sigkill_loses_no_confirmed_change() {
-    let mut rig = Harness::in_folder("kills");
+    let mut harness = Harness::in_folder("kills");
     for _ in 0..rounds(50, 1_000) {
-        let phase = rig.pick(PHASES);
-        rig.round(phase, Fault::Kill);
+        let phase = harness.pick(PHASES);
+        harness.round(phase, Fault::Kill);
     }
-    rig.tally.print("SIGKILLs");
-    rig.tally.assert_clean();
+    harness.tally.print("SIGKILLs");
+    harness.tally.assert_clean();
 }

@@ -1,5 +1,5 @@
-//! Slow syncs: no confirmed change is lost, nothing hangs, and the watchdog of the service manager is
-//! fed.
+//! Slow syncs: no acknowledged change is lost, no request hangs, and the server feeds the watchdog of the service
+//! manager.
 
 use std::process::Command;
 use std::thread;
@@ -11,22 +11,22 @@ use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::service_manager::{ServiceManager, WATCHDOG};
 use crate::harness::tail;
-use crate::harness::template::{Left, Template};
+use crate::harness::template::{EndedBy, Template};
 use crate::harness::tracer::Tracer;
-use crate::workload::Who;
+use crate::workload::Mix;
 
-/// Everybody works while each sync takes so long. The longest gap.
-fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration {
-    let dice = Rng::of_test(name);
-    let template = Template::make(Left::ByStop, &dice);
+/// Runs actors while each sync takes `delay`. Returns the longest gap between two notifications of the watchdog.
+fn slow_syncs(name: &str, delay: Duration, work: Duration, mix: Mix) -> Duration {
+    let rng = Rng::for_test(name);
+    let template = Template::make(EndedBy::Stop, &rng);
     let data = template.copy("data");
     let manager = ServiceManager::listen();
-    let mut appliance = manager.launch(Launch::of(&data), WATCHDOG).ready();
+    let mut appliance = manager.launch(Launch::new(&data), WATCHDOG).ready();
     let inject = format!("fdatasync,fsync:delay_exit={}", delay.as_micros());
     let tracer = Tracer::attach(appliance.process.id(), &inject, &[]);
     let mut workload = template.workload.clone();
     let address = appliance.address.clone();
-    workload.work(&address, who, &dice, || thread::park_timeout(work));
+    workload.work(&address, mix, &rng, || thread::park_timeout(work));
     assert_eq!(
         workload.problems(),
         Vec::<String>::new(),
@@ -34,8 +34,8 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
         tail(&appliance.log())
     );
     let (done, unavailable) = workload.counts();
-    let slow = tracer.met().len();
-    let ready_then = appliance.readiness();
+    let slow = tracer.injected().len();
+    let readiness = appliance.readiness();
     assert_eq!(
         appliance.wait(Duration::ZERO),
         None,
@@ -46,14 +46,14 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, who: Who) -> Duration
     let (fed, gap) = manager.end();
     println!(
         "{name}: {done} done, {unavailable} answered 503, {slow} slow syncs; fed {fed} times, \
-         {gap:?} apart at most; readiness {ready_then:?}"
+         {gap:?} apart at most; readiness {readiness:?}"
     );
     assert!(slow > 2 && done > 0 && fed > 0);
     appliance.kill();
     let problems = workload.check(
-        &Launch::of(&data).ready().address,
-        &AllowedLoss::WHOLE,
-        &dice,
+        &Launch::new(&data).ready().address,
+        &AllowedLoss::NONE,
+        &rng,
     );
     assert_eq!(problems, Vec::<String>::new());
     gap
@@ -66,7 +66,7 @@ fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
     }
     let work = Duration::from_secs(rounds(8, 120));
     let delay = Duration::from_millis(100);
-    let gap = slow_syncs("syncs of 100 ms", delay, work, Who::Importing);
+    let gap = slow_syncs("syncs of 100 ms", delay, work, Mix::Importing);
     assert!(gap < WATCHDOG / 2, "{gap:?}");
 }
 
@@ -77,17 +77,17 @@ fn syncs_of_5_s_lose_nothing_and_keep_the_watchdog_fed() {
     }
     let work = Duration::from_secs(rounds(30, 300));
     let delay = Duration::from_secs(5);
-    let gap = slow_syncs("syncs of 5 s", delay, work, Who::Logged);
+    let gap = slow_syncs("syncs of 5 s", delay, work, Mix::Logged);
     assert!(gap < WATCHDOG, "{gap:?}");
 }
 
-/// The control: a process that hangs is not fed, and that is seen.
+/// Control: a process that hangs does not feed the watchdog, and the gap shows it.
 #[test]
 fn a_hanging_process_stops_feeding_the_watchdog() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::listen();
     let limit = Duration::from_secs(1);
-    let launch = manager.launch(Launch::of(&folder.path().join("data")), limit);
+    let launch = manager.launch(Launch::new(&folder.path().join("data")), limit);
     let mut appliance = launch.ready();
     thread::park_timeout(limit);
     freeze(appliance.process.id());

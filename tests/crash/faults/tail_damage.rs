@@ -1,5 +1,5 @@
-//! Damage at the end of the log after SIGKILL, when the engine has not caught up yet: what was answered
-//! is there, or the server does not serve and says what is gone. It never goes on without it by itself.
+//! Damage at the end of the log after SIGKILL, when the engine has not caught up yet: acknowledged changes are there,
+//! or the server refuses to serve and reports what is lost. It never continues without them by itself.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -10,9 +10,9 @@ use crate::harness::appliance::{Launch, Started};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::Rng;
 use crate::harness::tail;
-use crate::harness::template::{Left, Template};
+use crate::harness::template::{EndedBy, Template};
 
-/// The head of a segment, which only a replaced file changes.
+/// The length of the segment header, which only a replaced file changes.
 const HEAD: u64 = 64;
 
 fn segments(data: &Path) -> Vec<PathBuf> {
@@ -25,48 +25,48 @@ fn segments(data: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn last(data: &Path) -> PathBuf {
+fn last_segment(data: &Path) -> PathBuf {
     segments(data).pop().unwrap()
 }
 
-fn used(path: &Path) -> u64 {
+fn used_length(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1
 }
 
-fn zero(data: &Path, count: u64) {
-    let path = last(data);
-    let end = used(&path);
+fn zero_tail(data: &Path, count: u64) {
+    let path = last_segment(data);
+    let end = used_length(&path);
     let from = end.saturating_sub(count).max(HEAD);
     let zeros = vec![0; usize::try_from(end - from).unwrap()];
     let file = File::options().write(true).open(path).unwrap();
     file.write_all_at(&zeros, from).unwrap();
 }
 
-type Harm = (&'static str, fn(&Path));
+type Damage = (&'static str, fn(&Path));
 
-const HARMS: &[Harm] = &[
-    ("last 512 bytes zeroed", |data| zero(data, 512)),
-    ("last 2,048 bytes zeroed", |data| zero(data, 2_048)),
-    ("last 4,096 bytes zeroed", |data| zero(data, 4_096)),
+const DAMAGES: &[Damage] = &[
+    ("last 512 bytes zeroed", |data| zero_tail(data, 512)),
+    ("last 2,048 bytes zeroed", |data| zero_tail(data, 2_048)),
+    ("last 4,096 bytes zeroed", |data| zero_tail(data, 4_096)),
     ("last segment deleted", |data| {
-        fs::remove_file(last(data)).unwrap();
+        fs::remove_file(last_segment(data)).unwrap();
     }),
     ("last segment emptied", |data| {
-        File::create(last(data)).unwrap();
+        File::create(last_segment(data)).unwrap();
     }),
     ("last segment cut off", |data| {
-        let path = last(data);
-        let end = used(&path);
+        let path = last_segment(data);
+        let end = used_length(&path);
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(end - 700).unwrap();
     }),
     ("last segment replaced by an older one", |data| {
-        // As it was when half of it had been written.
-        zero(data, (used(&last(data)) - HEAD) / 2);
+        // The state of the segment when half of it had been written.
+        zero_tail(data, (used_length(&last_segment(data)) - HEAD) / 2);
     }),
     ("last segment replaced by another", |data| {
-        let path = last(data);
+        let path = last_segment(data);
         let mut bytes = fs::read(&path).unwrap();
         bytes[16..24].copy_from_slice(&1_u64.to_le_bytes());
         let sum = crc32fast::hash(&bytes[..60]);
@@ -94,67 +94,70 @@ fn remove_engine(data: &Path) {
 
 #[test]
 fn damage_at_the_end_of_the_log_is_recovered_or_refused() {
-    let dice = Rng::of_test("tail damage");
-    let template = Template::make(Left::ByKill, &dice);
+    let rng = Rng::for_test("tail damage");
+    let template = Template::make(EndedBy::Kill, &rng);
     println!("| damage | engine | outcome |\n| --- | --- | --- |");
     let mut refused = 0;
-    for (name, harm) in HARMS {
+    for (name, damage) in DAMAGES {
         for engine in ["sound", "gone"] {
             let data = template.copy("data");
-            harm(&data);
+            damage(&data);
             if engine == "gone" {
                 remove_engine(&data);
             }
-            let (outcome, told) = outcome(&template, &data, &dice);
+            let (outcome, details) = outcome(&template, &data, &rng);
             println!("| {name} | {engine} | {outcome:?} |");
-            let made_up_for = outcome == Outcome::Repaired && told.contains("WAL");
+            let repaired = outcome == Outcome::Repaired && details.contains("WAL");
             assert!(
-                made_up_for || outcome == Outcome::Refused,
+                repaired || outcome == Outcome::Refused,
                 "{name}, engine {engine}: {outcome:?}\n{}",
-                tail(&told)
+                tail(&details)
             );
             if outcome == Outcome::Refused {
                 refused += 1;
-                assert!(told.contains("--accept-loss"), "{name}: {}", tail(&told));
+                assert!(
+                    details.contains("--accept-loss"),
+                    "{name}: {}",
+                    tail(&details)
+                );
             }
             if name.contains("4,096") || name.contains("directory") {
-                way_on(&template, &data, &dice, name);
+                accept_loss(&template, &data, &rng, name);
             }
         }
     }
-    assert!(refused >= HARMS.len(), "only {refused} are refused");
+    assert!(refused >= DAMAGES.len(), "only {refused} are refused");
 }
 
-/// A person may go on with what is left: the server starts, and everything is whole but for its end.
-fn way_on(template: &Template, data: &Path, dice: &Rng, name: &str) {
-    let launch = Launch::of(data);
+/// An operator may accept the loss: the server starts, and everything but the lost end is intact.
+fn accept_loss(template: &Template, data: &Path, rng: &Rng, name: &str) {
+    let launch = Launch::new(data);
     let accepted = launch.run(&["store", "recover", "--accept-loss"]);
-    let said = String::from_utf8_lossy(&accepted.stderr).into_owned();
-    assert!(accepted.status.success(), "{name}: {said}");
+    let stderr = String::from_utf8_lossy(&accepted.stderr).into_owned();
+    assert!(accepted.status.success(), "{name}: {stderr}");
     let Started::Ready(appliance) = launch.start() else {
-        panic!("{name}: it does not start after the loss was accepted: {said}");
+        panic!("{name}: it does not start after the loss was accepted: {stderr}");
     };
     let mut workload = template.workload.clone();
-    let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, dice);
+    let problems = workload.check(&appliance.address, &AllowedLoss::NONE, rng);
     let unsound = problems.iter().find(|text| text.contains("store verify"));
     assert_eq!(unsound, None, "{name}");
     let audit = launch.run(&["audit", "list", "--json"]);
     let audit = String::from_utf8_lossy(&audit.stdout).into_owned();
     let recorded = audit.contains("admin_recover_store");
     assert!(
-        recorded || said.contains("nothing is lost"),
-        "{name}: {said}\n{audit}"
+        recorded || stderr.contains("nothing is lost"),
+        "{name}: {stderr}\n{audit}"
     );
 }
 
-/// The control: the same damage where nothing but the log says how far it went is served, and the
-/// ledger tells what is missing.
+/// Control: if only the log says how far it went, the same damage is served, and the ledger detects the loss.
 #[test]
 fn the_ledger_detects_a_truncated_log() {
-    let dice = Rng::of_test("tail damage unseen");
-    let template = Template::make(Left::ByKill, &dice);
+    let rng = Rng::for_test("tail damage unseen");
+    let template = Template::make(EndedBy::Kill, &rng);
     let data = template.copy("data");
-    zero(&data, 4_096);
+    zero_tail(&data, 4_096);
     remove_engine(&data);
     fs::remove_file(data.join("store/log.end")).unwrap();
     for name in ["identity", "identity.copy"] {
@@ -165,10 +168,10 @@ fn the_ledger_detects_a_truncated_log() {
         let sum = crc32fast::hash(body.as_bytes());
         fs::write(&path, format!("{body}sum = {sum:08x}\n")).unwrap();
     }
-    let Started::Ready(appliance) = Launch::of(&data).start() else {
+    let Started::Ready(appliance) = Launch::new(&data).start() else {
         panic!("it does not start");
     };
     let mut workload = template.workload.clone();
-    let problems = workload.check(&appliance.address, &AllowedLoss::WHOLE, &dice);
+    let problems = workload.check(&appliance.address, &AllowedLoss::NONE, &rng);
     assert!(!problems.is_empty(), "nothing is missed");
 }

@@ -1,4 +1,4 @@
-//! The process under test: starts it, waits until it is ready or ends, stops and kills it.
+//! The server process under test: starts it, waits until it is ready or has ended, stops and kills it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -15,16 +15,15 @@ use crate::harness::client::{Address, Connection};
 use crate::harness::process::InTime as _;
 use crate::harness::tail;
 
-/// A start is ready within this time, whatever came before it; so says the promise.
+/// The limit for every start, whatever happened before it.
 pub const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// More than the kernel takes to end a process whose disk is slow.
-const KILLED_WITHIN: Duration = Duration::from_secs(60);
+/// More time than the kernel needs to end a process whose disk is slow.
+const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a start is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What limits and costs would otherwise keep the tests from their work.
+/// Cheap password hashing, and limits that do not stop the tests.
 const SETTINGS: &[(&str, &str)] = &[
     ("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "1"),
     ("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192"),
@@ -36,25 +35,24 @@ const SETTINGS: &[(&str, &str)] = &[
     ("PLAYGATE_PLAYBACK_CLEARKEY", "true"),
 ];
 
-/// How an appliance is started.
+/// How to start the server.
 #[derive(Clone)]
 pub struct Launch {
     pub data_dir: PathBuf,
-    /// Further variables.
     pub variables: Vec<(String, String)>,
-    /// A command that runs it.
+    /// A command that runs the server, such as strace.
     pub under: Vec<String>,
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
-/// How a start went.
+/// The outcome of a start.
 pub enum Started {
     Ready(Appliance),
-    /// It serves nothing but its reason, and waits for a person. It has been ended.
+    /// It is in maintenance mode and serves only the reason, which this has. It has been ended.
     Waiting(String),
-    /// It ended by itself: the exit code, if it was no signal, and what it said.
+    /// It ended by itself: its exit code, unless a signal ended it, and its log.
     Ended(Option<i32>, String),
-    /// It neither became ready nor ended in time; it has been killed. What it said.
+    /// It neither became ready nor ended in time, and has been killed. Its log.
     Hung(String),
 }
 
@@ -62,16 +60,16 @@ pub struct Appliance {
     pub address: Address,
     pub ready_in: Duration,
     pub process: Child,
-    side: TempDir,
+    run_dir: TempDir,
 }
 
 impl Launch {
-    pub fn of(data_dir: &Path) -> Self {
+    pub fn new(data_dir: &Path) -> Self {
         Self {
             data_dir: data_dir.to_owned(),
             variables: Vec::new(),
             under: Vec::new(),
-            patience: READY_WITHIN,
+            timeout: READY_WITHIN,
         }
     }
 
@@ -107,11 +105,11 @@ impl Launch {
         command
     }
 
-    /// Starts it, and gives the process before it is ready.
+    /// Starts the process without waiting until it is ready.
     pub fn spawn(&self) -> Starting {
-        let side = tempfile::tempdir().unwrap();
-        let ops = side.path().join("ops.sock");
-        let log = File::create(side.path().join("log")).unwrap();
+        let run_dir = tempfile::tempdir().unwrap();
+        let ops = run_dir.path().join("ops.sock");
+        let log = File::create(run_dir.path().join("log")).unwrap();
         let process = self
             .command()
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -122,10 +120,10 @@ impl Launch {
             .unwrap();
         Starting {
             process,
-            side,
+            run_dir,
             ops,
             since: Instant::now(),
-            patience: self.patience,
+            timeout: self.timeout,
         }
     }
 
@@ -133,7 +131,7 @@ impl Launch {
         self.spawn().ready()
     }
 
-    /// Starts it. The test fails if it does not become ready.
+    /// Starts the server. Fails the test if it does not become ready.
     pub fn ready(&self) -> Appliance {
         match self.start() {
             Started::Ready(appliance) => appliance,
@@ -142,8 +140,8 @@ impl Launch {
         }
     }
 
-    /// A command on the data directory, to be given its arguments.
-    pub fn order(&self) -> Command {
+    /// Returns an administrative command for the data directory, without arguments.
+    pub fn admin_command(&self) -> Command {
         let mut command = self.command();
         command
             .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
@@ -151,52 +149,51 @@ impl Launch {
         command
     }
 
-    /// Runs a command on the data directory.
+    /// Runs an administrative command on the data directory.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        self.order().args(arguments).output_in_time()
+        self.admin_command().args(arguments).output_in_time()
     }
 }
 
-/// A process that may become ready.
 pub struct Starting {
     pub process: Child,
-    side: TempDir,
+    run_dir: TempDir,
     ops: PathBuf,
     since: Instant,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Starting {
     pub fn ready(mut self) -> Started {
         let output = BufReader::new(self.process.stdout.take().unwrap());
-        let (told, line) = channel();
+        let (sender, line) = channel();
         thread::spawn(move || {
             let mut first = String::new();
             let mut output = output;
             let _ = output.read_line(&mut first);
-            let _ = told.send(first);
+            let _ = sender.send(first);
         });
         let line = loop {
-            match line.recv_timeout(LOOK_EVERY) {
+            match line.recv_timeout(POLL_INTERVAL) {
                 Ok(line) => break line,
                 Err(RecvTimeoutError::Disconnected) => break String::new(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            // A disk that is full has a reason not to be ready too, and serves all the same.
-            let waits = read_log(&self.side).contains("maintenance mode");
+            // A server on a full disk is not ready either, but serves: only the log tells maintenance mode from that.
+            let waits = read_log(&self.run_dir).contains("maintenance mode");
             if let Some(reason) = maintenance(&self.ops).filter(|_| waits) {
-                return Started::Waiting(format!("{reason}\n{}", self.give_up()));
+                return Started::Waiting(format!("{reason}\n{}", self.kill_and_read_log()));
             }
-            if self.since.elapsed() >= self.patience {
+            if self.since.elapsed() >= self.timeout {
                 let threads = threads(self.process.id());
-                return Started::Hung(format!("{}\n{threads}", self.give_up()));
+                return Started::Hung(format!("{}\n{threads}", self.kill_and_read_log()));
             }
         };
         let Some((_, address)) = line.trim().rsplit_once("http://") else {
-            // Its output has ended, so it is about to.
-            return match wait(&mut self.process, self.patience) {
-                Some(code) => Started::Ended(code, read_log(&self.side)),
-                None => Started::Hung(self.give_up()),
+            // Its standard output is closed, so it is about to end.
+            return match wait(&mut self.process, self.timeout) {
+                Some(code) => Started::Ended(code, read_log(&self.run_dir)),
+                None => Started::Hung(self.kill_and_read_log()),
             };
         };
         Started::Ready(Appliance {
@@ -206,21 +203,21 @@ impl Starting {
             },
             ready_in: self.since.elapsed(),
             process: self.process,
-            side: self.side,
+            run_dir: self.run_dir,
         })
     }
 
     pub fn kill(mut self) {
-        self.give_up();
+        self.kill_and_read_log();
     }
 
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    fn give_up(&mut self) -> String {
+    fn kill_and_read_log(&mut self) -> String {
         kill(&mut self.process);
-        read_log(&self.side)
+        read_log(&self.run_dir)
     }
 }
 
@@ -237,7 +234,7 @@ impl Appliance {
         signal("TERM", self.process.id());
     }
 
-    /// Asks it to end; its exit code, or none if it took too long and was killed.
+    /// Stops the process. Returns its exit code, or `None` if it had to be killed.
     pub fn end(&mut self) -> Option<i32> {
         self.ask_to_end();
         let ended = wait(&mut self.process, Duration::from_secs(30));
@@ -245,21 +242,21 @@ impl Appliance {
         ended.flatten()
     }
 
-    /// Its exit code, once it has ended by itself; none for a signal.
-    pub fn wait(&mut self, patience: Duration) -> Option<Option<i32>> {
-        wait(&mut self.process, patience)
+    /// Waits until the process ends by itself. Returns its exit code, which is `None` for a signal.
+    pub fn wait(&mut self, timeout: Duration) -> Option<Option<i32>> {
+        wait(&mut self.process, timeout)
     }
 
-    /// What its threads are doing: for one that does not answer.
+    /// Returns the state of its threads, to explain a hang.
     pub fn threads(&self) -> String {
         threads(self.process.id())
     }
 
     pub fn log(&self) -> String {
-        read_log(&self.side)
+        read_log(&self.run_dir)
     }
 
-    /// Status and reasons of `/readyz`.
+    /// Returns status and body of `/readyz`.
     pub fn readiness(&self) -> Option<(u16, Value)> {
         let answer = self.line().operate("", "GET", "/readyz", &Value::Null);
         answer.ok().map(|answer| (answer.status, answer.json()))
@@ -272,7 +269,7 @@ impl Drop for Appliance {
     }
 }
 
-/// Why a server that is in maintenance is.
+/// Returns the reason if the server is in maintenance mode.
 fn maintenance(ops: &Path) -> Option<String> {
     let answer = Connection::probe(ops)?;
     let reason = answer.json()["reasons"]["store"]
@@ -281,7 +278,7 @@ fn maintenance(ops: &Path) -> Option<String> {
     reason.filter(|_| answer.status == 503)
 }
 
-/// What the threads of a process are doing, as far as the kernel knows.
+/// Returns the state of the threads of a process, as the kernel reports it.
 pub fn threads(pid: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let of = |task: &Path, name: &str| {
@@ -299,22 +296,20 @@ pub fn threads(pid: u32) -> String {
     lines.join("\n")
 }
 
-/// Stops every thread of a process where it is.
 pub fn freeze(pid: u32) {
     signal("STOP", pid);
 }
 
-/// Lets them go on.
 pub fn thaw(pid: u32) {
     signal("CONT", pid);
 }
 
-/// Kills a process. One that a tracer holds ends only when the tracer lets it, so that is not waited for without end.
+/// Kills a process. The wait is bounded: a traced process ends only when the tracer lets it go.
 fn kill(process: &mut Child) {
     let _ = process.kill();
-    if wait(process, KILLED_WITHIN).is_none() {
+    if wait(process, KILL_TIMEOUT).is_none() {
         let threads = threads(process.id());
-        println!("killed, and not ended within {KILLED_WITHIN:?}:\n{threads}");
+        println!("killed, and not ended within {KILL_TIMEOUT:?}:\n{threads}");
     }
 }
 
@@ -323,13 +318,13 @@ pub fn signal(name: &str, pid: u32) {
         .args([format!("-{name}"), pid.to_string()])
         .stderr(Stdio::null())
         .status();
-    // One that has ended already is as good.
+    // A process that has ended already is fine.
     status.unwrap();
 }
 
-/// `None` if it still runs; otherwise its exit code, if it has one.
-pub fn wait(process: &mut Child, patience: Duration) -> Option<Option<i32>> {
-    let until = Instant::now() + patience;
+/// Returns `None` if the process still runs; otherwise its exit code, if it has one.
+pub fn wait(process: &mut Child, timeout: Duration) -> Option<Option<i32>> {
+    let until = Instant::now() + timeout;
     loop {
         if let Some(status) = process.try_wait().unwrap() {
             return Some(status.code());
@@ -341,7 +336,7 @@ pub fn wait(process: &mut Child, patience: Duration) -> Option<Option<i32>> {
     }
 }
 
-fn read_log(side: &TempDir) -> String {
-    let bytes = fs::read(side.path().join("log")).unwrap_or_default();
+fn read_log(run_dir: &TempDir) -> String {
+    let bytes = fs::read(run_dir.path().join("log")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! A command that is repeated while the server works.
+//! An administrative command that is repeated while the server works.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -12,15 +12,15 @@ use crate::harness::process::InTime as _;
 pub struct BackgroundCommand {
     command: Command,
     running: Option<Child>,
-    /// How often it was done.
+    /// How many runs succeeded.
     pub done: u64,
-    /// The path that it told last, if it tells any.
-    pub told: Option<String>,
+    /// The last path that the command has printed.
+    pub last_path: Option<String>,
 }
 
 impl BackgroundCommand {
-    pub fn give(launch: &Launch, arguments: &[&str]) -> Self {
-        let mut command = launch.order();
+    pub fn new(launch: &Launch, arguments: &[&str]) -> Self {
+        let mut command = launch.admin_command();
         command
             .args(arguments)
             .stdout(Stdio::piped())
@@ -29,11 +29,11 @@ impl BackgroundCommand {
             command,
             running: None,
             done: 0,
-            told: None,
+            last_path: None,
         }
     }
 
-    /// Gives it until the time is over; the last one goes on.
+    /// Repeats the command for `time`; the last run may continue after that.
     pub fn repeat(&mut self, time: Duration) {
         let began = Instant::now();
         while began.elapsed() < time {
@@ -46,7 +46,7 @@ impl BackgroundCommand {
         }
     }
 
-    /// Waits for the one that goes on.
+    /// Waits for the run in progress.
     pub fn finish(&mut self) {
         let Some(mut running) = self.running.take() else {
             return;
@@ -55,10 +55,10 @@ impl BackgroundCommand {
         if output.status.success() {
             self.done += 1;
             let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            self.told = json["path"]
+            self.last_path = json["path"]
                 .as_str()
                 .map(str::to_owned)
-                .or(self.told.take());
+                .or(self.last_path.take());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The connections of one worker, and the responses that it got.
+//! The connections of one actor to the server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,27 +10,26 @@ use serde_json::Value;
 
 use crate::harness::raw_http::{Answer, Wire, request};
 
-/// How long an answer may take; far above what any takes, also under strace on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Far more than any response takes, even under strace on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// The process is gone.
+pub enum NoResponse {
+    /// The process has ended.
     Gone,
-    /// It holds the connection and says nothing.
+    /// The connection is open, but no response came in time.
     Hung,
-    /// What it says breaks off.
+    /// The response was cut off.
     Broken(std::io::ErrorKind),
 }
 
-pub type Heard = Result<Answer, Silence>;
+pub type Response = Result<Answer, NoResponse>;
 
-/// Where an appliance listens.
 #[derive(Clone)]
 pub struct Address {
     pub public: SocketAddr,
-    /// The socket of the operations listener.
+    /// The path of the operations socket.
     pub ops: PathBuf,
 }
 
@@ -49,70 +48,70 @@ impl Connection {
         }
     }
 
-    /// `/readyz`, of a server that may not be there.
+    /// Requests `/readyz` of a server that may not be running.
     pub fn probe(ops: &Path) -> Option<Answer> {
         let stream = UnixStream::connect(ops).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut wire = Wire::over(stream);
         wire.send(request("GET", "/readyz", &[], ""))
-            .heard("GET")
+            .try_answer_to("GET")
             .ok()?
     }
 
-    /// A request to the partner interface.
+    /// Sends a request to the partner interface.
     pub fn ask(
         &mut self,
         method: &str,
         target: &str,
         headers: &[(&str, &str)],
         body: &Value,
-    ) -> Heard {
+    ) -> Response {
         if self.public.is_none() {
-            let stream = TcpStream::connect(self.address.public).map_err(|_| Silence::Gone)?;
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let stream = TcpStream::connect(self.address.public).map_err(|_| NoResponse::Gone)?;
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             stream.set_nodelay(true).unwrap();
             self.public = Some(Wire::over(stream));
         }
-        say(&mut self.public, method, target, headers, body)
+        send(&mut self.public, method, target, headers, body)
     }
 
-    /// A request to the operators' interface and the probes.
-    pub fn operate(&mut self, token: &str, method: &str, target: &str, body: &Value) -> Heard {
+    /// Sends a request to the operators' interface or a probe.
+    pub fn operate(&mut self, token: &str, method: &str, target: &str, body: &Value) -> Response {
         if self.ops.is_none() {
-            let stream = UnixStream::connect(&self.address.ops).map_err(|_| Silence::Gone)?;
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let stream = UnixStream::connect(&self.address.ops).map_err(|_| NoResponse::Gone)?;
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             self.ops = Some(Wire::over(stream));
         }
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str())];
-        say(&mut self.ops, method, target, &headers, body)
+        send(&mut self.ops, method, target, &headers, body)
     }
 }
 
-fn say<S: Read + Write>(
-    place: &mut Option<Wire<S>>,
+fn send<S: Read + Write>(
+    connection: &mut Option<Wire<S>>,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &Value,
-) -> Heard {
+) -> Response {
     let text = match body {
         Value::Null => String::new(),
-        // A file, which is sent as it is.
+        // A file is sent as it is.
         Value::String(text) => text.clone(),
         body => body.to_string(),
     };
-    let mut wire = place.take().expect("a connection");
-    let heard = wire.send(request(method, target, headers, &text));
-    match heard.heard(method) {
+    let mut wire = connection.take().expect("a connection");
+    let response = wire.send(request(method, target, headers, &text));
+    match response.try_answer_to(method) {
         Ok(Some(answer)) => {
             if answer.header("connection") != Some("close") {
-                *place = Some(wire);
+                *connection = Some(wire);
             }
             Ok(answer)
         }
-        Ok(None) => Err(Silence::Gone),
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Silence::Hung),
-        Err(error) => Err(Silence::Broken(error.kind())),
+        Ok(None) => Err(NoResponse::Gone),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(NoResponse::Hung),
+        Err(error) => Err(NoResponse::Broken(error.kind())),
     }
 }

@@ -1,5 +1,5 @@
-//! File systems under test: ext4 in a loop-mounted file, which can be cut off as by a power cut, and
-//! small tmpfs. Dropping the value unmounts them, also after a panic.
+//! File systems for tests: ext4 in a loop-mounted file, which can be cut off as by a power cut, and small tmpfs.
+//! Dropping the value unmounts them, also after a panic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-// Of the crash tests and of those of a fleet, which use this file.
+// `super`, because the fleet tests include this file too.
 use super::process::InTime as _;
 
-/// The ext4 shutdown request, without flushing the journal: what is not on the disk never gets
-/// there. perl comes with every Debian, and a request of its own needs no `unsafe` of ours.
+/// Sends the ext4 shutdown request without flushing the journal: what is not on the disk yet never gets there. Perl,
+/// because every Debian has it and the request needs no `unsafe` code.
 const SHUTDOWN: &str = r#"open my $top, "<", $ARGV[0] or die "open: $!\n";
 my $without_flush = pack("L", 2);
 ioctl($top, 0x8004587d, $without_flush) or die "shutdown: $!\n";"#;
@@ -31,7 +31,7 @@ enum Kind {
 }
 
 impl Disk {
-    /// A mounted ext4 file system of so many MiB.
+    /// Mounts a new ext4 file system.
     pub fn ext4(mebibytes: u32) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
@@ -39,18 +39,17 @@ impl Disk {
         file.set_len(u64::from(mebibytes) << 20).unwrap();
         drop(file);
         run(Command::new("mkfs.ext4").arg("-q").arg(&image))?;
-        Self::of(Kind::Image(image), folder)
+        Self::new(Kind::Image(image), folder)
     }
 
-    /// A mounted tmpfs with these options.
     pub fn tmpfs(options: &str) -> Result<Self, String> {
-        Self::of(
+        Self::new(
             Kind::Memory(options.to_owned()),
             tempfile::tempdir().unwrap(),
         )
     }
 
-    fn of(kind: Kind, folder: TempDir) -> Result<Self, String> {
+    fn new(kind: Kind, folder: TempDir) -> Result<Self, String> {
         let mount = folder.path().join("mnt");
         fs::create_dir(&mount).unwrap();
         let mut disk = Self {
@@ -80,13 +79,13 @@ impl Disk {
         Ok(())
     }
 
-    /// From here on nothing reaches the disk any more, not even what the journal holds. A sync that is under way may
-    /// still report success: where that counts, stop the process before.
+    /// Cuts the disk off: nothing reaches it any more, not even what the journal holds. A sync in progress may still
+    /// report success, so stop the process first where that matters.
     pub fn cut(&self) {
         run(Command::new("perl").args(["-e", SHUTDOWN]).arg(&self.mount)).unwrap();
     }
 
-    /// Unmounts it, whereby the kernel forgets what was not on the disk.
+    /// Unmounts the file system, which discards what was not on the disk.
     pub fn unmount(&mut self) {
         for _ in 0..100 {
             // A process that has just been killed may still hold a file for a moment.
@@ -104,8 +103,8 @@ impl Disk {
         panic!("{} stays busy", self.mount.display());
     }
 
-    /// Waits until the kernel has dropped the file system. A mount namespace that was created while it was
-    /// mounted, as by `unshare --mount`, keeps it, and the next mount would be of the one that was cut off.
+    /// Waits until the kernel has released the file system. A mount namespace that was created while it was mounted, as
+    /// by `unshare --mount`, keeps it, and the next mount would use the one that was cut off.
     fn wait_until_released(&self) {
         let Kind::Image(image) = &self.kind else {
             return;
@@ -127,13 +126,13 @@ impl Disk {
         self.mount().unwrap();
     }
 
-    /// Mounts it anew for reading alone or for writing, with whoever uses it.
+    /// Remounts it as `ro` or `rw`, also while it is in use.
     pub fn remount(&self, mode: &str) -> Result<(), String> {
         let option = format!("remount,{mode}");
         run(Command::new("mount").args(["-o", &option]).arg(&self.mount))
     }
 
-    /// Makes ext4 find an error, upon which the kernel makes it read-only under whoever uses it.
+    /// Triggers an ext4 error, after which the kernel makes the file system read-only while it is in use.
     pub fn fail(&self) -> Result<(), String> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         let here = self.mount.to_str().unwrap();
@@ -144,7 +143,7 @@ impl Disk {
         fs::write(trigger, "on purpose").map_err(|error| error.to_string())
     }
 
-    /// Keeps the image of a failure, for whoever looks for its cause.
+    /// Copies the image to `place`, to examine a failure.
     pub fn keep(&self, place: &Path) {
         if let Kind::Image(image) = &self.kind {
             let _ = run(Command::new("cp")
@@ -155,7 +154,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// Replaces the image, which is not mounted, by one that was kept.
+    /// Replaces the image, which must not be mounted, by one that was kept.
     #[allow(dead_code, reason = "of the campaign of the fleet")]
     pub fn put_back(&self, place: &Path) {
         if let Kind::Image(image) = &self.kind {
@@ -170,13 +169,13 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         if self.mounted {
-            // Lazily: a test that panicked may have left a process behind for a moment.
+            // Lazily, because a test that panicked may have left a process behind for a moment.
             let _ = run(Command::new("umount").arg("-l").arg(&self.mount));
         }
     }
 }
 
-/// Runs a command; what it said if it failed.
+/// Runs a command. Returns its standard error if it failed.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let started = command
         .stdin(Stdio::null())

@@ -3,43 +3,41 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// What a power cut may cost of what is answered before it is synced (README, "What a reply
-/// promises"): half a second, and the time that the sync itself may take on a busy machine.
+/// What a power cut may lose of changes that are answered before they are synced (README, "Durability"):
+/// half a second, and the time that the sync itself may take on a busy machine.
 const LOGGED_LOSS: Duration = Duration::from_millis(500 + 250);
 
-/// What a blow may have cost.
+/// What a fault may have lost.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowedLoss {
-    /// Of what was logged, everything that was answered up to then is there.
+    /// Logged changes that were answered up to this instant must exist. `None`: all of them.
     logged: Option<Instant>,
 }
 
 impl AllowedLoss {
-    /// Nothing at all.
-    pub const WHOLE: Self = Self { logged: None };
+    pub const NONE: Self = Self { logged: None };
 
-    /// After the power was cut at this instant.
-    pub fn of_cut(at: Instant) -> Self {
+    pub fn after_cut(at: Instant) -> Self {
         Self {
             logged: at.checked_sub(LOGGED_LOSS),
         }
     }
 
-    /// Whether what was logged and answered then must be there.
+    /// Returns whether a logged change that was answered at this instant must exist.
     pub fn keeps(&self, answered: Instant) -> bool {
         self.logged.is_none_or(|until| answered <= until)
     }
 }
 
-/// How soon an answer is a promise.
+/// Which promise a response makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     Durable,
     Logged,
 }
 
-/// The states of a thing that were answered since it was last looked at, and those that were asked
-/// for without an answer.
+/// The states of one thing: those that responses confirmed since the last check, and those that were requested without
+/// a response.
 #[derive(Clone)]
 pub struct Fact<T> {
     class: Class,
@@ -60,12 +58,12 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         &self.answered.last().unwrap().1
     }
 
-    /// A change is asked for.
+    /// Records the request of a change.
     pub fn ask(&mut self, state: T) {
         self.asked.push(state);
     }
 
-    /// The change was answered: done.
+    /// Records that the last requested change was made.
     pub fn done(&mut self) {
         if let Some(state) = self.asked.pop() {
             self.answered.push((Instant::now(), state));
@@ -73,19 +71,19 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         self.asked.clear();
     }
 
-    /// The change was answered: refused.
+    /// Records that the last requested change was refused.
     pub fn refused(&mut self) {
         self.asked.pop();
     }
 
-    /// Whether a change was asked for that may have been made, and may not.
+    /// Returns whether a change was requested whose outcome is unknown.
     pub fn is_open(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// Every state that it may have, the newest first.
-    pub fn possible(&self, survival: &AllowedLoss) -> Vec<T> {
-        let kept = |at: &Instant| self.class == Class::Durable || survival.keeps(*at);
+    /// Returns every state that the thing may have, the newest first.
+    pub fn possible(&self, allowed_loss: &AllowedLoss) -> Vec<T> {
+        let kept = |at: &Instant| self.class == Class::Durable || allowed_loss.keeps(*at);
         let oldest = self.answered.iter().rposition(|(at, _)| kept(at));
         let answered = &self.answered[oldest.unwrap_or(0)..];
         let answered = answered.iter().map(|(_, state)| state);
@@ -93,17 +91,22 @@ impl<T: Clone + Debug + PartialEq> Fact<T> {
         asked.chain(answered.rev()).cloned().collect()
     }
 
-    /// It is seen to have this state, which holds from now on.
+    /// Records the state that was observed, which is the only possible one from now on.
     pub fn seen(&mut self, state: T) {
-        // What was seen after a cut was read from the disk.
+        // The state was read from the disk after the fault, so it is as durable as the oldest one.
         let at = self.answered[0].0;
         self.answered = vec![(at, state)];
         self.asked.clear();
     }
 
-    /// Judges the state that it is seen to have; the sentence if it may not have it.
-    pub fn judge(&mut self, what: &str, state: T, survival: &AllowedLoss) -> Result<(), String> {
-        let possible = self.possible(survival);
+    /// Records the observed state. Fails with a message if it is not a possible one.
+    pub fn judge(
+        &mut self,
+        what: &str,
+        state: T,
+        allowed_loss: &AllowedLoss,
+    ) -> Result<(), String> {
+        let possible = self.possible(allowed_loss);
         let fits = possible.contains(&state);
         let answer = format!("lost: {what} is {state:?}, and may be {possible:?}");
         self.seen(state);

@@ -1,6 +1,5 @@
-//! What every crash test uses. This file: one server, its data directory and its ledger; a round of
-//! work, a fault in the middle of it, a restart, and the comparison of the stored state with the
-//! responses.
+//! What every crash test uses. This file: one server, its data directory and its ledger; a round of work, a fault
+//! during it, a restart, and the comparison of the stored state with the responses.
 //!
 //! | module | owns |
 //! | --- | --- |
@@ -44,27 +43,22 @@ use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::Rng;
 use crate::harness::summary::Summary;
-use crate::workload::{Who, Workload};
+use crate::workload::{Mix, Workload};
 
-/// After so many rounds a new appliance takes the place of the old one.
-const LIFE: u32 = 16;
+/// After this many rounds the server and its data directory are replaced.
+const ROUNDS_PER_SERVER: u32 = 16;
 
-/// What the appliance is doing when the blow comes.
+/// What the server does when the fault comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Its very first start, on an empty file system.
+    /// The very first start, on an empty file system.
     FirstStart,
-    /// Serving.
     Load,
-    /// Serving, while a guide is imported.
     Import,
-    /// Starting after another blow.
+    /// The start after another fault.
     Start,
-    /// Stopping.
     Stop,
-    /// Serving, while a backup is made.
     Backup,
-    /// Serving, while the store is compacted.
     Compact,
     /// Serving, shortly after a start that followed a kill.
     AfterKill,
@@ -83,18 +77,16 @@ impl Phase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The power is cut.
     Cut,
-    /// The process is killed.
     Kill,
 }
 
-enum Place {
+enum Storage {
     Folder(TempDir),
     Disk(Disk),
 }
 
-impl Place {
+impl Storage {
     fn path(&self) -> &Path {
         match self {
             Self::Folder(folder) => folder.path(),
@@ -105,39 +97,38 @@ impl Place {
 
 pub struct Harness {
     name: String,
-    dice: Rng,
+    rng: Rng,
     on_disk: bool,
     variables: Vec<(String, String)>,
-    place: Place,
+    storage: Storage,
     appliance: Option<Appliance>,
     workload: Option<Workload>,
-    /// The newest backup that a command told of.
+    /// The newest backup that a command has reported.
     backup: Option<String>,
     age: u32,
     nth: u64,
-    /// How long a start takes about.
+    /// The duration of the last start, from which the moment of a fault during a start is drawn.
     start_time: Duration,
     pub tally: Summary,
 }
 
 impl Harness {
-    /// Appliances on a file system that can be cut off.
+    /// Puts the data directory on a file system that can be cut off.
     pub fn on_disk(name: &str) -> Result<Self, String> {
-        Disk::ext4(256).map(|disk| Self::of(name, Place::Disk(disk)))
+        Disk::ext4(256).map(|disk| Self::new(name, Storage::Disk(disk)))
     }
 
-    /// Appliances in a folder.
     pub fn in_folder(name: &str) -> Self {
-        Self::of(name, Place::Folder(tempfile::tempdir().unwrap()))
+        Self::new(name, Storage::Folder(tempfile::tempdir().unwrap()))
     }
 
-    fn of(name: &str, place: Place) -> Self {
+    fn new(name: &str, storage: Storage) -> Self {
         Self {
             name: name.to_owned(),
-            dice: Rng::of_test(name),
-            on_disk: matches!(place, Place::Disk(_)),
+            rng: Rng::for_test(name),
+            on_disk: matches!(storage, Storage::Disk(_)),
             variables: Vec::new(),
-            place,
+            storage,
             appliance: None,
             workload: None,
             backup: None,
@@ -153,43 +144,42 @@ impl Harness {
         self
     }
 
-    /// One of the phases, at random; the first start comes with every new appliance.
+    /// Picks a phase at random. The first round of every data directory is its first start.
     pub fn pick(&mut self, phases: &[Phase]) -> Phase {
         if self.workload.is_none() {
             return Phase::FirstStart;
         }
-        phases[self.dice.index(phases.len())]
+        phases[self.rng.index(phases.len())]
     }
 
-    /// Whether the log of the running server has this text.
-    pub fn has_said(&self, text: &str) -> bool {
+    pub fn log_contains(&self, text: &str) -> bool {
         let appliance = self.appliance.as_ref();
         appliance.is_some_and(|appliance| appliance.log().contains(text))
     }
 
     fn launch(&self) -> Launch {
-        let mut launch = Launch::of(&self.place.path().join("data"));
-        // An appliance is set up as usual, so that there is something to lose.
+        let mut launch = Launch::new(&self.storage.path().join("data"));
+        // The first start uses the defaults, so that there is durable data to lose.
         if self.workload.is_some() {
             launch.variables.clone_from(&self.variables);
         }
         launch
     }
 
-    /// A round: work, blow, start, comparison. After anything wrong, and now and then, the next one
-    /// has a new appliance.
-    pub fn round(&mut self, phase: Phase, blow: Fault) {
+    /// Runs a round: work, fault, start, comparison. After a problem, and after `ROUNDS_PER_SERVER` rounds, the next round has a new
+    /// data directory.
+    pub fn round(&mut self, phase: Phase, fault: Fault) {
         self.nth += 1;
-        let mut dice = self.dice.split(self.nth);
+        let mut rng = self.rng.split(self.nth);
         let mut problems = Vec::new();
         let mut slowest = Duration::ZERO;
-        let mut steps = vec![(phase, blow)];
+        let mut steps = vec![(phase, fault)];
         if phase == Phase::AfterKill {
-            steps = vec![(Phase::Load, Fault::Kill), (Phase::AfterKill, blow)];
+            steps = vec![(Phase::Load, Fault::Kill), (Phase::AfterKill, fault)];
         }
-        for (phase, blow) in steps {
-            let survival = self.strike(phase, blow, &mut dice);
-            problems = self.recover(&survival, &dice);
+        for (phase, fault) in steps {
+            let allowed_loss = self.inject_fault(phase, fault, &mut rng);
+            problems = self.recover(&allowed_loss, &rng);
             if let Some(appliance) = &self.appliance {
                 slowest = slowest.max(appliance.ready_in);
             }
@@ -197,14 +187,14 @@ impl Harness {
                 break;
             }
         }
-        self.enter(phase, slowest, &problems);
+        self.record(phase, slowest, &problems);
         self.age += 1;
-        if !problems.is_empty() || self.age >= LIFE {
+        if !problems.is_empty() || self.age >= ROUNDS_PER_SERVER {
             self.renew(&problems);
         }
     }
 
-    fn enter(&mut self, phase: Phase, slowest: Duration, problems: &[String]) {
+    fn record(&mut self, phase: Phase, slowest: Duration, problems: &[String]) {
         let answered = self
             .workload
             .as_mut()
@@ -212,84 +202,84 @@ impl Harness {
         for problem in problems {
             println!("{} round {} {phase:?}: {problem}", self.name, self.nth);
         }
-        self.tally.enter(phase, answered, slowest, problems);
+        self.tally.record(phase, answered, slowest, problems);
         if self.nth.is_multiple_of(100) {
             self.tally.print(&format!("{}: so far", self.name));
         }
     }
 
-    /// Works up to the blow. What may have been lost by it.
-    fn strike(&mut self, phase: Phase, blow: Fault, dice: &mut Rng) -> AllowedLoss {
+    /// Runs the actors until the fault. Returns what the fault may have lost.
+    fn inject_fault(&mut self, phase: Phase, fault: Fault, rng: &mut Rng) -> AllowedLoss {
         let moment = match phase {
             Phase::FirstStart | Phase::Start => {
                 let most = u64::try_from(self.start_time.as_micros()).unwrap() * 5 / 4;
-                Duration::from_micros(dice.below(most))
+                Duration::from_micros(rng.below(most))
             }
-            Phase::AfterKill => Duration::from_millis(dice.below(300)),
-            // It parts from its clients first, for 300 ms.
-            Phase::Stop => Duration::from_millis(dice.below(700)),
-            // Long enough for a command to be done now and then.
-            Phase::Backup | Phase::Compact => Duration::from_millis(50 + dice.below(2_500)),
-            // Beyond the half second after which everything has to be synced.
-            _ => Duration::from_millis(20 + dice.below(1_000)),
+            Phase::AfterKill => Duration::from_millis(rng.below(300)),
+            // A shutdown lets clients finish for 300 ms first.
+            Phase::Stop => Duration::from_millis(rng.below(700)),
+            // Long enough that some commands complete.
+            Phase::Backup | Phase::Compact => Duration::from_millis(50 + rng.below(2_500)),
+            // Longer than the half second after which everything has to be synced.
+            _ => Duration::from_millis(20 + rng.below(1_000)),
         };
         if phase == Phase::FirstStart {
             let starting = self.launch().spawn();
             thread::park_timeout(moment);
-            self.hit(blow, starting.pid(), || starting.kill());
-            return AllowedLoss::WHOLE;
+            self.apply_fault(fault, starting.pid(), || starting.kill());
+            return AllowedLoss::NONE;
         }
         let mut appliance = self.appliance.take().expect("a running appliance");
         let mut workload = self.workload.take().expect("a ledger");
-        let mut struck = Instant::now();
+        let mut fault_at = Instant::now();
         let address = appliance.address.clone();
         let first = if matches!(phase, Phase::Start | Phase::Stop) {
-            Duration::from_millis(20 + dice.below(300))
+            Duration::from_millis(20 + rng.below(300))
         } else {
             moment
         };
         let launch = self.launch();
-        let who = match phase {
-            Phase::Import => Who::Importing,
-            _ if dice.once_in(3) => Who::Logged,
-            _ => Who::Usual,
+        let mix = match phase {
+            Phase::Import => Mix::Importing,
+            _ if rng.once_in(3) => Mix::Logged,
+            _ => Mix::Usual,
         };
-        workload.work(&address, who, dice, || {
-            let mut orders = phase
+        workload.work(&address, mix, rng, || {
+            let mut background = phase
                 .command()
-                .map(|command| BackgroundCommand::give(&launch, command));
-            match &mut orders {
-                Some(orders) => orders.repeat(first),
+                .map(|command| BackgroundCommand::new(&launch, command));
+            match &mut background {
+                Some(background) => background.repeat(first),
                 None => thread::park_timeout(first),
             }
             if phase == Phase::Stop {
                 appliance.ask_to_end();
                 thread::park_timeout(moment);
             }
-            struck = Instant::now();
-            self.hit(blow, appliance.process.id(), || appliance.kill());
-            if let Some(orders) = &mut orders {
-                orders.finish();
-                self.backup = orders.told.take().or(self.backup.take());
-                self.tally.ordered(phase, orders.done);
+            fault_at = Instant::now();
+            self.apply_fault(fault, appliance.process.id(), || appliance.kill());
+            if let Some(background) = &mut background {
+                background.finish();
+                self.backup = background.last_path.take().or(self.backup.take());
+                self.tally.add_commands(phase, background.done);
             }
         });
         self.workload = Some(workload);
         if phase == Phase::Start {
             let starting = self.launch().spawn();
             thread::park_timeout(moment);
-            self.hit(blow, starting.pid(), || starting.kill());
+            self.apply_fault(fault, starting.pid(), || starting.kill());
         }
-        match blow {
-            Fault::Cut => AllowedLoss::of_cut(struck),
-            Fault::Kill => AllowedLoss::WHOLE,
+        match fault {
+            Fault::Cut => AllowedLoss::after_cut(fault_at),
+            Fault::Kill => AllowedLoss::NONE,
         }
     }
 
-    fn hit(&mut self, blow: Fault, pid: u32, kill: impl FnOnce()) {
-        match (&mut self.place, blow) {
-            (Place::Disk(disk), Fault::Cut) => {
-                // From here on it answers nobody, so that nobody is told what the disk never had.
+    fn apply_fault(&mut self, fault: Fault, pid: u32, kill: impl FnOnce()) {
+        match (&mut self.storage, fault) {
+            (Storage::Disk(disk), Fault::Cut) => {
+                // A stopped process answers no client, so no client is promised something that the disk never got.
                 freeze(pid);
                 disk.cut();
                 kill();
@@ -297,12 +287,12 @@ impl Harness {
                 disk.mount().unwrap();
             }
             (_, Fault::Kill) => kill(),
-            (Place::Folder(_), Fault::Cut) => panic!("a folder cannot be cut off"),
+            (Storage::Folder(_), Fault::Cut) => panic!("a folder cannot be cut off"),
         }
     }
 
-    /// Starts, and compares. What is wrong.
-    fn recover(&mut self, survival: &AllowedLoss, dice: &Rng) -> Vec<String> {
+    /// Starts the server and compares. Returns the problems.
+    fn recover(&mut self, allowed_loss: &AllowedLoss, rng: &Rng) -> Vec<String> {
         let launch = self.launch();
         let mut appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
@@ -326,7 +316,7 @@ impl Harness {
             Some(workload) => {
                 let found = workload.problems();
                 problems.extend(found);
-                problems.extend(workload.check(&appliance.address, survival, dice));
+                problems.extend(workload.check(&appliance.address, allowed_loss, rng));
             }
             None => match Workload::new(&launch, &appliance) {
                 Ok(workload) => self.workload = Some(workload),
@@ -356,34 +346,36 @@ impl Harness {
         problems
     }
 
-    /// Throws the appliance away. The place of the first failure is kept, beside what cargo builds.
+    /// Discards the server and its data directory. The image of the first failure is kept in cargo's directory for
+    /// temporary files.
     fn renew(&mut self, problems: &[String]) {
         self.appliance = None;
         self.workload = None;
         self.backup = None;
         self.age = 0;
         if self.on_disk {
-            // Of the control a loss is expected.
+            // The control is expected to lose data.
             let kept = !problems.is_empty() && self.variables.is_empty();
-            if let (Place::Disk(disk), true) = (&self.place, kept && self.tally.bad_rounds() == 1) {
+            if let (Storage::Disk(disk), true) =
+                (&self.storage, kept && self.tally.bad_rounds() == 1)
+            {
                 let name = format!("{}-round-{}.img", self.name, self.nth);
                 disk.keep(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
             }
-            self.place = Place::Disk(Disk::ext4(256).unwrap());
+            self.storage = Storage::Disk(Disk::ext4(256).unwrap());
         } else {
-            self.place = Place::Folder(tempfile::tempdir().unwrap());
+            self.storage = Storage::Folder(tempfile::tempdir().unwrap());
         }
     }
 }
 
 impl Drop for Harness {
     fn drop(&mut self) {
-        // Before its place.
+        // The process must end before its directory is removed.
         self.appliance = None;
     }
 }
 
-/// The end of a log.
 pub fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(24)..].join("\n")

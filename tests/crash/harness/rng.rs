@@ -2,13 +2,13 @@
 
 use std::time::UNIX_EPOCH;
 
-/// A generator whose seed is printed (splitmix64).
+/// splitmix64. Its seed is printed.
 #[derive(Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The dice of a test: from `PLAYGATE_CRASH_SEED`, or from the time.
-    pub fn of_test(name: &str) -> Self {
+    /// The generator of a test, seeded by `PLAYGATE_CRASH_SEED` or by the time.
+    pub fn for_test(name: &str) -> Self {
         let seed = number("PLAYGATE_CRASH_SEED")
             .unwrap_or_else(|| UNIX_EPOCH.elapsed().unwrap().as_secs());
         println!("{name}: PLAYGATE_CRASH_SEED={seed}");
@@ -18,16 +18,15 @@ impl Rng {
         Self(salt)
     }
 
-    /// Dice that decide nothing.
-    pub const fn of_nothing() -> Self {
+    /// A fixed seed, for data whose content does not matter.
+    pub const fn fixed() -> Self {
         Self(0)
     }
 
-    /// Dice of its own for each round and each thread, so that what one does changes nothing of
-    /// what another meets.
+    /// Returns an independent generator for a round or a thread, so that one does not change what another draws.
     pub fn split(&self, nth: u64) -> Self {
-        let mut dice = Self(self.0 ^ nth.wrapping_mul(0xA24B_AED4_963E_E407));
-        Self(dice.next())
+        let mut rng = Self(self.0 ^ nth.wrapping_mul(0xA24B_AED4_963E_E407));
+        Self(rng.next())
     }
 
     pub fn next(&mut self) -> u64 {
@@ -38,24 +37,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below another one, which is not 0.
+    /// `bound` must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// True once in so many times.
+    /// Returns true with the probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// The place of an item.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length.max(1) as u64)).unwrap()
     }
 }
 
-/// How many rounds a test runs: so many for every change, or the share of the long form that
-/// `PLAYGATE_CRASH_ROUNDS` asks for, in thousandths.
+/// Returns the number of rounds of a test: `short` for every change, or the part of `long` that `PLAYGATE_CRASH_ROUNDS`
+/// sets, in thousandths.
 pub fn rounds(short: u64, long: u64) -> u64 {
     match number("PLAYGATE_CRASH_ROUNDS") {
         Some(thousandths) => (long * thousandths).div_ceil(1_000),
@@ -69,7 +67,7 @@ pub fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|| panic!("{variable} is not a number: {text:?}")))
 }
 
-/// Says that a test cannot be run here; where every test has to be, that is a failure.
+/// Reports that a test cannot run here. In CI, which has to run every test, that is a failure.
 pub fn skip(test: &str, why: &str) {
     let everything = std::env::var_os("CI").is_some_and(|value| value == "true");
     assert!(!everything, "{test} cannot be run here: {why}");

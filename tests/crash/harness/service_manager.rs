@@ -1,5 +1,4 @@
-//! Stands in for systemd: receives the notifications of a server, and measures the gaps between those that feed the
-//! watchdog.
+//! Replaces systemd: receives the notifications of a server and measures the gaps between those that feed the watchdog.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::harness::appliance::Launch;
 
-/// What the packaged unit gives: `WatchdogSec`.
+/// `WatchdogSec` of the packaged unit.
 pub const WATCHDOG: Duration = Duration::from_secs(15);
 
 pub struct ServiceManager {
@@ -40,7 +39,7 @@ impl ServiceManager {
                     fed += 1;
                     last = Some(Instant::now());
                 }
-                // One that is not over counts as well.
+                // Includes the gap that has not ended yet.
                 gap = gap.max(last.map_or(Duration::ZERO, |last| last.elapsed()));
             }
             (fed, gap)
@@ -59,7 +58,7 @@ impl ServiceManager {
             .with("WATCHDOG_USEC", &limit.as_micros().to_string())
     }
 
-    /// How often it was fed, and the longest gap.
+    /// Returns the number of watchdog notifications and the longest gap.
     pub fn end(mut self) -> (u32, Duration) {
         self.done.store(true, Ordering::Relaxed);
         self.listening.take().unwrap().join().unwrap()

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use crate::harness::Phase;
 
-/// What came of the rounds of one phase.
 #[derive(Default)]
 struct Row {
     rounds: u32,
     answered: u64,
-    /// Commands that were done during the rounds.
-    ordered: u64,
+    /// Background commands that succeeded during the rounds.
+    commands: u64,
     lost: u32,
     wrong: u32,
     failed_starts: u32,
@@ -26,8 +25,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A round is over.
-    pub fn enter(&mut self, phase: Phase, answered: u64, slowest: Duration, problems: &[String]) {
+    /// Counts a round.
+    pub fn record(&mut self, phase: Phase, answered: u64, slowest: Duration, problems: &[String]) {
         let row = self.rows.entry(phase).or_default();
         row.rounds += 1;
         row.answered += answered;
@@ -39,9 +38,8 @@ impl Summary {
         self.bad_rounds += u32::from(!problems.is_empty());
     }
 
-    /// So many commands were done.
-    pub fn ordered(&mut self, phase: Phase, commands: u64) {
-        self.rows.entry(phase).or_default().ordered += commands;
+    pub fn add_commands(&mut self, phase: Phase, commands: u64) {
+        self.rows.entry(phase).or_default().commands += commands;
     }
 
     pub const fn bad_rounds(&self) -> u32 {
@@ -66,7 +64,7 @@ impl Summary {
             let Row {
                 rounds,
                 answered,
-                ordered,
+                commands,
                 lost,
                 wrong,
                 failed_starts,
@@ -74,20 +72,20 @@ impl Summary {
             } = row;
             let slowest = slowest.as_millis();
             println!(
-                "| {phase:?} | {rounds} | {answered} | {ordered} | {lost} | {wrong} | {failed_starts} | {slowest} |"
+                "| {phase:?} | {rounds} | {answered} | {commands} | {lost} | {wrong} | {failed_starts} | {slowest} |"
             );
         }
     }
 
-    /// Fails unless every round went as promised.
+    /// Fails if a round had a problem or no background command ever succeeded.
     pub fn assert_clean(&self) {
         for (phase, row) in &self.rows {
-            let idle = phase.command().is_some() && row.rounds > 10 && row.ordered == 0;
+            let idle = phase.command().is_some() && row.rounds > 10 && row.commands == 0;
             assert!(!idle, "{phase:?}: no command was ever done");
         }
         assert!(
             self.bad_rounds == 0,
-            "{} rounds went wrong, as told above",
+            "{} rounds went wrong; see above",
             self.bad_rounds
         );
     }

@@ -11,13 +11,13 @@ use tempfile::TempDir;
 use crate::harness::appliance::{Launch, Started};
 use crate::harness::disk::run;
 use crate::harness::rng::Rng;
-use crate::workload::{Who, Workload};
+use crate::workload::{Mix, Workload};
 
 /// How the process that filled it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    ByStop,
-    ByKill,
+pub enum EndedBy {
+    Stop,
+    Kill,
 }
 
 pub struct Template {
@@ -26,54 +26,54 @@ pub struct Template {
 }
 
 impl Template {
-    pub fn make(left: Left, dice: &Rng) -> Self {
+    pub fn make(ended_by: EndedBy, rng: &Rng) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let launch = Launch::of(&folder.path().join("template"));
+        let launch = Launch::new(&folder.path().join("template"));
         let Started::Ready(mut appliance) = launch.start() else {
             panic!("it does not start");
         };
         let mut workload = Workload::new(&launch, &appliance).unwrap();
         let address = appliance.address.clone();
-        workload.work(&address, Who::Importing, dice, || {
+        workload.work(&address, Mix::Importing, rng, || {
             thread::park_timeout(Duration::from_millis(600));
         });
-        // Half of it in a base and a backup, half in the log since.
+        // Half of the data is in a snapshot and a backup, half in the log after them.
         let made = launch.run(&["backup", "create"]);
         assert!(
             made.status.success(),
             "{}",
             String::from_utf8_lossy(&made.stderr)
         );
-        workload.work(&address, Who::Importing, dice, || {
+        workload.work(&address, Mix::Importing, rng, || {
             thread::park_timeout(Duration::from_millis(400));
         });
-        // Everybody has their answer, so that the ledger is sure of everything.
+        // Every request was answered, so the ledger has no open changes.
         assert_eq!(workload.problems(), Vec::<String>::new());
-        match left {
-            Left::ByStop => assert_eq!(appliance.end(), Some(0), "{}", appliance.log()),
-            Left::ByKill => appliance.kill(),
+        match ended_by {
+            EndedBy::Stop => assert_eq!(appliance.end(), Some(0), "{}", appliance.log()),
+            EndedBy::Kill => appliance.kill(),
         }
-        // Made anew by each start, and large.
+        // Every start creates it again, and it is large.
         let _ = fs::remove_file(launch.data_dir.join("ballast"));
         Self { folder, workload }
     }
 
-    /// A place beside the copies.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    /// Returns a path next to the copies.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A fresh copy, always at the same place.
+    /// Makes a fresh copy, replacing the last one of this name.
     pub fn copy(&self, name: &str) -> PathBuf {
-        let copy = self.beside(name);
+        let copy = self.path(name);
         let _ = fs::remove_dir_all(&copy);
-        let template = self.beside("template");
+        let template = self.path("template");
         run(Command::new("cp").arg("-a").args([&template, &copy])).unwrap();
         copy
     }
 }
 
-/// A path and all below it.
+/// Lists a path and everything below it.
 pub fn list(path: &Path, found: &mut Vec<PathBuf>) {
     found.push(path.to_owned());
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {

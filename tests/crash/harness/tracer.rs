@@ -1,4 +1,4 @@
-//! Attaches strace to a running process, to fail or delay some of its system calls.
+//! Attaches strace to a running process, to make some of its system calls fail or take longer.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::harness::appliance::{signal, threads, wait};
 use crate::harness::process::KilledOnDrop;
 use crate::harness::tail;
 
-/// How long strace may take to hold every thread of a process, and to let them go.
+/// How long strace may take to attach to every thread of a process, and to detach.
 const WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Tracer {
@@ -22,7 +22,8 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// What happens to calls: `fdatasync:error=ENOSPC`, say; on these paths alone, if there are any.
+    /// `inject` is an injection of strace, such as `fdatasync:error=ENOSPC`; it applies to all paths if `paths` is
+    /// empty.
     pub fn attach(pid: u32, inject: &str, paths: &[PathBuf]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let calls = inject.split(':').next().unwrap();
@@ -45,28 +46,28 @@ impl Tracer {
         let began = Instant::now();
         while !is_traced(pid) {
             if began.elapsed() > WITHIN {
-                panic!("strace does not attach: {}", tracer.give_up());
+                panic!("strace does not attach: {}", tracer.kill_both());
             }
             thread::park_timeout(Duration::from_millis(10));
         }
         tracer
     }
 
-    /// The calls that were met so far.
-    pub fn met(&self) -> Vec<String> {
+    /// Returns the calls that failed or were delayed so far.
+    pub fn injected(&self) -> Vec<String> {
         let trace = self.read("trace");
-        let met = trace
+        let injected = trace
             .lines()
             .filter(|line| line.contains("INJECTED") || line.contains("DELAYED"));
-        met.map(str::to_owned).collect()
+        injected.map(str::to_owned).collect()
     }
 
     fn read(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    /// Kills strace and the process, whose threads strace may have stopped for ever. What was seen of them.
-    fn give_up(&self) -> String {
+    /// Kills strace and the process, whose threads strace may have stopped. Returns what explains the hang.
+    fn kill_both(&self) -> String {
         let seen = format!(
             "the process:\n{}\nstrace:\n{}\n{}\n{}",
             threads(self.pid),
@@ -82,13 +83,13 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // Asked to end, it leaves the process whole.
+        // SIGTERM makes strace detach and leaves the process running.
         self.strace.terminate();
         if wait(&mut self.strace, WITHIN).is_some() {
             return;
         }
-        let why = format!("strace does not let the process go: {}", self.give_up());
-        // A second panic would end the whole run.
+        let why = format!("strace does not let the process go: {}", self.kill_both());
+        // A panic during a panic would abort the test run.
         if thread::panicking() {
             println!("{why}");
         } else {
@@ -97,7 +98,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Whether every thread is held.
+/// Returns whether every thread is traced.
 fn is_traced(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let mut statuses = tasks.map(|task| fs::read_to_string(task.path().join("status")));

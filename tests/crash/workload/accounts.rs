@@ -1,18 +1,18 @@
-//! User accounts: sign-up, changes, login, logout, deletion. Each is durable before the response.
+//! User accounts: sign-up, changes, login, logout, deletion. Each change is durable before the response.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Actor, Diary, Keys, told};
-use crate::harness::client::{Connection, Heard, Silence};
+use super::{Actor, ActorReport, Keys, status_and_code};
+use crate::harness::client::{Connection, NoResponse, Response};
 use crate::harness::durability_model::{AllowedLoss, Class, Fact};
 use crate::harness::rng::Rng;
 
 const LOGIN: &str = "/api/login/v2/auth/email";
-/// So many accounts at a time, so that each is looked at after every blow.
+/// A small number, so that each account is checked after every fault.
 const PEOPLE: usize = 8;
-/// Ended tokens that are tried again.
+/// How many ended tokens are checked again.
 const ENDED: usize = 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,56 +26,56 @@ struct Account {
 #[derive(Clone)]
 struct Person {
     email: String,
-    /// As soon as it was told.
+    /// Known once a response contained it.
     id: String,
     account: Fact<Option<Account>>,
-    /// Whether anything was asked for since it was last looked at.
+    /// Whether a change was requested since the last check.
     touched: bool,
 }
 
 #[derive(Clone)]
 pub struct People {
     keys: Keys,
-    place: u32,
-    /// Makes every value a new one.
+    instance: u32,
+    /// Makes every value unique.
     nth: u32,
     people: Vec<Person>,
-    /// Users and their tokens that are no longer good.
+    /// Users with tokens that have ended.
     ended: Vec<(String, String)>,
-    diary: Diary,
+    report: ActorReport,
 }
 
 impl People {
-    pub fn new(keys: &Keys, place: u32) -> Self {
+    pub fn new(keys: &Keys, instance: u32) -> Self {
         Self {
             keys: keys.clone(),
-            place,
+            instance,
             nth: 0,
             people: Vec::new(),
             ended: Vec::new(),
-            diary: Diary::default(),
+            report: ActorReport::default(),
         }
     }
 
-    fn fresh(&mut self, what: &str) -> String {
+    fn unique(&mut self, what: &str) -> String {
         self.nth += 1;
-        format!("{what} {} of {}", self.nth, self.place)
+        format!("{what} {} of {}", self.nth, self.instance)
     }
 
-    fn public(&self, line: &mut Connection, method: &str, body: &Value) -> Heard {
+    fn ask_login(&self, line: &mut Connection, method: &str, body: &Value) -> Response {
         let headers = [("Service-AccessToken", self.keys.partner.as_str())];
         line.ask(method, LOGIN, &headers, body)
     }
 
-    fn own(
+    fn ask_as_user(
         &self,
         line: &mut Connection,
-        who: (&str, &str),
+        user: (&str, &str),
         method: &str,
         below: &str,
         body: &Value,
-    ) -> Heard {
-        let (id, token) = who;
+    ) -> Response {
+        let (id, token) = user;
         let bearer = format!("Bearer {token}");
         let headers = [
             ("Service-AccessToken", self.keys.partner.as_str()),
@@ -88,12 +88,12 @@ impl People {
         line.ask(method, &target, &headers, body)
     }
 
-    fn sign_up(&mut self, line: &mut Connection) -> Result<(), Silence> {
+    fn sign_up(&mut self, line: &mut Connection) -> Result<(), NoResponse> {
         self.nth += 1;
-        let email = format!("{}-{}@example.com", self.nth, self.place);
+        let email = format!("{}-{}@example.com", self.nth, self.instance);
         let mut account = Account {
-            name: self.fresh("Ann"),
-            password: self.fresh("a long way to go"),
+            name: self.unique("Ann"),
+            password: self.unique("a long way to go"),
             pin: None,
             tokens: BTreeSet::new(),
         };
@@ -107,8 +107,8 @@ impl People {
             touched: true,
         };
         person.account.ask(Some(account.clone()));
-        let heard = self.public(line, "PUT", &body);
-        if let Ok(answer) = &heard
+        let response = self.ask_login(line, "PUT", &body);
+        if let Ok(answer) = &response
             && answer.status == 200
         {
             let json = answer.json();
@@ -119,44 +119,46 @@ impl People {
             person.account.refused();
             person.account.ask(Some(account));
         }
-        let heard = heard.map(|answer| self.diary.settle("sign-up", &mut person.account, answer));
+        let response =
+            response.map(|answer| self.report.settle("sign-up", &mut person.account, answer));
         self.people.push(person);
-        heard.map(|_| ())
+        response.map(|_| ())
     }
 
-    /// Asks for a change of an account, with one of its tokens.
+    /// Requests a change of an account with one of its tokens.
     fn change(
         &mut self,
         line: &mut Connection,
         at: usize,
         request: (&str, &str, &Value),
         after: Option<Account>,
-    ) -> Result<(), Silence> {
+    ) -> Result<(), NoResponse> {
         let (method, below, body) = request;
         let mut person = self.people.swap_remove(at);
         let before = person.account.now().clone().expect("an account");
         let token = before.tokens.first().expect("a token").clone();
         person.touched = true;
         person.account.ask(after.clone());
-        let heard = self.own(line, (&person.id, &token), method, below, body);
+        let response = self.ask_as_user(line, (&person.id, &token), method, below, body);
         let what = format!("{method} {below}");
-        let heard = heard.map(|answer| self.diary.settle(&what, &mut person.account, answer));
-        if let Ok(Some(_)) = &heard {
+        let response =
+            response.map(|answer| self.report.settle(&what, &mut person.account, answer));
+        if let Ok(Some(_)) = &response {
             let kept = after.map(|account| account.tokens).unwrap_or_default();
             for token in before.tokens.difference(&kept) {
                 self.ended.push((person.id.clone(), token.clone()));
             }
         }
         self.people.push(person);
-        heard.map(|_| ())
+        response.map(|_| ())
     }
 
-    fn log_in(&mut self, line: &mut Connection, at: usize) -> Result<(), Silence> {
+    fn log_in(&mut self, line: &mut Connection, at: usize) -> Result<(), NoResponse> {
         let person = &self.people[at];
         let mut account = person.account.now().clone().expect("an account");
         let body = json!({"identity": person.email, "accessKey": account.password});
-        let answer = self.public(line, "POST", &body)?;
-        if let Some(answer) = self.diary.sort("login", answer) {
+        let answer = self.ask_login(line, "POST", &body)?;
+        if let Some(answer) = self.report.count("login", answer) {
             account
                 .tokens
                 .insert(answer.json()["token"].as_str().unwrap().to_owned());
@@ -167,15 +169,15 @@ impl People {
         Ok(())
     }
 
-    /// What an account is seen to be. Without `deep` only what its tokens show; the rest is taken
-    /// from the state that fits.
-    fn look(
+    /// Returns the observed state of an account. Unless `deep`, only its tokens are tried, and the rest is taken from
+    /// the possible state that fits.
+    fn observe(
         &mut self,
         line: &mut Connection,
         person: &mut Person,
         possible: &[Option<Account>],
         deep: bool,
-    ) -> Result<Option<Account>, Silence> {
+    ) -> Result<Option<Account>, NoResponse> {
         let known: Vec<&Account> = possible.iter().flatten().collect();
         let tokens: BTreeSet<&String> = known.iter().flat_map(|state| &state.tokens).collect();
         let mut seen = Account {
@@ -185,14 +187,16 @@ impl People {
             tokens: BTreeSet::new(),
         };
         for token in tokens {
-            let read = self.own(line, (&person.id, token), "GET", "", &Value::Null)?;
+            let read = self.ask_as_user(line, (&person.id, token), "GET", "", &Value::Null)?;
             match read.status {
                 200 => {
                     seen.name = read.json()["name"].as_str().unwrap_or_default().to_owned();
                     seen.tokens.insert(token.clone());
                 }
                 401 => {}
-                _ => self.diary.wrong(&format!("a record: {}", told(&read))),
+                _ => self
+                    .report
+                    .wrong(&format!("a record: {}", status_and_code(&read))),
             }
         }
         let fits = |state: &&&Account| state.name == seen.name && state.tokens == seen.tokens;
@@ -202,19 +206,20 @@ impl People {
         {
             return Ok(Some((*state).clone()));
         }
-        let mut opened = None;
+        let mut login = None;
         for state in &known {
             let body = json!({"identity": person.email, "accessKey": state.password});
-            let answer = self.public(line, "POST", &body)?;
+            let answer = self.ask_login(line, "POST", &body)?;
             if answer.status == 200 {
-                opened = Some((state.password.clone(), answer.json()));
+                login = Some((state.password.clone(), answer.json()));
                 break;
             }
             if answer.status != 401 {
-                self.diary.wrong(&format!("login: {}", told(&answer)));
+                self.report
+                    .wrong(&format!("login: {}", status_and_code(&answer)));
             }
         }
-        let Some((password, json)) = opened else {
+        let Some((password, json)) = login else {
             return Ok((!seen.tokens.is_empty()).then_some(seen));
         };
         let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
@@ -222,28 +227,28 @@ impl People {
         seen.name = text("name");
         person.id = text("userId");
         seen.pin = self.pin(line, (&person.id, &text("token")), &known)?;
-        let who = (person.id.as_str(), text("token"));
-        self.own(line, (who.0, &who.1), "POST", "logout", &Value::Null)?;
+        let user = (person.id.as_str(), text("token"));
+        self.ask_as_user(line, (user.0, &user.1), "POST", "logout", &Value::Null)?;
         Ok(Some(seen))
     }
 
-    /// The PIN, found by setting it to itself.
+    /// Finds the PIN by setting it to itself.
     fn pin(
         &mut self,
         line: &mut Connection,
-        who: (&str, &str),
+        user: (&str, &str),
         known: &[&Account],
-    ) -> Result<Option<String>, Silence> {
+    ) -> Result<Option<String>, NoResponse> {
         let pins: BTreeSet<&String> = known.iter().filter_map(|s| s.pin.as_ref()).collect();
         let mut wrong = None;
         for pin in pins {
             let body = json!({"pinCode": pin, "newPinCode": pin});
-            let answer = self.own(line, who, "PUT", "/pin", &body)?;
-            match told(&answer).as_str() {
+            let answer = self.ask_as_user(line, user, "PUT", "/pin", &body)?;
+            match status_and_code(&answer).as_str() {
                 "403 PIN_CODE_WRONG" => wrong = Some("another one".to_owned()),
                 _ if answer.status == 200 => return Ok(Some(pin.clone())),
                 _ if answer.status == 400 => return Ok(None),
-                other => self.diary.wrong(&format!("a PIN: {other}")),
+                other => self.report.wrong(&format!("a PIN: {other}")),
             }
         }
         Ok(wrong)
@@ -251,8 +256,8 @@ impl People {
 }
 
 impl Actor for People {
-    fn act(&mut self, line: &mut Connection, dice: &mut Rng) -> Result<(), Silence> {
-        // What follows on a change that may have been made would have too many ends to tell.
+    fn act(&mut self, line: &mut Connection, rng: &mut Rng) -> Result<(), NoResponse> {
+        // Further changes after one whose outcome is unknown would multiply the possible states.
         let usable: Vec<usize> = (0..self.people.len())
             .filter(|at| {
                 let account = &self.people[*at].account;
@@ -260,27 +265,27 @@ impl Actor for People {
                 !account.is_open() && tokens.is_some_and(|tokens| !tokens.is_empty())
             })
             .collect();
-        if usable.len() < 3 || (self.people.len() < PEOPLE && dice.once_in(3)) {
+        if usable.len() < 3 || (self.people.len() < PEOPLE && rng.once_in(3)) {
             return self.sign_up(line);
         }
-        let at = usable[dice.index(usable.len())];
+        let at = usable[rng.index(usable.len())];
         let mut after = self.people[at].account.now().clone().expect("an account");
         let token = after.tokens.first().expect("a token").clone();
-        match dice.below(12) {
+        match rng.below(12) {
             0..=4 => {
-                after.name = self.fresh("Anna");
+                after.name = self.unique("Anna");
                 let body = json!({"name": after.name});
                 self.change(line, at, ("PUT", "", &body), Some(after))
             }
             5 | 6 => {
                 let current = after.password;
-                after.password = self.fresh("goats gruff and gruffer");
+                after.password = self.unique("goats gruff and gruffer");
                 after.tokens = BTreeSet::from([token]);
                 let body = json!({"currentPassword": current, "newPassword": after.password});
                 self.change(line, at, ("PUT", "/password", &body), Some(after))
             }
             7 | 8 => {
-                let pin = format!("{:06}", dice.below(1_000_000));
+                let pin = format!("{:06}", rng.below(1_000_000));
                 let body = match after.pin.replace(pin.clone()) {
                     Some(present) => json!({"pinCode": present, "newPinCode": pin}),
                     None => json!({"password": after.password, "newPinCode": pin}),
@@ -302,13 +307,13 @@ impl Actor for People {
     fn check(
         &mut self,
         line: &mut Connection,
-        survival: &AllowedLoss,
-        dice: &mut Rng,
-    ) -> Result<(), Silence> {
+        allowed_loss: &AllowedLoss,
+        rng: &mut Rng,
+    ) -> Result<(), NoResponse> {
         for mut person in std::mem::take(&mut self.people) {
-            let possible = person.account.possible(survival);
-            let deep = person.touched || dice.once_in(4);
-            let seen = self.look(line, &mut person, &possible, deep)?;
+            let possible = person.account.possible(allowed_loss);
+            let deep = person.touched || rng.once_in(4);
+            let seen = self.observe(line, &mut person, &possible, deep)?;
             let tokens = seen.as_ref().map(|account| account.tokens.clone());
             let tokens = tokens.unwrap_or_default();
             let all = possible.iter().flatten().flat_map(|state| &state.tokens);
@@ -318,8 +323,8 @@ impl Actor for People {
                 .map(|token| (person.id.clone(), token.clone()));
             self.ended.extend(gone);
             let what = format!("the account of {}", person.email);
-            self.diary
-                .judged(person.account.judge(&what, seen, survival));
+            self.report
+                .add_result(person.account.judge(&what, seen, allowed_loss));
             person.touched = false;
             if person.account.now().is_some() {
                 self.people.push(person);
@@ -328,13 +333,13 @@ impl Actor for People {
         let surplus = self.ended.len().saturating_sub(ENDED);
         self.ended.drain(..surplus);
         for (id, token) in self.ended.clone() {
-            let read = self.own(line, (&id, &token), "GET", "", &Value::Null)?;
+            let read = self.ask_as_user(line, (&id, &token), "GET", "", &Value::Null)?;
             if read.status != 401 {
-                self.diary
-                    .lost(&format!("the end of a token: {}", told(&read)));
+                self.report
+                    .lost(&format!("the end of a token: {}", status_and_code(&read)));
             }
         }
-        // Those who have no token left get one.
+        // Accounts without a token get one, so that they can be used again.
         for at in 0..self.people.len() {
             let account = self.people[at].account.now();
             if account
@@ -347,8 +352,8 @@ impl Actor for People {
         Ok(())
     }
 
-    fn diary(&mut self) -> &mut Diary {
-        &mut self.diary
+    fn report(&mut self) -> &mut ActorReport {
+        &mut self.report
     }
 
     fn copy(&self) -> Box<dyn Actor> {

@@ -1,11 +1,11 @@
-//! Imports whole guides, one version after the other. Each is durable before the response.
+//! Imports whole guides, one version after another. Each import is durable before the response.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Actor, Diary, Keys, told};
-use crate::harness::client::{Connection, Silence};
+use super::{Actor, ActorReport, Keys, status_and_code};
+use crate::harness::client::{Connection, NoResponse};
 use crate::harness::durability_model::{AllowedLoss, Class, Fact};
 use crate::harness::rng::Rng;
 
@@ -19,9 +19,9 @@ pub struct Guide {
     keys: Keys,
     /// The start of the first day.
     first: i64,
-    /// The version of the guide; the titles tell it.
+    /// The version of the guide, which is the title of every broadcast.
     version: Fact<u64>,
-    diary: Diary,
+    report: ActorReport,
 }
 
 impl Guide {
@@ -31,7 +31,7 @@ impl Guide {
             keys: keys.clone(),
             first: i64::try_from(now).unwrap() / DAY * DAY,
             version: Fact::new(Class::Durable, 0),
-            diary: Diary::default(),
+            report: ActorReport::default(),
         }
     }
 
@@ -53,12 +53,12 @@ impl Guide {
 }
 
 impl Guide {
-    /// The titles of a day; none if it cannot be read or is not whole.
+    /// Returns the titles of a day, or `None` if it cannot be read or is incomplete.
     fn day(
         &mut self,
         line: &mut Connection,
         day: i64,
-    ) -> Result<Option<BTreeSet<String>>, Silence> {
+    ) -> Result<Option<BTreeSet<String>>, NoResponse> {
         let ids: Vec<String> = (0..LIVESTREAMS).map(|n| format!("c{n}")).collect();
         let date = chrono::DateTime::from_timestamp(self.first + day * DAY, 0).unwrap();
         let target = format!(
@@ -69,18 +69,19 @@ impl Guide {
         let headers = [("Service-AccessToken", self.keys.partner.as_str())];
         let answer = line.ask("GET", &target, &headers, &Value::Null)?;
         if answer.status != 200 {
-            self.diary.lost(&format!("the guide: {}", told(&answer)));
+            self.report
+                .lost(&format!("the guide: {}", status_and_code(&answer)));
             return Ok(None);
         }
         let json = answer.json();
         let lists = json.as_object().unwrap().values();
         let lists: Vec<&Vec<Value>> = lists.filter_map(Value::as_array).collect();
         let sizes: Vec<usize> = lists.iter().map(|list| list.len()).collect();
-        // The last tv day ends after the guide does.
+        // The last TV day ends after the guide does.
         let whole = usize::try_from(DAY / LENGTH).unwrap();
         let least = if day == DAYS - 1 { whole / 2 } else { whole };
         if sizes.len() != LIVESTREAMS || sizes.iter().any(|size| *size < least) {
-            self.diary
+            self.report
                 .lost(&format!("a day of the guide has {sizes:?} broadcasts"));
             return Ok(None);
         }
@@ -91,22 +92,22 @@ impl Guide {
 }
 
 impl Actor for Guide {
-    fn act(&mut self, line: &mut Connection, _: &mut Rng) -> Result<(), Silence> {
+    fn act(&mut self, line: &mut Connection, _: &mut Rng) -> Result<(), NoResponse> {
         let version = *self.version.now() + 1;
         self.version.ask(version);
         let target = "/admin/v1/epg/import?createLivestreams=true&accept=true";
         let file = self.file(version);
         let answer = line.operate(&self.keys.operator, "POST", target, &file)?;
-        self.diary.settle("an import", &mut self.version, answer);
+        self.report.settle("an import", &mut self.version, answer);
         Ok(())
     }
 
     fn check(
         &mut self,
         line: &mut Connection,
-        survival: &AllowedLoss,
+        allowed_loss: &AllowedLoss,
         _: &mut Rng,
-    ) -> Result<(), Silence> {
+    ) -> Result<(), NoResponse> {
         let mut versions = BTreeSet::new();
         for day in 0..DAYS {
             let Some(titles) = self.day(line, day)? else {
@@ -116,18 +117,18 @@ impl Actor for Guide {
         }
         match versions.first().map(|title| title.parse()) {
             Some(Ok(version)) if versions.len() == 1 => {
-                let judged = self.version.judge("the guide", version, survival);
-                self.diary.judged(judged);
+                let result = self.version.judge("the guide", version, allowed_loss);
+                self.report.add_result(result);
             }
             _ => self
-                .diary
+                .report
                 .lost(&format!("a guide of the versions {versions:?}")),
         }
         Ok(())
     }
 
-    fn diary(&mut self) -> &mut Diary {
-        &mut self.diary
+    fn report(&mut self) -> &mut ActorReport {
+        &mut self.report
     }
 
     fn copy(&self) -> Box<dyn Actor> {

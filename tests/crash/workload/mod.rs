@@ -1,5 +1,5 @@
-//! The actors: each changes its own data over the interface, keeps a ledger of the responses, and
-//! compares it with the stored state after a fault.
+//! The actors: each changes its own data over the interface, keeps a ledger of the responses, and compares it with the
+//! stored state after a fault.
 
 mod accounts;
 mod guide;
@@ -15,17 +15,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::appliance::{Appliance, Launch};
-use crate::harness::client::{Address, Connection, Heard, Silence};
+use crate::harness::client::{Address, Connection, NoResponse, Response};
 use crate::harness::durability_model::{AllowedLoss, Fact};
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::Rng;
 
 pub use playback_client::{Stream, token};
 
-/// The password of those who never change it.
+/// The password of users who never change it.
 pub const PASSWORD: &str = "a long way to go";
 
-/// What the actors play.
 const CATALOGUE: &str = r#"
 [[asset]]
 id = "clear"
@@ -49,23 +48,22 @@ type = "subscription"
 pack = { assets = ["clear"] }
 "#;
 
-/// The tokens that every actor works with.
 #[derive(Clone)]
 pub struct Keys {
     pub partner: String,
     pub operator: String,
 }
 
-/// What an actor found wrong, and how its requests went.
+/// The problems that an actor found, and how its requests went.
 #[derive(Clone, Default)]
-pub struct Diary {
+pub struct ActorReport {
     pub problems: Vec<String>,
     pub done: u64,
-    /// Answered 503: neither done nor wrong.
+    /// Requests that were answered 503, which is no problem.
     pub unavailable: u64,
 }
 
-impl Diary {
+impl ActorReport {
     pub fn wrong(&mut self, what: &str) {
         self.problems.push(format!("wrong: {what}"));
     }
@@ -74,24 +72,24 @@ impl Diary {
         self.problems.push(format!("lost: {what}"));
     }
 
-    pub fn judged(&mut self, judgement: Result<(), String>) {
+    pub fn add_result(&mut self, judgement: Result<(), String>) {
         self.problems.extend(judgement.err());
     }
 
-    /// Sorts an answer: one of success is given on.
-    pub fn sort(&mut self, what: &str, answer: Answer) -> Option<Answer> {
+    /// Counts a response. Returns it if it is a success.
+    pub fn count(&mut self, what: &str, answer: Answer) -> Option<Answer> {
         match answer.status {
             200..=299 => {
                 self.done += 1;
                 return Some(answer);
             }
             503 => self.unavailable += 1,
-            _ => self.wrong(&format!("{what}: {}", told(&answer))),
+            _ => self.wrong(&format!("{what}: {}", status_and_code(&answer))),
         }
         None
     }
 
-    /// Sorts the answer to a change that was asked for. After a 5xx it may have been made.
+    /// Counts the response to a requested change. After a 5xx the change may have been made.
     pub fn settle<T: Clone + std::fmt::Debug + PartialEq>(
         &mut self,
         what: &str,
@@ -99,7 +97,7 @@ impl Diary {
         answer: Answer,
     ) -> Option<Answer> {
         let status = answer.status;
-        let done = self.sort(what, answer);
+        let done = self.count(what, answer);
         match status {
             200..=299 => fact.done(),
             ..500 => fact.refused(),
@@ -109,48 +107,48 @@ impl Diary {
     }
 }
 
-/// Status and code of an answer.
-pub fn told(answer: &Answer) -> String {
+/// Returns status and error code of a response.
+pub fn status_and_code(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let code = body["error"]["code"].as_str().unwrap_or_default();
     format!("{} {code}", answer.status)
 }
 
 pub trait Actor: Send + Sync {
-    /// Does one thing. An error when there is no answer.
-    fn act(&mut self, line: &mut Connection, dice: &mut Rng) -> Result<(), Silence>;
+    /// Does one action. Fails if there is no response.
+    fn act(&mut self, line: &mut Connection, rng: &mut Rng) -> Result<(), NoResponse>;
 
-    /// Compares the ledger with what is there, and makes them one again.
+    /// Compares the ledger with the observed state, and then sets it to that state.
     fn check(
         &mut self,
         line: &mut Connection,
-        survival: &AllowedLoss,
-        dice: &mut Rng,
-    ) -> Result<(), Silence>;
+        allowed_loss: &AllowedLoss,
+        rng: &mut Rng,
+    ) -> Result<(), NoResponse>;
 
-    fn diary(&mut self) -> &mut Diary;
+    fn report(&mut self) -> &mut ActorReport;
 
-    /// The same ledger for another copy of the data directory.
+    /// Returns the same ledger for another copy of the data directory.
     fn copy(&self) -> Box<dyn Actor>;
 }
 
-/// Who works.
+/// Which actors work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// Everybody but the guide.
+pub enum Mix {
+    /// All but the guide.
     Usual,
-    /// The guide too.
+    /// All, including the guide.
     Importing,
-    /// Those alone whose changes are logged before the reply and synced after it: otherwise the
-    /// sync of somebody else's durable change hides what they would lose.
+    /// Only those whose changes are logged before the response and synced after it: the sync of another actor's durable
+    /// change would hide a loss.
     Logged,
 }
 
 pub struct Workload {
     pub keys: Keys,
-    /// Whose changes are durable before the reply.
+    /// Actors whose changes are durable before the response.
     durable: Vec<Box<dyn Actor>>,
-    /// Whose changes are logged before the reply.
+    /// Actors whose changes are logged before the response.
     logged: Vec<Box<dyn Actor>>,
     guide: guide::Guide,
 }
@@ -167,33 +165,33 @@ impl Clone for Workload {
 }
 
 impl Workload {
-    /// Sets a new appliance up, and its actors.
+    /// Sets up a new server and its actors.
     pub fn new(launch: &Launch, appliance: &Appliance) -> Result<Self, String> {
-        let told = |arguments: &[&str], member: &str| {
+        let run = |arguments: &[&str], member: &str| {
             let output = launch.run(arguments);
             let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             value[member].as_str().map(str::to_owned).ok_or(error)
         };
         let role = ["operator", "add", "rig", "--role", "admin", "--json"];
-        let operator = told(&role, "token")?;
-        let partner = told(&["partner", "add", "rig", "--json"], "accessToken")?;
+        let operator = run(&role, "token")?;
+        let partner = run(&["partner", "add", "rig", "--json"], "accessToken")?;
         let keys = Keys { partner, operator };
         let line = &mut appliance.line();
-        let gone = |silence| format!("set-up: {silence:?}");
+        let gone = |reason| format!("set-up: {reason:?}");
         let target = "/admin/v1/catalog/import";
         let file = Value::String(CATALOGUE.to_owned());
         let imported = line.operate(&keys.operator, "POST", target, &file);
         let imported = imported.map_err(gone)?;
         if imported.status != 200 {
-            return Err(told_whole(&imported));
+            return Err(status_and_body(&imported));
         }
         let mut guide = guide::Guide::new(&keys);
-        guide.act(line, &mut Rng::of_nothing()).map_err(gone)?;
+        guide.act(line, &mut Rng::fixed()).map_err(gone)?;
         let durable: Vec<Box<dyn Actor>> = vec![
             Box::new(accounts::People::new(&keys, 1)),
             Box::new(accounts::People::new(&keys, 2)),
-            Box::new(operators::Office::new(&keys, line).map_err(gone)?),
+            Box::new(operators::OperatorActor::new(&keys, line).map_err(gone)?),
         ];
         let logged: Vec<Box<dyn Actor>> = vec![
             Box::new(viewer::Player::new(&keys, line).map_err(gone)?),
@@ -207,22 +205,21 @@ impl Workload {
         })
     }
 
-    /// Lets everybody work until nobody hears an answer any more, or `during` is over and wants
-    /// no more work.
-    pub fn work(&mut self, address: &Address, who: Who, dice: &Rng, during: impl FnOnce()) {
-        let enough = AtomicBool::new(false);
+    /// Runs the actors until the server no longer answers or `during` returns.
+    pub fn work(&mut self, address: &Address, mix: Mix, rng: &Rng, during: impl FnOnce()) {
+        let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            for (nth, actor) in self.everybody(who).enumerate() {
-                let mut dice = dice.split(nth as u64);
-                let enough = &enough;
+            for (nth, actor) in self.actors(mix).enumerate() {
+                let mut rng = rng.split(nth as u64);
+                let stop = &stop;
                 scope.spawn(move || {
                     let mut line = Connection::to(address);
-                    while !enough.load(Ordering::Relaxed) {
-                        match actor.act(&mut line, &mut dice) {
-                            Ok(()) => pause(&mut dice),
-                            Err(Silence::Gone | Silence::Broken(_)) => return,
-                            Err(Silence::Hung) => {
-                                actor.diary().wrong("a request got no answer");
+                    while !stop.load(Ordering::Relaxed) {
+                        match actor.act(&mut line, &mut rng) {
+                            Ok(()) => pause(&mut rng),
+                            Err(NoResponse::Gone | NoResponse::Broken(_)) => return,
+                            Err(NoResponse::Hung) => {
+                                actor.report().wrong("a request got no answer");
                                 return;
                             }
                         }
@@ -230,23 +227,28 @@ impl Workload {
                 });
             }
             during();
-            enough.store(true, Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
         });
     }
 
-    /// Compares all ledgers with what is there; the sentences about what is not as it may be.
-    pub fn check(&mut self, address: &Address, survival: &AllowedLoss, dice: &Rng) -> Vec<String> {
+    /// Compares all ledgers with the observed state. Returns the problems.
+    pub fn check(
+        &mut self,
+        address: &Address,
+        allowed_loss: &AllowedLoss,
+        rng: &Rng,
+    ) -> Vec<String> {
         thread::scope(|scope| {
-            for (nth, actor) in self.everybody(Who::Importing).enumerate() {
-                let mut dice = dice.split(100 + nth as u64);
+            for (nth, actor) in self.actors(Mix::Importing).enumerate() {
+                let mut rng = rng.split(100 + nth as u64);
                 scope.spawn(move || {
                     let mut line = Connection::to(address);
-                    if let Err(silence) = actor.check(&mut line, survival, &mut dice) {
-                        let what = match silence {
-                            Silence::Hung => "hung: a read got no answer".to_owned(),
-                            other => format!("no answer while it was read back: {other:?}"),
+                    if let Err(reason) = actor.check(&mut line, allowed_loss, &mut rng) {
+                        let what = match reason {
+                            NoResponse::Hung => "hung: a read got no answer".to_owned(),
+                            other => format!("no response to a check: {other:?}"),
                         };
-                        actor.diary().wrong(&what);
+                        actor.report().wrong(&what);
                     }
                 });
             }
@@ -256,40 +258,42 @@ impl Workload {
         let target = "/admin/v1/store/verify";
         match line.operate(&self.keys.operator, "POST", target, &Value::Null) {
             Ok(answer) if answer.status == 200 && answer.json()["sound"] == true => {}
-            Ok(answer) => problems.push(format!("wrong: store verify: {}", told_whole(&answer))),
-            Err(silence) => problems.push(format!("wrong: store verify: {silence:?}")),
+            Ok(answer) => {
+                problems.push(format!("wrong: store verify: {}", status_and_body(&answer)))
+            }
+            Err(reason) => problems.push(format!("wrong: store verify: {reason:?}")),
         }
         problems
     }
 
-    fn everybody(&mut self, who: Who) -> impl Iterator<Item = &mut (dyn Actor + 'static)> {
+    fn actors(&mut self, mix: Mix) -> impl Iterator<Item = &mut (dyn Actor + 'static)> {
         let guide: &mut dyn Actor = &mut self.guide;
-        let durable = self.durable.iter_mut().filter(move |_| who != Who::Logged);
+        let durable = self.durable.iter_mut().filter(move |_| mix != Mix::Logged);
         let actors = self.logged.iter_mut().chain(durable);
-        let guide = (who == Who::Importing).then_some(guide);
+        let guide = (mix == Mix::Importing).then_some(guide);
         actors.map(|actor| &mut **actor).chain(guide)
     }
 
-    /// What is wrong since the last time this was asked.
+    /// Returns the problems since the last call.
     pub fn problems(&mut self) -> Vec<String> {
-        let diaries = self.everybody(Who::Importing).map(Actor::diary);
-        let of = |diary: &mut Diary| std::mem::take(&mut diary.problems);
-        diaries.flat_map(of).collect()
+        let reports = self.actors(Mix::Importing).map(Actor::report);
+        let of = |report: &mut ActorReport| std::mem::take(&mut report.problems);
+        reports.flat_map(of).collect()
     }
 
-    /// How many requests were done, and how many were answered 503, since the last time.
+    /// Returns how many requests succeeded and how many were answered 503 since the last call.
     pub fn counts(&mut self) -> (u64, u64) {
-        self.everybody(Who::Importing)
+        self.actors(Mix::Importing)
             .fold((0, 0), |(done, unavailable), actor| {
-                let diary = actor.diary();
-                let counted = (done + diary.done, unavailable + diary.unavailable);
-                (diary.done, diary.unavailable) = (0, 0);
+                let report = actor.report();
+                let counted = (done + report.done, unavailable + report.unavailable);
+                (report.done, report.unavailable) = (0, 0);
                 counted
             })
     }
 }
 
-fn told_whole(answer: &Answer) -> String {
+fn status_and_body(answer: &Answer) -> String {
     format!(
         "{} {}",
         answer.status,
@@ -297,15 +301,15 @@ fn told_whole(answer: &Answer) -> String {
     )
 }
 
-/// Between two requests: mostly none, so that commits meet in groups; sometimes so long that one
-/// stands alone.
-fn pause(dice: &mut Rng) {
-    if dice.once_in(3) {
-        thread::park_timeout(Duration::from_millis(dice.below(12)));
+/// Pauses between two requests: mostly not, so that commits are grouped; sometimes long enough that a commit is alone
+/// in its group.
+fn pause(rng: &mut Rng) {
+    if rng.once_in(3) {
+        thread::park_timeout(Duration::from_millis(rng.below(12)));
     }
 }
 
-/// The requests of an actor that is somebody's client.
+/// A user, and requests in the user's name.
 #[derive(Clone)]
 pub struct Client {
     keys: Keys,
@@ -314,12 +318,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A new user.
-    pub fn sign_up(keys: &Keys, line: &mut Connection, email: &str) -> Result<Self, Silence> {
+    pub fn sign_up(keys: &Keys, line: &mut Connection, email: &str) -> Result<Self, NoResponse> {
         let body = json!({"identity": email, "accessKey": PASSWORD});
         let headers = [("Service-AccessToken", keys.partner.as_str())];
         let answer = line.ask("PUT", "/api/login/v2/auth/email", &headers, &body)?;
-        assert_eq!(answer.status, 200, "{}", told_whole(&answer));
+        assert_eq!(answer.status, 200, "{}", status_and_body(&answer));
         let json = answer.json();
         let text = |name: &str| json[name].as_str().unwrap().to_owned();
         Ok(Self {
@@ -336,7 +339,7 @@ impl Client {
         target: &str,
         more: &[(&str, &str)],
         body: &Value,
-    ) -> Heard {
+    ) -> Response {
         let bearer = format!("Bearer {}", self.user);
         let mut headers = vec![
             ("Service-AccessToken", self.keys.partner.as_str()),

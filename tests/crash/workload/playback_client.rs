@@ -5,12 +5,11 @@ use std::time::UNIX_EPOCH;
 use serde_json::Value;
 
 use super::Client;
-use crate::harness::client::{Connection, Heard};
+use crate::harness::client::{Connection, Response};
 use crate::harness::raw_http::Answer;
 
 const HEARTBEAT: &str = "/api/playback/v1/heartbeat";
 
-/// A session on a device.
 #[derive(Clone)]
 pub struct Stream {
     pub id: String,
@@ -19,8 +18,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// What a preflight that was answered 200 has begun.
-    pub fn of(preflight: &Answer, entitlement: &str, device: &str) -> Self {
+    /// `preflight` must have been answered 200.
+    pub fn from_preflight(preflight: &Answer, entitlement: &str, device: &str) -> Self {
         let id = &preflight.json()["headers"]["Service-Play-Session"];
         Self {
             id: id.as_str().unwrap().to_owned(),
@@ -31,18 +30,18 @@ impl Stream {
 }
 
 impl Client {
-    pub fn entitle(&self, line: &mut Connection) -> Heard {
+    pub fn entitle(&self, line: &mut Connection) -> Response {
         let target = "/api/entitlement/v2/asset/clear";
         self.ask(line, "POST", target, &[], &Value::Null)
     }
 
-    pub fn preflight(&self, line: &mut Connection, entitlement: &str, device: &str) -> Heard {
+    pub fn preflight(&self, line: &mut Connection, entitlement: &str, device: &str) -> Response {
         let target = "/api/playback/v2/preflight/asset/clear";
         let headers = headers(entitlement, device);
         self.ask(line, "POST", target, &headers, &Value::Null)
     }
 
-    pub fn beat(&self, line: &mut Connection, stream: &Stream) -> Heard {
+    pub fn beat(&self, line: &mut Connection, stream: &Stream) -> Response {
         let now = UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
         let mut headers = headers(&stream.entitlement, &stream.device);
         headers.extend([
@@ -55,7 +54,7 @@ impl Client {
         self.ask(line, "POST", HEARTBEAT, &headers, &Value::Null)
     }
 
-    pub fn stop(&self, line: &mut Connection, stream: &Stream) -> Heard {
+    pub fn stop(&self, line: &mut Connection, stream: &Stream) -> Response {
         let headers = [("Service-Play-Session", stream.id.as_str())];
         self.ask(line, "DELETE", HEARTBEAT, &headers, &Value::Null)
     }
@@ -73,7 +72,7 @@ fn headers<'a>(entitlement: &'a str, device: &'a str) -> Vec<(&'static str, &'a 
     ]
 }
 
-/// The token of an entitlement that was answered 200.
+/// `entitlement` must have been answered 200.
 pub fn token(entitlement: &Answer) -> String {
     entitlement.json()["token"].as_str().unwrap().to_owned()
 }

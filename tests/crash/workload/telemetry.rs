@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Actor, Client, Diary, Keys, told};
-use crate::harness::client::{Connection, Silence};
+use super::{Actor, ActorReport, Client, Keys, status_and_code};
+use crate::harness::client::{Connection, NoResponse};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::Rng;
 
@@ -17,10 +17,9 @@ const MANY: i64 = 6_000;
 #[derive(Clone)]
 struct Batch {
     first: i64,
-    /// When any of it was sent first, in Unix seconds: a kill can part a batch, and then its events
-    /// were received at two times.
+    /// When the first attempt was sent, in Unix seconds. A kill can split a batch, whose events then have two receive
+    /// times.
     sent: u64,
-    /// When it was answered.
     answered: Option<Instant>,
 }
 
@@ -28,39 +27,43 @@ struct Batch {
 pub struct Reporter {
     user: Client,
     next: i64,
-    /// Those since they were last looked at.
+    /// The batches since the last check.
     recent: Vec<Batch>,
-    /// Every event below this number was found after a blow.
+    /// Every event below this number has been found by a check.
     proven: i64,
-    /// Whether it was looked at before.
-    looked: bool,
-    /// Whether the next batch was answered 503 before: some of it may have been taken.
+    /// Whether there was a check before.
+    checked: bool,
+    /// Whether the next batch was answered 503 before: some of its events may have been stored.
     unsure: bool,
-    diary: Diary,
+    report: ActorReport,
 }
 
 impl Reporter {
-    pub fn new(keys: &Keys, line: &mut Connection) -> Result<Self, Silence> {
+    pub fn new(keys: &Keys, line: &mut Connection) -> Result<Self, NoResponse> {
         Ok(Self {
             user: Client::sign_up(keys, line, "reporter@example.com")?,
             next: 0,
             recent: Vec::new(),
             proven: 0,
-            looked: false,
+            checked: false,
             unsure: false,
-            diary: Diary::default(),
+            report: ActorReport::default(),
         })
     }
 
-    /// Sends a batch: how many events were accepted and how many were known.
-    fn send(&mut self, line: &mut Connection, first: i64) -> Result<Option<(i64, i64)>, Silence> {
+    /// Sends a batch. Returns how many events were accepted and how many were duplicates.
+    fn send(
+        &mut self,
+        line: &mut Connection,
+        first: i64,
+    ) -> Result<Option<(i64, i64)>, NoResponse> {
         let event = |sequence| {
             json!({
                 "timestamp": 1_800_000_000,
                 "action": "playback_position",
                 "seqId": sequence,
                 "context": {"device_id": "tv"},
-                // A write of some length, so that a blow has something to tear.
+                // Makes writes large enough that a fault can tear one.
                 "extra": {"filling": "x".repeat(300)},
             })
         };
@@ -68,7 +71,7 @@ impl Reporter {
         let answer = self
             .user
             .ask(line, "POST", EVENTS, &[], &Value::from(batch))?;
-        let Some(answer) = self.diary.sort("telemetry", answer) else {
+        let Some(answer) = self.report.count("telemetry", answer) else {
             return Ok(None);
         };
         let json = answer.json();
@@ -76,12 +79,12 @@ impl Reporter {
         Ok(Some((of("accepted"), of("duplicates"))))
     }
 
-    /// The events that were received from then on and are kept, each with how often.
-    fn exported(
+    /// Returns how often each event is kept that was received at or after `from`.
+    fn export(
         &mut self,
         line: &mut Connection,
         from: u64,
-    ) -> Result<BTreeMap<i64, u32>, Silence> {
+    ) -> Result<BTreeMap<i64, u32>, NoResponse> {
         let target = format!(
             "/admin/v1/telemetry/events?user={}&from={from}",
             self.user.id
@@ -90,7 +93,8 @@ impl Reporter {
         let answer = line.operate(token, "GET", &target, &Value::Null)?;
         let mut found = BTreeMap::new();
         if answer.status != 200 {
-            self.diary.wrong(&format!("an export: {}", told(&answer)));
+            self.report
+                .wrong(&format!("an export: {}", status_and_code(&answer)));
         }
         for line in String::from_utf8_lossy(&answer.body).lines() {
             let line: Value = serde_json::from_str(line).unwrap_or_default();
@@ -102,9 +106,9 @@ impl Reporter {
 }
 
 impl Actor for Reporter {
-    fn act(&mut self, line: &mut Connection, dice: &mut Rng) -> Result<(), Silence> {
-        if !dice.once_in(3) {
-            std::thread::park_timeout(std::time::Duration::from_millis(dice.below(20)));
+    fn act(&mut self, line: &mut Connection, rng: &mut Rng) -> Result<(), NoResponse> {
+        if !rng.once_in(3) {
+            std::thread::park_timeout(std::time::Duration::from_millis(rng.below(20)));
         }
         let first = self.next;
         self.next += LENGTH;
@@ -119,9 +123,9 @@ impl Actor for Reporter {
                 self.recent.last_mut().unwrap().answered = Some(Instant::now());
             }
             Some(other) => self
-                .diary
+                .report
                 .wrong(&format!("new events are counted {other:?}")),
-            // Not taken, so that it comes again.
+            // Not acknowledged, so the same batch is sent again.
             None => {
                 self.next = first;
                 self.unsure = true;
@@ -134,23 +138,23 @@ impl Actor for Reporter {
     fn check(
         &mut self,
         line: &mut Connection,
-        survival: &AllowedLoss,
-        dice: &mut Rng,
-    ) -> Result<(), Silence> {
-        // Of many all only now and then: there are more with every round.
-        let all = !self.looked || self.next < MANY || dice.once_in(8);
-        self.looked = true;
+        allowed_loss: &AllowedLoss,
+        rng: &mut Rng,
+    ) -> Result<(), NoResponse> {
+        // A full export grows with every round, so only some checks make one.
+        let all = !self.checked || self.next < MANY || rng.once_in(8);
+        self.checked = true;
         let oldest = self.recent.iter().map(|batch| batch.sent).min();
         let from = if all {
             0
         } else {
             oldest.unwrap_or(10_000_000_000) - 1
         };
-        let found = self.exported(line, from)?;
+        let found = self.export(line, from)?;
         let of = |sequence| found.get(&sequence).copied().unwrap_or(0);
         for (sequence, times) in &found {
             if *times > 1 || !(0..self.next).contains(sequence) {
-                self.diary
+                self.report
                     .wrong(&format!("event {sequence} is kept {times} times"));
             }
         }
@@ -158,21 +162,21 @@ impl Actor for Reporter {
             .filter(|sequence| of(*sequence) == 0)
             .count();
         if all && missing > 0 {
-            self.diary
+            self.report
                 .lost(&format!("{missing} events that were there before"));
         }
         for batch in std::mem::take(&mut self.recent) {
             let first = batch.first;
             let kept: u32 = (first..first + LENGTH).map(|n| of(n).min(1)).sum();
-            let sure = batch.answered.is_some_and(|at| survival.keeps(at));
+            let sure = batch.answered.is_some_and(|at| allowed_loss.keeps(at));
             if sure && i64::from(kept) < LENGTH {
                 let text = format!("{} of the events from {first}", LENGTH - i64::from(kept));
-                self.diary.lost(&text);
+                self.report.lost(&text);
             }
-            if i64::from(kept) == LENGTH && !dice.once_in(4) {
+            if i64::from(kept) == LENGTH && !rng.once_in(4) {
                 continue;
             }
-            // The player sends again what it is not sure of; what is there is known.
+            // A player sends again what was not acknowledged; events that are stored count as duplicates.
             match self.send(line, first)? {
                 Some((accepted, known))
                     if known == i64::from(kept) && accepted + known == LENGTH =>
@@ -184,7 +188,7 @@ impl Actor for Reporter {
                 }
                 other => {
                     let text = format!("of {kept} events from {first} the server knows {other:?}");
-                    self.diary.wrong(&text);
+                    self.report.wrong(&text);
                 }
             }
         }
@@ -192,8 +196,8 @@ impl Actor for Reporter {
         Ok(())
     }
 
-    fn diary(&mut self) -> &mut Diary {
-        &mut self.diary
+    fn report(&mut self) -> &mut ActorReport {
+        &mut self.report
     }
 
     fn copy(&self) -> Box<dyn Actor> {

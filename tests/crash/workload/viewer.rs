@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::playback_client::{Stream, token};
-use super::{Actor, Client, Diary, Keys, told};
-use crate::harness::client::{Connection, Silence};
+use super::{Actor, ActorReport, Client, Keys, status_and_code};
+use crate::harness::client::{Connection, NoResponse};
 use crate::harness::durability_model::{AllowedLoss, Class, Fact};
 use crate::harness::rng::Rng;
 
@@ -17,30 +17,30 @@ struct Session {
 #[derive(Clone)]
 pub struct Player {
     user: Client,
-    /// Those since it was last looked at.
+    /// The sessions since the last check.
     sessions: Vec<Session>,
-    /// Which of them runs. There is one at a time, since there is one device.
+    /// The index of the running session. There is one at a time, since there is one device.
     running: Fact<Option<usize>>,
-    diary: Diary,
+    report: ActorReport,
 }
 
 impl Player {
-    pub fn new(keys: &Keys, line: &mut Connection) -> Result<Self, Silence> {
+    pub fn new(keys: &Keys, line: &mut Connection) -> Result<Self, NoResponse> {
         Ok(Self {
             user: Client::sign_up(keys, line, "player@example.com")?,
             sessions: Vec::new(),
             running: Fact::new(Class::Logged, None),
-            diary: Diary::default(),
+            report: ActorReport::default(),
         })
     }
 
-    fn begin(&mut self, line: &mut Connection) -> Result<(), Silence> {
+    fn start(&mut self, line: &mut Connection) -> Result<(), NoResponse> {
         let answer = self.user.entitle(line)?;
-        let Some(answer) = self.diary.sort("an entitlement", answer) else {
+        let Some(answer) = self.report.count("an entitlement", answer) else {
             return Ok(());
         };
         let entitlement = token(&answer);
-        // Where no answer comes, a session that nobody knows may have taken the place of this one.
+        // Without a response, an unknown session may have replaced the running one.
         self.running.ask(None);
         let answer = self.user.preflight(line, &entitlement, "tv")?;
         if answer.status == 200 {
@@ -48,62 +48,65 @@ impl Player {
             self.running.ask(Some(self.sessions.len()));
             self.sessions.push(Session {
                 began: Instant::now(),
-                stream: Stream::of(&answer, &entitlement, "tv"),
+                stream: Stream::from_preflight(&answer, &entitlement, "tv"),
             });
         }
-        self.diary.settle("a preflight", &mut self.running, answer);
+        self.report.settle("a preflight", &mut self.running, answer);
         Ok(())
     }
 
-    fn beat(&mut self, line: &mut Connection, at: usize) -> Result<String, Silence> {
+    fn beat(&mut self, line: &mut Connection, at: usize) -> Result<String, NoResponse> {
         let answer = self.user.beat(line, &self.sessions[at].stream)?;
-        Ok(told(&answer))
+        Ok(status_and_code(&answer))
     }
 
-    fn stop(&mut self, line: &mut Connection, at: usize) -> Result<(), Silence> {
+    fn stop(&mut self, line: &mut Connection, at: usize) -> Result<(), NoResponse> {
         self.running.ask(None);
         let answer = self.user.stop(line, &self.sessions[at].stream)?;
-        self.diary
+        self.report
             .settle("an end of play", &mut self.running, answer);
         Ok(())
     }
 }
 
 impl Actor for Player {
-    fn act(&mut self, line: &mut Connection, dice: &mut Rng) -> Result<(), Silence> {
+    fn act(&mut self, line: &mut Connection, rng: &mut Rng) -> Result<(), NoResponse> {
         match *self.running.now() {
-            Some(at) if dice.once_in(3) => {
-                let told = self.beat(line, at)?;
-                if !told.starts_with("200") && !told.starts_with("429") {
-                    self.diary.wrong(&format!("a beat of what runs: {told}"));
+            Some(at) if rng.once_in(3) => {
+                let status = self.beat(line, at)?;
+                if !status.starts_with("200") && !status.starts_with("429") {
+                    self.report
+                        .wrong(&format!("heartbeat of a running session: {status}"));
                 }
                 Ok(())
             }
-            Some(at) if dice.once_in(2) => self.stop(line, at),
-            _ => self.begin(line),
+            Some(at) if rng.once_in(2) => self.stop(line, at),
+            _ => self.start(line),
         }
     }
 
     fn check(
         &mut self,
         line: &mut Connection,
-        survival: &AllowedLoss,
+        allowed_loss: &AllowedLoss,
         _: &mut Rng,
-    ) -> Result<(), Silence> {
+    ) -> Result<(), NoResponse> {
         let mut running = None;
         for at in 0..self.sessions.len() {
-            let known = survival.keeps(self.sessions[at].began);
+            let known = allowed_loss.keeps(self.sessions[at].began);
             match self.beat(line, at)?.as_str() {
-                // One that runs may have been asked too often.
+                // A running session may have reached its rate limit.
                 "200 " | "429 RATE_LIMITED" => running = Some(at),
                 "410 SESSION_ENDED" => {}
                 "404 SESSION_NOT_FOUND" if !known => {}
-                other => self.diary.lost(&format!("session {at}: {other}")),
+                other => self.report.lost(&format!("session {at}: {other}")),
             }
         }
-        let judged = self.running.judge("the running session", running, survival);
-        self.diary.judged(judged);
-        // What was ended before is not asked for again.
+        let add_result = self
+            .running
+            .judge("the running session", running, allowed_loss);
+        self.report.add_result(add_result);
+        // Sessions that had ended are not checked again.
         self.sessions = running
             .map(|at| self.sessions[at].clone())
             .into_iter()
@@ -112,8 +115,8 @@ impl Actor for Player {
         Ok(())
     }
 
-    fn diary(&mut self) -> &mut Diary {
-        &mut self.diary
+    fn report(&mut self) -> &mut ActorReport {
+        &mut self.report
     }
 
     fn copy(&self) -> Box<dyn Actor> {

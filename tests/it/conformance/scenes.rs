@@ -1,7 +1,7 @@
-//! A scene for each rule, through the real interface: played well, no rule fails and the rule is seen; with the one mistake
-//! that the rule is about, that rule fails and no other.
+//! One scenario per rule over the real interface. Played correctly, no rule fails and the rule has been observed; with
+//! the mistake that the rule is about, that rule fails and no other.
 //!
-//! The clock of the demo stands in for waiting, faults for situations that are rare.
+//! The lab clock replaces waiting, and lab faults cause rare situations.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use crate::support::demo::Demo;
 use crate::support::lab_report::with_result;
 use crate::support::raw_http::{Answer, ask, request};
 
-/// Seconds between scenes, so that none is in the period of another.
-const APART: i64 = 1_200;
+/// Seconds between two scenarios, so that none is in the period of another.
+const SCENARIO_GAP: i64 = 1_200;
 
 struct Client<'a> {
     demo: &'a Demo,
     ops: SocketAddr,
     moved: Cell<i64>,
-    begun: Cell<i64>,
+    began: Cell<i64>,
     bearer: RefCell<String>,
     user: RefCell<String>,
     entitlement: RefCell<String>,
@@ -38,7 +38,7 @@ impl<'a> Client<'a> {
             demo,
             ops: demo.address("opsUrl"),
             moved: Cell::new(0),
-            begun: Cell::new(0),
+            began: Cell::new(0),
             bearer: RefCell::default(),
             user: RefCell::default(),
             entitlement: RefCell::default(),
@@ -73,20 +73,25 @@ impl<'a> Client<'a> {
         clock.json()["now"].as_i64().unwrap()
     }
 
-    /// What was asked until now belongs to no scene.
-    fn begin(&self) {
-        self.wait(APART);
-        self.begun.set(self.now());
+    /// Starts a new period, which excludes all requests until now.
+    fn start_period(&self) {
+        self.wait(SCENARIO_GAP);
+        self.began.set(self.now());
     }
 
-    /// The next request of this route is refused.
+    /// Makes the next request of this route fail with `code`.
     fn refuse(&self, route: &str, code: &str) {
         let fault = json!({"route": route, "times": 1, "do": {"refuse": code}});
         self.operate("POST", "/admin/v1/partners/demo/faults", &fault);
     }
 
     fn id(&self, pointer: &str) -> &str {
-        self.demo.told.pointer(pointer).unwrap().as_str().unwrap()
+        self.demo
+            .details
+            .pointer(pointer)
+            .unwrap()
+            .as_str()
+            .unwrap()
     }
 
     fn call(&self, method: &str, target: &str, more: &[(&str, &str)], body: &str) -> Answer {
@@ -172,7 +177,7 @@ impl<'a> Client<'a> {
     }
 
     fn beat_with(&self, playing: &Playing, more: &[(&str, &str)]) -> u16 {
-        // A header that is given replaces the usual one.
+        // A given header replaces the usual one; an empty value removes it.
         let changed = |name: &str| more.iter().any(|(other, _)| *other == name);
         let mut headers = playing.borrowed();
         let entitlement = self.entitlement.borrow().clone();
@@ -231,7 +236,7 @@ impl<'a> Client<'a> {
             .status
     }
 
-    fn tell(&self, action: &str) {
+    fn report_event(&self, action: &str) {
         assert_eq!(self.report(&[self.event(action)]), 202);
     }
 
@@ -244,7 +249,7 @@ impl<'a> Client<'a> {
         self.call("GET", &target, &[], "").status
     }
 
-    /// A livestream that plays, up to a heartbeat that is refused.
+    /// Plays a livestream until a heartbeat that fails with `code`.
     fn refused_beat(&self, code: &str) -> Playing {
         let playing = self.start(self.id("/livestreams/open"));
         self.beat(&playing);
@@ -270,7 +275,7 @@ impl Playing {
     }
 }
 
-type Scene = (&'static str, fn(&Client<'_>, bool));
+type Scenario = (&'static str, fn(&Client<'_>, bool));
 
 const LIVE: &str = "/api/schedule/v1/broadcasts/live?livestreams=a,b&offset=";
 
@@ -297,7 +302,7 @@ fn go_on_after(c: &Client<'_>, code: &str, entitled: bool) {
     c.end(&playing);
 }
 
-const SCENES: &[Scene] = &[
+const SCENARIOS: &[Scenario] = &[
     ("token-reused", |c, wrong| {
         c.play(film(c));
         if wrong {
@@ -379,15 +384,15 @@ const SCENES: &[Scene] = &[
         c.end(&playing);
     }),
     ("stop-on-552", |c, wrong| {
-        c.tell("playback_started");
+        c.report_event("playback_started");
         let playing = c.refused_beat("NO_LIVE_RIGHTS");
-        c.tell(if wrong {
+        c.report_event(if wrong {
             "playback_buffering"
         } else {
             "playback_paused"
         });
         c.beats(&playing, 2, 10);
-        c.tell("playback_stopped");
+        c.report_event("playback_stopped");
         c.end(&playing);
     }),
     ("stay-on-552", |c, wrong| {
@@ -466,7 +471,7 @@ const SCENES: &[Scene] = &[
             .as_i64()
             .unwrap();
         c.wait(stop - c.now() - 15);
-        c.begun.set(c.now());
+        c.began.set(c.now());
         let playing = c.start(open);
         c.beat(&playing);
         c.beats(&playing, 2, 10);
@@ -492,9 +497,9 @@ const SCENES: &[Scene] = &[
     ("preflight-after-entitlement", |c, wrong| {
         assert_eq!(c.entitle(film(c), None, false), 200);
         if wrong {
-            // The entitlement is still good, but the client asks for none at this start.
+            // The entitlement is still valid, but the client does not ask for one at this start.
             c.wait(30);
-            c.begun.set(c.now());
+            c.began.set(c.now());
             c.devices();
         }
         let playing = c.preflight(film(c)).unwrap();
@@ -529,9 +534,9 @@ const SCENES: &[Scene] = &[
         }
     }),
     ("telemetry-sequence", |c, wrong| {
-        c.tell("app_opened");
+        c.report_event("app_opened");
         c.events.set(c.events.get() + u64::from(wrong));
-        c.tell("app_closed");
+        c.report_event("app_closed");
     }),
     ("telemetry-clock", |c, wrong| {
         let mut event = c.event("app_opened");
@@ -539,9 +544,9 @@ const SCENES: &[Scene] = &[
         c.report(&[event]);
     }),
     ("telemetry-pairs", |c, wrong| {
-        c.tell("playback_started");
+        c.report_event("playback_started");
         if !wrong {
-            c.tell("playback_stopped");
+            c.report_event("playback_stopped");
         }
     }),
     ("telemetry-batches", |c, wrong| {
@@ -571,9 +576,9 @@ const SCENES: &[Scene] = &[
     }),
 ];
 
-/// The results of the period since the scene began.
-fn judged(c: &Client<'_>) -> Value {
-    let from = c.begun.get().to_string();
+/// Returns the report for the period since the scenario began.
+fn report_of_scenario(c: &Client<'_>) -> Value {
+    let from = c.began.get().to_string();
     let (_, report) = c.demo.report(&["--from", &from]);
     report
 }
@@ -582,29 +587,29 @@ fn judged(c: &Client<'_>) -> Value {
 fn each_rule_is_named_by_its_mistake_and_by_no_other() {
     let demo = Demo::start();
     let c = Client::new(&demo);
-    let mut mistaken = Vec::new();
-    for (rule, scene) in SCENES {
+    let mut failures = Vec::new();
+    for (rule, scenario) in SCENARIOS {
         for wrong in [false, true] {
-            c.begin();
+            c.start_period();
             c.log_in();
             *c.device.borrow_mut() = "telly".to_owned();
-            scene(&c, wrong);
+            scenario(&c, wrong);
             c.wait(1);
-            let report = judged(&c);
+            let report = report_of_scenario(&c);
             let expected = if wrong { &[*rule][..] } else { &[] };
             let failed = with_result(&report, "failed");
             let seen = wrong || with_result(&report, "passed").contains(rule);
             if failed != expected || !seen {
                 let all = report["rules"].as_array().unwrap().iter();
                 let why: Vec<_> = all.filter(|rule| rule["result"] == "failed").collect();
-                mistaken.push(format!("{rule}, wrong {wrong}, seen {seen}: {why:#?}"));
+                failures.push(format!("{rule}, wrong {wrong}, seen {seen}: {why:#?}"));
             }
         }
     }
-    assert!(mistaken.is_empty(), "{}", mistaken.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     let (_, report) = demo.report(&[]);
     let rules = report["rules"].as_array().unwrap().iter();
     let known: Vec<_> = rules.map(|rule| rule["id"].as_str().unwrap()).collect();
-    let tried: Vec<_> = SCENES.iter().map(|(rule, _)| *rule).collect();
+    let tried: Vec<_> = SCENARIOS.iter().map(|(rule, _)| *rule).collect();
     assert_eq!(tried, known);
 }

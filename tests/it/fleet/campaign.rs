@@ -1,8 +1,9 @@
-//! Faults while clients write and read: no acknowledged write is lost or doubled, reads are linearizable, and the
-//! members are equal when it is quiet.
+//! Faults while clients write and read: no acknowledged write is lost or doubled, reads are linearizable, and all
+//! members are equal afterwards.
 //!
 //! Each change runs a few rounds. `PLAYGATE_FLEET_ROUNDS=300` runs the long form and the control without syncs, and
-//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault, `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`. Needs root, and no network but its own.
+//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault,
+//! `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`. The test needs root, but no network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,12 +20,12 @@ use super::joiner::Joiner;
 use super::ledger::{Clients, Ledger, Reads, Register, email};
 use super::machines::{MACHINES, Machines};
 use super::viewer::{Beats, watch};
-use super::{alone, playgate, until};
+use super::{playgate, single_node_config, until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     KillOwner,
-    /// Started again after a second, as systemd does.
+    /// The owner is started again after a second, as systemd does.
     RestartOwner,
     KillEtcdLeader,
     KillOwnerAndEtcdLeader,
@@ -32,20 +33,20 @@ pub enum Fault {
     KillEtcdMajority,
     PauseOwner,
     KillStandby,
-    /// The power of the owner's machine, of another one as well, and of all.
+    /// The power of the owner's machine, of that and another one, and of all.
     PowerOfOne,
     PowerOfTwo,
     PowerOfAll,
-    /// Nothing that the owner's machine sends arrives.
+    /// Nothing from the owner's machine arrives elsewhere.
     MuteOwner,
-    /// Nothing arrives there.
+    /// Nothing arrives at the owner's machine.
     DeafOwner,
-    /// etcd is full.
+    /// etcd has reached its quota.
     Quota,
-    /// A flipped bit in the database of one etcd, and one in the log of a standby.
+    /// A flipped bit in the database of one etcd, or in the WAL of a standby.
     FlipEtcd,
     FlipLocal,
-    /// A standby, and then the owner, whose clock is a minute off.
+    /// First the clock of a standby and then that of the owner is a minute off.
     Clocks,
 }
 
@@ -55,7 +56,7 @@ pub enum Phase {
     Load,
     Backup,
     Import,
-    /// A member takes a new copy, as one that joins does.
+    /// A member takes a new copy, as a joining one does.
     Reseed,
     /// Members are restarted one after another, the owner last, as in a rolling upgrade.
     Upgrade,
@@ -91,12 +92,12 @@ const PHASES: [Phase; 6] = [
     Phase::Join,
 ];
 
-/// Before a fault, during it and after it.
+/// The durations before, during and after a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 pub const DURING: Duration = Duration::from_secs(4);
 const AFTER: Duration = Duration::from_secs(2);
 
-/// `RestartSec` of the unit.
+/// `RestartSec` of the packaged unit.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Rounds for every change. The first faults cover a takeover, the disks and the network.
@@ -107,7 +108,7 @@ pub fn long_form() -> Option<usize> {
     Some(rounds.to_str().unwrap().parse().unwrap())
 }
 
-/// `None`, with a message, where it cannot run and need not.
+/// Returns `None` where the machines cannot be set up; in CI that is a failure.
 pub fn machines() -> Option<Machines> {
     match Machines::start()? {
         Ok(machines) => Some(machines),
@@ -160,14 +161,14 @@ pub fn inject(fleet: &mut Machines, fault: Fault) {
             park_timeout(DURING);
             fleet.signal_member(owner, "CONT");
         }
-        Fault::PowerOfOne => power(fleet, &[owner]),
-        Fault::PowerOfTwo => power(fleet, &[owner, standby]),
-        Fault::PowerOfAll => power(fleet, &[0, 1, 2]),
+        Fault::PowerOfOne => cut_and_restore_power(fleet, &[owner]),
+        Fault::PowerOfTwo => cut_and_restore_power(fleet, &[owner, standby]),
+        Fault::PowerOfAll => cut_and_restore_power(fleet, &[0, 1, 2]),
         Fault::MuteOwner | Fault::DeafOwner => {
             let outgoing = fault == Fault::MuteOwner;
-            fleet.silence(owner, outgoing, true);
+            fleet.drop_packets_of(owner, outgoing, true);
             park_timeout(DURING);
-            fleet.silence(owner, outgoing, false);
+            fleet.drop_packets_of(owner, outgoing, false);
         }
         Fault::Quota => {
             fill_quota(fleet, true);
@@ -176,7 +177,7 @@ pub fn inject(fleet: &mut Machines, fault: Fault) {
         }
         Fault::FlipEtcd => {
             fleet.kill_etcd(standby);
-            // In the value of a key of the log.
+            // In the value of a key of the shared log.
             fleet.flip_bit(standby, "etcd/member/snap", b"/log/", 70);
             fleet.start_etcd(standby);
             park_timeout(DURING);
@@ -210,13 +211,13 @@ fn without_etcd(fleet: &mut Machines, which: &[usize]) {
     }
 }
 
-fn power(fleet: &mut Machines, which: &[usize]) {
+fn cut_and_restore_power(fleet: &mut Machines, which: &[usize]) {
     fleet.cut_power(which);
     park_timeout(DURING);
     fleet.restore_power(which);
 }
 
-/// As at the end of the quota: etcd refuses changes until an operator has made room.
+/// Raises or clears the alarm of a full quota: etcd refuses changes until an operator has made room.
 fn fill_quota(fleet: &Machines, is_full: bool) {
     let action = if is_full { "ACTIVATE" } else { "DEACTIVATE" };
     for at in 0..MACHINES {
@@ -229,12 +230,12 @@ fn fill_quota(fleet: &Machines, is_full: bool) {
     }
 }
 
-/// Between two commands of the operator.
+/// The pause between two commands of the operator.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Users of one import: more than one commit of them.
+/// Users of one import: more than one commit can hold.
 const IMPORTED: usize = 510;
 
-/// An operator whose commands run while the fault lasts.
+/// An operator whose commands run during the fault.
 struct Operator<'a> {
     configs: Vec<PathBuf>,
     ledger: &'a Mutex<Ledger>,
@@ -243,8 +244,8 @@ struct Operator<'a> {
 }
 
 impl Operator<'_> {
-    /// Repeats what the phase names until the end of the round; returns how often it was done. What has begun is also
-    /// ended: after the fault nothing may be in its way.
+    /// Repeats the command of the phase until the end of the round. Returns how often it completed. A command that has
+    /// started is repeated until it succeeds, even after the fault.
     fn work(&self, phase: Phase, joiner: &mut Joiner) -> usize {
         let mut done = 0;
         while !self.stop.load(Ordering::Relaxed) {
@@ -263,7 +264,7 @@ impl Operator<'_> {
         done
     }
 
-    /// Until a member takes the command.
+    /// Repeats a command until a member accepts it.
     fn repeat(&self, arguments: &[&str]) -> String {
         until(&format!("{arguments:?}"), || {
             let mut members = self.configs.iter();
@@ -271,7 +272,7 @@ impl Operator<'_> {
         })
     }
 
-    /// Users, and then the catalogue with a title that nobody else gave.
+    /// Imports users, and then a catalogue with a unique title.
     fn import(&self) {
         let first = self.next.fetch_add(IMPORTED, Ordering::Relaxed);
         let users: Vec<_> = (first..first + IMPORTED).map(email).collect();
@@ -299,7 +300,7 @@ impl Operator<'_> {
     }
 }
 
-/// A standby that is not hurt otherwise takes a new copy.
+/// Makes a standby that the fault does not affect take a new copy.
 fn reseed(fleet: &mut Machines) {
     let at = (fleet.owner() + 2) % MACHINES;
     fleet.stop_member(at);
@@ -309,7 +310,7 @@ fn reseed(fleet: &mut Machines) {
 
 fn take_copy(fleet: &Machines, at: usize) {
     let mut refused = String::new();
-    // The fault may have taken the owner away in the meantime.
+    // The fault may have stopped the owner.
     until("a copy", || {
         let copied = playgate(fleet.config(at), &["fleet", "reseed"]);
         copied
@@ -332,10 +333,10 @@ fn upgrade(fleet: &mut Machines) {
     }
 }
 
-/// Does what an operator or systemd does: a member whose log is damaged takes a new copy, and one that has ended is
-/// started again. Returns how many.
-pub fn mend(fleet: &mut Machines) -> usize {
-    let mut mended = 0;
+/// Acts as an operator or systemd would: a member with a damaged log takes a new copy, and one that has ended is
+/// restarted. Returns the number of such members.
+pub fn repair(fleet: &mut Machines) -> usize {
+    let mut repaired = 0;
     for at in 0..MACHINES {
         let log = fleet.log(at);
         let is_damaged = log.contains("maintenance mode") || log.contains("fleet reseed");
@@ -348,9 +349,9 @@ pub fn mend(fleet: &mut Machines) -> usize {
             take_copy(fleet, at);
         }
         fleet.start_member(at, None);
-        mended += 1;
+        repaired += 1;
     }
-    mended
+    repaired
 }
 
 fn users(config: &Path) -> Vec<String> {
@@ -364,7 +365,7 @@ fn users(config: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Stops every member, takes it out of the fleet, and returns what its store has.
+/// Stops every member, removes it from the fleet, and returns the export of its store.
 pub fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
     for at in 0..MACHINES {
         fleet.stop_member(at);
@@ -372,16 +373,15 @@ pub fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
     let configs = fleet.machines.iter().map(|machine| machine.config.clone());
     let exports = configs.map(|config| {
         playgate(&config, &["fleet", "leave"]).unwrap();
-        let alone = alone(&config);
-        playgate(&alone, &["store", "verify"]).unwrap();
-        let export = playgate(&alone, &["store", "export", "-"]).unwrap();
-        // The first line names the store.
+        let single_node = single_node_config(&config);
+        playgate(&single_node, &["store", "verify"]).unwrap();
+        let export = playgate(&single_node, &["store", "export", "-"]).unwrap();
+        // The first line contains the id of the store.
         export.lines().skip(1).map(str::to_owned).collect()
     });
     exports.collect()
 }
 
-/// What was measured of one kind of fault.
 #[derive(Default)]
 struct Figures {
     gaps: Vec<Duration>,
@@ -399,7 +399,7 @@ pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 pub struct Campaign {
-    /// Before the network and the folder that it is in.
+    /// Declared first, because its process must end before the network and folder are removed.
     joiner: Joiner,
     pub fleet: Machines,
     pub ledger: Mutex<Ledger>,
@@ -407,7 +407,7 @@ pub struct Campaign {
     registers: Vec<Mutex<Option<Register>>>,
     beats: Mutex<Beats>,
     figures: BTreeMap<Fault, Figures>,
-    mended: usize,
+    repaired: usize,
 }
 
 impl Campaign {
@@ -420,11 +420,12 @@ impl Campaign {
             registers: (0..MACHINES).map(|_| Mutex::default()).collect(),
             beats: Mutex::default(),
             figures: BTreeMap::new(),
-            mended: 0,
+            repaired: 0,
         }
     }
 
-    /// Lets clients work while `disturb` runs; returns when they stopped, and how often the operator's work was done.
+    /// Runs the clients while `disturb` runs. Returns when they stopped, and how often the operator's command
+    /// completed.
     pub fn work(&mut self, phase: Phase, disturb: impl FnOnce(&mut Machines)) -> (Instant, usize) {
         let stop = AtomicBool::new(false);
         let partner = self.fleet.partner.clone();
@@ -442,7 +443,7 @@ impl Campaign {
             next: &self.next,
             stop: &stop,
             registers: &self.registers,
-            dark: &self.fleet.dark.clone(),
+            powerless: &self.fleet.powerless.clone(),
         };
         let beats = &self.beats;
         let (fleet, joiner) = (&mut self.fleet, &mut self.joiner);
@@ -454,14 +455,14 @@ impl Campaign {
                 scope.spawn(move || clients.read(&members));
             }
             scope.spawn(|| watch(&partner, &addresses, beats, &stop));
-            let working = scope.spawn(move || operator.work(phase, joiner));
-            // Also if it panics: the others would never end.
-            let ended = EndOnDrop(&stop);
+            let operator_thread = scope.spawn(move || operator.work(phase, joiner));
+            // Stops the other threads even if this one panics.
+            let ended = StopOnDrop(&stop);
             park_timeout(BEFORE);
             disturb(fleet);
             park_timeout(AFTER);
             drop(ended);
-            (Instant::now(), working.join().unwrap())
+            (Instant::now(), operator_thread.join().unwrap())
         })
     }
 
@@ -482,7 +483,7 @@ impl Campaign {
             }
             _ => inject(fleet, fault),
         });
-        self.mended += mend(&mut self.fleet);
+        self.repaired += repair(&mut self.fleet);
         let mut ledger = self.ledger.lock().unwrap();
         let gap = ledger.longest_gap(began, ended);
         let figures = self.figures.entry(fault).or_default();
@@ -512,7 +513,7 @@ impl Campaign {
         }
     }
 
-    /// With everything mended.
+    /// Compares the ledger with the fleet, which must have no fault at the moment.
     pub fn check(&self) -> Vec<String> {
         self.fleet.wait_until_equal();
         let users = users(self.fleet.config(0));
@@ -549,13 +550,16 @@ impl Campaign {
             beats.refused,
             beats.slowest.as_secs_f64(),
         );
-        println!("{} members were started again or took a copy", self.mended);
+        println!(
+            "{} members were started again or took a copy",
+            self.repaired
+        );
     }
 }
 
-struct EndOnDrop<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for EndOnDrop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -575,7 +579,7 @@ fn fleet_keeps_every_acknowledged_write_once_under_faults() {
     });
     for round in 0..rounds {
         let fault = only.unwrap_or(FAULTS[round % FAULTS.len()]);
-        // Each fault meets each phase: in the next pass, another one.
+        // In each pass a fault meets another phase, and in the end all of them.
         let (fault_number, pass) = (round % FAULTS.len(), round / FAULTS.len());
         let phase = PHASES[(fault_number + pass) % PHASES.len()];
         campaign.round(round, fault, phase);
@@ -594,7 +598,7 @@ fn fleet_keeps_every_acknowledged_write_once_under_faults() {
     );
 }
 
-/// The control: disks that lose what they said to have synced. The same check finds the loss.
+/// Control: disks that lose synced writes. The same check finds the loss.
 #[test]
 fn disks_that_lose_synced_writes_are_detected() {
     if long_form().is_none() {

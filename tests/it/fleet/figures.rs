@@ -1,5 +1,5 @@
-//! What changes and imports cost on a single node and in a fleet, and how far standbys are behind:
-//! `PLAYGATE_FLEET_ROUNDS` runs them.
+//! Measures what changes and imports cost on a single node and in a fleet, and the lag of standbys. Runs only with
+//! `PLAYGATE_FLEET_ROUNDS`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ use super::machines::MACHINES;
 use super::{playgate, send};
 use crate::support::appliance::{Appliance, real_time};
 use crate::support::server::PASSWORD;
-use crate::support::synthetic_guide::MadeGuide;
+use crate::support::synthetic_guide::SyntheticGuide;
 
 const PERIOD: Duration = Duration::from_secs(10);
 const SIGN_UPS: usize = 3;
 const CHANGES: usize = 16;
-/// Changes whose way to the standbys is measured, while others change too.
+/// Changes whose time to the standbys is measured.
 const FOLLOWED: usize = 500;
 /// Two weeks of 500 channels: 228,000 programmes.
 const CHANNELS: usize = 500;
@@ -40,11 +40,11 @@ fn changes_are_measured_on_a_single_node_and_in_a_fleet() {
     let data = tempfile::tempdir().unwrap();
     let limit = ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000");
     let single = Appliance::with(data.path(), &[limit]);
-    let added = single.told(&["partner", "add", "test", "--json"]);
+    let added = single.run_json(&["partner", "add", "test", "--json"]);
     let partner = added[0]["accessToken"].as_str().unwrap();
     let owner = fleet.owner();
     let (served, standby) = (fleet.addresses()[owner], fleet.addresses()[(owner + 1) % 3]);
-    // Twice and alternating: the machine is used by others.
+    // Twice and alternating, because other work runs on the machine.
     for _ in 0..2 {
         measure("single node", partner, single.address);
         measure("fleet, at the owner", &fleet.partner, served);
@@ -77,7 +77,7 @@ fn lag_of_standbys_and_an_import_are_measured() {
 
     let folder = tempfile::tempdir().unwrap();
     let guide = folder.path().join("guide.xml");
-    MadeGuide {
+    SyntheticGuide {
         channels: CHANNELS,
         programmes: PROGRAMMES,
         shift: 0,
@@ -93,7 +93,7 @@ fn lag_of_standbys_and_an_import_are_measured() {
     ];
     let single = Appliance::start(&folder.path().join("data"));
     let began = Instant::now();
-    single.does(&arguments);
+    single.run_ok(&arguments);
     println!(
         "import on a single node: {:.1} s",
         began.elapsed().as_secs_f64()
@@ -109,8 +109,8 @@ fn lag_of_standbys_and_an_import_are_measured() {
     );
 }
 
-/// Prints how long after the owner has acknowledged a change a standby has it in its log, from where it applies it at
-/// once.
+/// Prints how long after the owner's acknowledgement of a change a standby has it in its WAL. It applies it from there
+/// immediately.
 fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], others: usize) {
     let seen: Vec<_> = logs.iter().map(|_| Mutex::default()).collect();
     let stop = AtomicBool::new(false);
@@ -138,7 +138,7 @@ fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], o
             assert!(rename(partner, owner, &user, &name));
             acknowledged.push((name, Instant::now()));
         }
-        // What is on its way.
+        // Time for the last changes to arrive.
         park_timeout(Duration::from_secs(3));
         stop.store(true, Ordering::Relaxed);
     });
@@ -154,7 +154,7 @@ fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], o
     println!("lag of two standbys, {name}: {}", text(&lags));
 }
 
-/// Records when each text that begins like this, with five digits, came to a log.
+/// Records when each text of `begin` and five digits has arrived in a WAL.
 fn follow(log: &Path, begin: &str, seen: &Mutex<BTreeMap<String, Instant>>, stop: &AtomicBool) {
     let (mut current, mut end) = (PathBuf::new(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -163,7 +163,7 @@ fn follow(log: &Path, begin: &str, seen: &Mutex<BTreeMap<String, Instant>>, stop
             .filter(|path| path.extension().is_some_and(|kind| kind == "log"))
             .max()
             .unwrap();
-        // Once more, now that nothing is added to it.
+        // Once more, because the segment is complete now.
         if let Ok(file) = File::open(&current) {
             end = record_new_texts(&file, end, begin, seen);
         }
@@ -174,7 +174,7 @@ fn follow(log: &Path, begin: &str, seen: &Mutex<BTreeMap<String, Instant>>, stop
     }
 }
 
-/// Reads from a place before which all was read; returns the next one.
+/// Reads from `end` on, before which everything was read. Returns the new end.
 fn record_new_texts(
     file: &File,
     end: u64,
@@ -196,7 +196,7 @@ fn record_new_texts(
             seen.lock().unwrap().entry(text).or_insert(now);
         }
     }
-    // Zeros follow what was appended.
+    // The rest of the segment is preallocated zeros.
     let used = part.iter().rposition(|byte| *byte != 0);
     end.max(from + used.map_or(0, |last| last as u64 + 1))
 }
@@ -220,7 +220,7 @@ fn measure(name: &str, partner: &str, address: SocketAddr) {
     );
 }
 
-/// Id and token of a new user.
+/// Returns id and `Authorization` of a new user.
 fn sign_up(partner: &str, address: SocketAddr, name: &str) -> Option<(String, String)> {
     let unique = Instant::now();
     let email = format!("{name}.{unique:?}@example.com").replace([' ', '{', '}', ':', ','], "");
@@ -243,7 +243,7 @@ fn rename(partner: &str, address: SocketAddr, (id, bearer): &(String, String), n
     send(address, "PUT", &target, &headers, &body).is_some_and(|(status, _)| status == 200)
 }
 
-/// How long each call took that succeeded, of clients that repeat it.
+/// Returns how long each successful call took while clients repeated it.
 fn repeat(clients: usize, call: impl Fn(usize, usize) -> bool + Sync) -> Vec<Duration> {
     let took = Mutex::new(Vec::new());
     let end = Instant::now() + PERIOD;

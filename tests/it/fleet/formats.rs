@@ -1,5 +1,5 @@
-//! A fleet moves to a new store format under faults, as `docs/fleet.md` says: the gate holds while clients write, and each
-//! step of the procedure is interrupted. No acknowledged write is lost or doubled.
+//! A fleet moves to a new store format under faults, as described in `docs/fleet.md`: no member upgrades alone while
+//! clients write, and each step of the procedure is interrupted. No acknowledged write is lost or doubled.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::campaign::{Campaign, DURING, Fault, Phase, exports, inject, long_form, machines, mend};
+use super::campaign::{
+    Campaign, DURING, Fault, Phase, exports, inject, long_form, machines, repair,
+};
 use super::joiner;
 use super::machines::{MACHINES, Machines, NAMES, Process};
-use super::{alone, format_file, installed, playgate, until};
+use super::{format_file, installed, playgate, single_node_config, until};
 use crate::support::appliance::binary;
 
 const FAULTS: [Fault; 7] = [
@@ -25,10 +27,10 @@ const FAULTS: [Fault; 7] = [
     Fault::KillOwnerAndEtcdLeader,
 ];
 
-/// Short enough that the command or upgrade that is interrupted still runs.
-const BEGUN: Duration = Duration::from_millis(150);
+/// Short enough that the interrupted command or upgrade still runs.
+const STEP_STARTED: Duration = Duration::from_millis(150);
 
-/// The long form has a round for each fault.
+/// The long form has one round per fault.
 #[test]
 fn fleet_moves_to_a_new_store_format_under_faults_and_loses_nothing() {
     let Some(fleet) = machines() else {
@@ -37,16 +39,16 @@ fn fleet_moves_to_a_new_store_format_under_faults_and_loses_nothing() {
     let mut campaign = Campaign::new(fleet);
     let rounds = long_form().unwrap_or(1);
     for (fault, to) in FAULTS.into_iter().take(rounds).zip(2..) {
-        // What is tagged below, in more than one commit.
+        // Enough users that the upgrade needs more than one commit.
         campaign.work(Phase::Import, |_| {});
         campaign.work(Phase::Load, |fleet| {
             let standby = (fleet.owner() + 1) % MACHINES;
-            is_refused(fleet, standby, to);
+            assert_refused(fleet, standby, to);
             inject(fleet, fault);
             install(fleet.config(standby), to - 1);
             fleet.start_member(standby, None);
         });
-        mend(&mut campaign.fleet);
+        repair(&mut campaign.fleet);
         assert_eq!(campaign.check(), Vec::<String>::new(), "{fault:?}");
         let before = campaign.ledger.lock().unwrap().acknowledged.len();
 
@@ -65,7 +67,7 @@ fn fleet_moves_to_a_new_store_format_under_faults_and_loses_nothing() {
     assert!(exports[0] == exports[1] && exports[0] == exports[2]);
 }
 
-/// The control: the gate is bypassed by hand, and the check above finds the difference.
+/// Control: the check of the format is bypassed by hand, and the comparison of the stores finds the difference.
 #[test]
 fn a_member_that_upgrades_alone_is_refused_and_differs() {
     let Some(mut fleet) = machines() else {
@@ -77,16 +79,16 @@ fn a_member_that_upgrades_alone_is_refused_and_differs() {
         fleet.data(standby).join("fleet"),
         fleet.data(standby).join("away"),
     );
-    is_refused(&mut fleet, standby, 2);
+    assert_refused(&mut fleet, standby, 2);
     fs::rename(&membership, &away).unwrap();
-    finish_upgrade(&mut fleet, standby, &alone(&config), 2);
+    finish_upgrade(&mut fleet, standby, &single_node_config(&config), 2);
     fs::rename(&away, &membership).unwrap();
     fleet.start_member(standby, None);
     until("the end of a member that has upgraded alone", || {
         fleet.has_ended(standby).then_some(())
     });
-    let said = fleet.log(standby);
-    assert!(said.contains("playgate fleet reseed"), "{said}");
+    let log = fleet.log(standby);
+    assert!(log.contains("playgate fleet reseed"), "{log}");
     fleet.kill_member(standby);
     let exports = exports(&mut fleet);
     let other = (standby + 1) % MACHINES;
@@ -96,27 +98,27 @@ fn a_member_that_upgrades_alone_is_refused_and_differs() {
     );
 }
 
-/// Makes the version with this format that of a machine.
+/// Makes the binary of a machine write this format.
 fn install(config: &Path, format: u32) {
     fs::write(format_file(config), format.to_string()).unwrap();
 }
 
-/// A member is restarted with a version of a newer format, as in a rolling upgrade: it ends, with a reason.
-fn is_refused(fleet: &mut Machines, at: usize, to: u32) {
+/// Restarts a member with a newer format, as in a rolling upgrade. It must end with the reason.
+fn assert_refused(fleet: &mut Machines, at: usize, to: u32) {
     fleet.stop_member(at);
     install(fleet.config(at), to);
     fleet.start_member(at, None);
     until("the end of a member with another format", || {
         fleet.has_ended(at).then_some(())
     });
-    let said = fleet.log(at);
+    let log = fleet.log(at);
     let refused = format!("has format {}, and this version writes format {to}", to - 1);
-    assert!(said.contains(&refused), "{said}");
+    assert!(log.contains(&refused), "{log}");
     assert_eq!(format(&fleet.data(at)), (to - 1, to - 1));
     fleet.kill_member(at);
 }
 
-/// The steps of the documentation; the fault comes in the middle of each.
+/// Follows the documented steps; the fault comes in the middle of each.
 fn upgrade_fleet(fleet: &mut Machines, fault: Fault, to: u32) {
     let kept = fleet.owner();
     let others = [(kept + 1) % MACHINES, (kept + 2) % MACHINES];
@@ -133,13 +135,13 @@ fn upgrade_fleet(fleet: &mut Machines, fault: Fault, to: u32) {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut dissolving = Process::from(command.spawn().unwrap());
-    park_timeout(BEGUN);
+    park_timeout(STEP_STARTED);
     interrupt(fleet, kept, fault, &mut dissolving);
     let mut refused = String::new();
     until("the end of the fleet", || {
         match playgate(&config, &["fleet", "dissolve", "--yes"]) {
             Ok(_) => Some(()),
-            // The interrupted command has finished.
+            // The interrupted command has completed.
             Err(error) if error.contains("belongs to no fleet") => Some(()),
             Err(error) => {
                 if error != refused {
@@ -152,13 +154,13 @@ fn upgrade_fleet(fleet: &mut Machines, fault: Fault, to: u32) {
     });
 
     install(&config, to);
-    let alone = alone(&config);
-    fleet.start_service(kept, &alone);
+    let single_node = single_node_config(&config);
+    fleet.start_service(kept, &single_node);
     let data = fleet.data(kept);
     until("the middle of an upgrade", || {
         (format(&data) == (to, to - 1)).then_some(())
     });
-    park_timeout(BEGUN);
+    park_timeout(STEP_STARTED);
     let mut upgrading = fleet.take_service(kept);
     interrupt(fleet, kept, fault, &mut upgrading);
     drop(upgrading);
@@ -171,27 +173,27 @@ fn upgrade_fleet(fleet: &mut Machines, fault: Fault, to: u32) {
             "the fault came after the upgrade"
         );
     }
-    finish_upgrade(fleet, kept, &alone, to);
+    finish_upgrade(fleet, kept, &single_node, to);
     until("a new fleet", || {
         playgate(&config, &["fleet", "init", "--name", NAMES[kept]]).ok()
     });
     fleet.start_member(kept, None);
-    let asked = [config];
+    let members = [config];
     for at in others {
         install(fleet.config(at), to);
         let data = fleet.data(at);
         fs::remove_dir_all(&data).unwrap();
-        // A power cut would bring the old one back.
+        // Otherwise a power cut could restore the old directory.
         File::open(data.parent().unwrap())
             .unwrap()
             .sync_all()
             .unwrap();
         let new = fleet.config(at).to_owned();
         std::thread::scope(|scope| {
-            let joining = scope.spawn(|| joiner::join(&new, NAMES[at], &asked));
+            let joining = scope.spawn(|| joiner::join(&new, NAMES[at], &members));
             // The second one joins a fleet of two, without a fault.
             if at == others[0] {
-                park_timeout(BEGUN);
+                park_timeout(STEP_STARTED);
                 disturb_owner(fleet, kept, fault);
             }
             joining.join().unwrap();
@@ -200,20 +202,20 @@ fn upgrade_fleet(fleet: &mut Machines, fault: Fault, to: u32) {
     }
 }
 
-/// Starts the service of a single node and stops it after the upgrade.
-fn finish_upgrade(fleet: &mut Machines, at: usize, alone: &Path, to: u32) {
-    fleet.start_service(at, alone);
+/// Starts the service of a single node, and stops it after the upgrade.
+fn finish_upgrade(fleet: &mut Machines, at: usize, single_node: &Path, to: u32) {
+    fleet.start_service(at, single_node);
     let data = fleet.data(at);
     until("the end of an upgrade", || {
         (format(&data) == (to, to)).then_some(())
     });
     until("the upgraded service", || {
-        playgate(alone, &["user", "list"]).ok()
+        playgate(single_node, &["user", "list"]).ok()
     });
     fleet.stop_member(at);
 }
 
-/// What the fault means for a process on one machine that is in no fleet, or not yet.
+/// Applies the fault to a process that is in no fleet, or not yet.
 fn interrupt(fleet: &mut Machines, at: usize, fault: Fault, process: &mut Process) {
     match fault {
         Fault::PauseOwner => {
@@ -223,9 +225,9 @@ fn interrupt(fleet: &mut Machines, at: usize, fault: Fault, process: &mut Proces
         }
         Fault::MuteOwner | Fault::DeafOwner => {
             let outgoing = fault == Fault::MuteOwner;
-            fleet.silence(at, outgoing, true);
+            fleet.drop_packets_of(at, outgoing, true);
             park_timeout(DURING);
-            fleet.silence(at, outgoing, false);
+            fleet.drop_packets_of(at, outgoing, false);
         }
         Fault::PowerOfOne | Fault::PowerOfAll => {
             process.signal("STOP");
@@ -241,10 +243,10 @@ fn interrupt(fleet: &mut Machines, at: usize, fault: Fault, process: &mut Proces
     }
 }
 
-/// The same for the only member of a fleet.
+/// Applies the fault to the only member of a fleet.
 fn disturb_owner(fleet: &mut Machines, at: usize, fault: Fault) {
     match fault {
-        // Its other machines have no member yet.
+        // The other machines have no member yet.
         Fault::PowerOfAll => {
             fleet.cut_power(&[0, 1, 2]);
             fleet.restore_power_without_members(&[0, 1, 2]);
@@ -254,7 +256,7 @@ fn disturb_owner(fleet: &mut Machines, at: usize, fault: Fault) {
     }
 }
 
-/// Format, and the one that an upgrade has reached.
+/// Returns the format of a store and the one that its upgrade has reached.
 fn format(data: &Path) -> (u32, u32) {
     let identity = fs::read_to_string(data.join("store/identity")).unwrap();
     let value = |name: &str| {
@@ -264,7 +266,7 @@ fn format(data: &Path) -> (u32, u32) {
     (value("format"), value("reached"))
 }
 
-/// How many users have what the upgrade to a format gives them.
+/// Returns how many users have the tag of a format's test upgrade.
 fn tagged(config: &Path, format: u32) -> usize {
     let text = playgate(config, &["user", "list", "--json"]).unwrap();
     let users: Value = serde_json::from_str(&text).unwrap();

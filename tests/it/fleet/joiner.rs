@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::BASE64;
 
 use super::machines::{FOURTH, Machines, Process};
-use super::{alone, playgate, until};
+use super::{playgate, single_node_config, until};
 
 const NAME: &str = "east";
 
@@ -32,28 +32,28 @@ impl Joiner {
         joiner
     }
 
-    /// `others` are the members' configurations.
+    /// `others` are the configurations of the members.
     pub fn join(&mut self, others: &[PathBuf]) {
         join(&self.config, NAME, others);
         let log = File::create(&self.log).unwrap();
         self.member = Some(Process::serve(&self.space, &self.config, log, None));
     }
 
-    /// Follows to the end of the log, and leaves. Returns the emails of the users in its store.
+    /// Waits until the member has everything, and makes it leave. Returns the e-mail addresses in its store.
     pub fn leave(&mut self, fleet: &Machines) -> Vec<String> {
         fleet.wait_until_so_many_are_equal(FOURTH + 1);
         self.member.take().unwrap().stop();
         playgate(&self.config, &["fleet", "leave"]).unwrap();
-        let alone = alone(&self.config);
-        playgate(&alone, &["store", "verify"]).unwrap();
-        let export = playgate(&alone, &["store", "export", "-"]).unwrap();
+        let single_node = single_node_config(&self.config);
+        playgate(&single_node, &["store", "verify"]).unwrap();
+        let export = playgate(&single_node, &["store", "export", "-"]).unwrap();
         fs::remove_dir_all(&self.data).unwrap();
         let users = export.lines().filter(|line| line.starts_with("users\t"));
         users.map(email).collect()
     }
 }
 
-/// Does what the documentation says, also after an attempt that failed. `others` are the members' configurations.
+/// Joins as documented, also after a failed attempt. `others` are the configurations of the members.
 pub fn join(config: &Path, name: &str, others: &[PathBuf]) {
     let ask = |arguments: &[&str]| {
         let mut others = others.iter();
@@ -62,7 +62,7 @@ pub fn join(config: &Path, name: &str, others: &[PathBuf]) {
     let mut refused = String::new();
     let mut inviting = others.iter().cycle();
     until("a member that has joined", || {
-        // Another one each time: one whose store is damaged invites, and is not there to answer.
+        // Asks another member each time: one with a damaged store can invite, but cannot serve the copy.
         let word = playgate(inviting.next().unwrap(), &["fleet", "invite"]).ok()?;
         let join = ["fleet", "join", word.trim(), "--name", name];
         let Err(error) = playgate(config, &join) else {
@@ -79,7 +79,7 @@ pub fn join(config: &Path, name: &str, others: &[PathBuf]) {
     });
 }
 
-/// What is before the domain in a line of an export, up to a byte that these emails do not have.
+/// Returns the e-mail address in a line of an export.
 fn email(line: &str) -> String {
     const DOMAIN: &str = "@example.com";
     let value = line.split('\t').nth(2).unwrap();

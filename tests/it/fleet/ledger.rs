@@ -1,4 +1,4 @@
-//! Clients of a fleet, and what they were answered: sign-ups, of which none may be lost or doubled, and registers,
+//! Clients of a fleet and the ledger of their responses: sign-ups, which may not be lost or doubled, and registers,
 //! whose reads must be linearizable.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,36 +16,36 @@ use crate::support::server::PASSWORD;
 
 const REST: Duration = Duration::from_millis(20);
 
-/// What clients were told.
+/// The responses to clients.
 #[derive(Default)]
 pub struct Ledger {
     pub acknowledged: BTreeSet<String>,
-    /// Without an answer, or refused: it may have happened.
+    /// Requests without a response or with a refusal, which may have been applied.
     pub unknown: BTreeSet<String>,
-    /// When each acknowledgement came.
+    /// The times of acknowledgements.
     times: Vec<Instant>,
     pub reads: Reads,
-    /// Reads that no order of the operations explains.
+    /// Reads that contradict every order of the operations.
     pub impossible: Vec<String>,
 }
 
-/// What became of reads.
+/// The outcomes of reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     pub answered: usize,
-    /// Attempts that a member refused, by what it said.
+    /// Attempts that a member refused, by its message.
     pub refused: BTreeMap<String, usize>,
-    /// Attempts that broke off or were not connected.
+    /// Attempts whose connection failed or was cut off.
     pub broken: usize,
-    /// Reads that no member answered, of one attempt at each, by how many machines had no power at the worst moment.
+    /// Reads that no member answered, by the highest number of machines without power meanwhile.
     pub unanswered: [usize; MACHINES + 1],
 }
 
-/// How many machines have no power, or do not listen yet since it is back.
+/// The number of machines that have no power, or do not listen yet after it is back.
 #[derive(Clone, Default)]
-pub struct Dark(Arc<AtomicUsize>);
+pub struct PowerlessMachines(Arc<AtomicUsize>);
 
-impl Dark {
+impl PowerlessMachines {
     pub fn set(&self, machines: usize) {
         self.0.store(machines, Ordering::Relaxed);
     }
@@ -61,10 +61,10 @@ impl Reads {
     }
 
     pub fn unanswered_since(&self, before: &Self) -> [usize; MACHINES + 1] {
-        std::array::from_fn(|dark| self.unanswered[dark] - before.unanswered[dark])
+        std::array::from_fn(|powerless| self.unanswered[powerless] - before.unanswered[powerless])
     }
 
-    /// What came since, as one text.
+    /// Describes the outcomes since `before`.
     pub fn since(&self, before: &Self) -> String {
         let refused = self.refused.iter().map(|(why, count)| {
             let old = before.refused.get(why).copied().unwrap_or_default();
@@ -86,7 +86,7 @@ impl Reads {
     }
 }
 
-/// The message of a refusal; that of a member without an owner is empty.
+/// Returns the message of a refusal, which is empty if there is no owner.
 fn reason(body: &str) -> String {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let message = body.pointer("/error/message").and_then(Value::as_str);
@@ -94,7 +94,7 @@ fn reason(body: &str) -> String {
 }
 
 impl Ledger {
-    /// What is wrong with a list of users.
+    /// Compares a list of users with the ledger. Returns the differences.
     pub fn check(&self, users: &[String]) -> Vec<String> {
         let mut counts = BTreeMap::<&str, usize>::new();
         for user in users {
@@ -117,7 +117,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The longest time without an acknowledgement between two moments.
+    /// Returns the longest time without an acknowledgement.
     pub fn longest_gap(&self, since: Instant, until: Instant) -> Duration {
         let mut last = since;
         let mut longest = Duration::ZERO;
@@ -133,13 +133,13 @@ impl Ledger {
     }
 }
 
-/// The name of a user, which one client sets to growing numbers and others read.
+/// A user's name, which one client sets to growing numbers and others read.
 pub struct Register {
     id: String,
     bearer: String,
     attempted: u64,
     acknowledged: u64,
-    /// The largest number that a finished read has returned.
+    /// The largest number that a completed read has returned.
     seen: u64,
 }
 
@@ -158,12 +158,12 @@ impl Register {
         })
     }
 
-    /// A read that begins now returns at least this.
+    /// The smallest number that a read may return that begins now.
     fn floor(&self) -> u64 {
         self.acknowledged.max(self.seen)
     }
 
-    /// Records a read that began when the floor was `floor`. Returns what no order of the operations explains.
+    /// Records a read that began with this floor. Returns a message if it is not linearizable.
     fn record(&mut self, floor: u64, value: u64) -> Option<String> {
         let possible = (floor..=self.attempted).contains(&value);
         self.seen = self.seen.max(value);
@@ -184,7 +184,7 @@ pub struct Clients<'a> {
     pub stop: &'a AtomicBool,
     /// One for each address.
     pub registers: &'a [Mutex<Option<Register>>],
-    pub dark: &'a Dark,
+    pub powerless: &'a PowerlessMachines,
 }
 
 impl Clients<'_> {
@@ -192,7 +192,7 @@ impl Clients<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns the user and the answer, if it was acknowledged.
+    /// Returns e-mail address and response if the sign-up was acknowledged.
     fn sign_up(&self, address: SocketAddr) -> Option<(String, String)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let email = email(number);
@@ -208,7 +208,6 @@ impl Clients<'_> {
         }
     }
 
-    /// Signs users up until it is stopped.
     pub fn write(&self, address: SocketAddr) {
         while !self.is_stopping() {
             if let Some((email, _)) = self.sign_up(address) {
@@ -220,7 +219,7 @@ impl Clients<'_> {
         }
     }
 
-    /// Sets a register to growing numbers until it is stopped.
+    /// Sets a register to growing numbers.
     pub fn count(&self, at: usize, address: SocketAddr) {
         let register = &self.registers[at];
         while !self.is_stopping() {
@@ -245,15 +244,15 @@ impl Clients<'_> {
             let mut current = register.lock().unwrap();
             match (answer, current.as_mut()) {
                 (Some((200 | 204, _)), Some(register)) => register.acknowledged = number,
-                // It may still happen, later than the next one: no read of this user means anything any more.
+                // The write may still be applied after the next one, so reads of this user prove nothing any more.
                 (Some((503, _)) | None, _) => *current = None,
                 (Some((status, body)), _) => panic!("{status}: {body}"),
             }
         }
     }
 
-    /// Reads all registers until it is stopped. A read that a member refuses or breaks off goes to the next one, as
-    /// behind the proxy of the documentation.
+    /// Reads all registers. A read that a member refuses or cuts off is retried at the next one, as the documented
+    /// proxy does.
     pub fn read(&self, members: &[SocketAddr]) {
         let mut at = 0;
         while !self.is_stopping() {
@@ -271,8 +270,8 @@ impl Clients<'_> {
             };
             drop(before);
             let target = format!("/api/user/v1/users/{id}");
-            let mut dark = self.dark.get();
-            let answer = self.read_once(members, &target, &bearer, &mut dark);
+            let mut powerless = self.powerless.get();
+            let answer = self.read_once(members, &target, &bearer, &mut powerless);
             let mut register = self.registers[at].lock().unwrap();
             let mut ledger = self.ledger.lock().unwrap();
             match answer {
@@ -284,9 +283,9 @@ impl Clients<'_> {
                     let wrong = same.and_then(|register| register.record(floor, value));
                     ledger.impossible.extend(wrong);
                 }
-                None => ledger.reads.unanswered[dark] += 1,
+                None => ledger.reads.unanswered[powerless] += 1,
                 Some((status, body)) => {
-                    // Anything else about a user who was acknowledged is a lost write.
+                    // A user who was acknowledged must exist, so any other status is a lost write.
                     ledger
                         .impossible
                         .push(format!("user {id}: {status}: {body}"));
@@ -295,18 +294,18 @@ impl Clients<'_> {
         }
     }
 
-    /// One attempt at each member, up to the first answer that is not a refusal. `dark` becomes the most machines
-    /// without power meanwhile.
+    /// Tries each member once, until one does not refuse. `dark` becomes the highest number of machines without power
+    /// meanwhile.
     fn read_once(
         &self,
         members: &[SocketAddr],
         target: &str,
         bearer: &str,
-        dark: &mut usize,
+        powerless: &mut usize,
     ) -> Option<(u16, String)> {
         members.iter().find_map(|member| {
             let answer = self.as_user(*member, "GET", target, bearer, "");
-            *dark = self.dark.get().max(*dark);
+            *powerless = self.powerless.get().max(*powerless);
             let reads = &mut self.ledger.lock().unwrap().reads;
             match answer {
                 Some((503, body)) => *reads.refused.entry(reason(&body)).or_default() += 1,
@@ -336,7 +335,7 @@ impl Clients<'_> {
     }
 }
 
-/// Seen to fail: a check that finds nothing would prove nothing.
+/// Control: each kind of violation is detected.
 #[test]
 fn a_lost_doubled_or_invented_user_and_an_impossible_read_are_found() {
     let mut ledger = Ledger::default();
@@ -364,10 +363,10 @@ fn a_lost_doubled_or_invented_user_and_an_impossible_read_are_found() {
         seen: 0,
     };
     let floor = register.floor();
-    // The write of 7 has no answer yet: either is possible.
+    // The write of 7 is unacknowledged, so both values are possible.
     assert_eq!(register.record(floor, 6), None);
     assert_eq!(register.record(floor, 7), None);
-    // A read that began before the last one had ended may be older; one that began later may not.
+    // A read that began before the last one ended may be older; one that began later may not.
     assert_eq!(register.record(floor, 6), None);
     let floor = register.floor();
     assert!(register.record(floor, 6).is_some());

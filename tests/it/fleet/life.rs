@@ -1,4 +1,4 @@
-//! What operators see and do: the health of a fleet, mistakes and their messages, `reseed` and `dissolve`.
+//! A fleet as operators see it: health, mistakes and their messages, `reseed` and `dissolve`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::trial::{Fleet, refusal};
-use super::{alone, playgate, post, send, until};
+use super::{playgate, post, send, single_node_config, until};
 use crate::support::appliance::{Appliance, binary, err};
 use crate::support::external_tools::{free_port, packaged};
 use crate::support::process::{InTime as _, KilledOnDrop};
 use crate::support::server::{PASSWORD, TestServer};
 
-/// The fleet is stopped member by member in the end, so the order of the parts counts.
+/// The order of the parts matters, because members are stopped on the way.
 #[test]
 fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
     let Some(mut fleet) = Fleet::start() else {
@@ -33,25 +33,25 @@ fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
     dissolving_leaves_one_single_node(&mut fleet);
 }
 
-/// Nobody waits for the end of its lease.
+/// A killed owner does not have to wait until its own lease ends.
 #[test]
 fn killed_owner_revokes_its_lease_when_it_starts_again() {
-    // Far above what a takeover takes. Three quarters of it are left at any time.
+    // Far longer than a takeover takes. At least three quarters of it are left at any time.
     const LEASE: Duration = Duration::from_secs(15);
     let lease = [("PLAYGATE_FLEET_LEASE", "15s")];
     let Some(mut fleet) = Fleet::with(&lease) else {
         return;
     };
-    // A member that has just started takes nothing over.
+    // A member that has just started does not take over.
     std::thread::park_timeout(LEASE);
     let owner = fleet.owner();
     let killed = Instant::now();
-    fleet.members[owner].part.signal("KILL");
-    // The control: the claim of a process that does not come back stays.
+    fleet.members[owner].process.signal("KILL");
+    // Control: without the restart the claim remains.
     std::thread::park_timeout(Duration::from_secs(1));
     assert_eq!(fleet.owner(), owner);
     let member = &mut fleet.members[owner];
-    member.part.start(&member.config, &lease);
+    member.process.start(&member.config, &lease);
     until("another owner", || (fleet.owner() != owner).then_some(()));
     assert!(killed.elapsed() < LEASE * 2 / 3);
 }
@@ -67,7 +67,7 @@ fn a_single_node_has_no_fleet() {
     );
 }
 
-/// As on a machine whose disk is not mounted: a new store would be in no fleet, and its changes would be lost.
+/// The disk of the data directory may not be mounted: a new store would be in no fleet, and its changes would be lost.
 #[test]
 fn commands_create_no_store_where_a_member_is_configured() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,8 +81,8 @@ fn commands_create_no_store_where_a_member_is_configured() {
     let refused = playgate(&config, &["partner", "add", "test"]).unwrap_err();
     assert!(refused.contains("belongs to no fleet"), "{refused}");
     assert!(!data.join("store").exists());
-    // The control.
-    playgate(&alone(&config), &["partner", "add", "test"]).unwrap();
+    // Control: without a fleet the command creates a store.
+    playgate(&single_node_config(&config), &["partner", "add", "test"]).unwrap();
     assert!(data.join("store").exists());
 }
 
@@ -92,12 +92,12 @@ fn a_single_node_has_no_thread_and_no_socket_of_a_fleet() {
     let single = Appliance::start(&folder.path().join("data"));
     let id = single.process.id();
     assert_eq!(fleet_threads(id), Vec::<String>::new());
-    // That of viewers and that of operators.
+    // The listeners of clients and of operators.
     assert_eq!(tcp_sockets(id), 2);
 
-    // The control: a member listens for others, and is connected with etcd.
+    // Control: a member listens for other members and is connected to etcd.
     let Some(fleet) = Fleet::start() else { return };
-    let id = fleet.members[fleet.owner()].part.id();
+    let id = fleet.members[fleet.owner()].process.id();
     assert_eq!(fleet_threads(id), ["fleet-claim", "fleet-follow"]);
     assert!(tcp_sockets(id) > 3);
 }
@@ -111,7 +111,7 @@ fn fleet_threads(process: u32) -> Vec<String> {
     names
 }
 
-/// Those that listen, and those that are connected.
+/// Counts listening and connected sockets.
 fn tcp_sockets(process: u32) -> usize {
     let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     let files = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
@@ -156,7 +156,7 @@ fn health_is_reported_by_every_member(fleet: &Fleet) {
         );
         let owners = members.iter().filter(|member| member["owner"] == true);
         assert_eq!(owners.count(), 1, "{report}");
-        // All have one clock.
+        // All members run on this machine.
         let clocks = members
             .iter()
             .map(|member| member["clockMillis"].as_i64().unwrap());
@@ -192,10 +192,10 @@ fn health_is_reported_by_every_member(fleet: &Fleet) {
     );
 }
 
-/// Half of the endpoints are wrong: the rest serves, and `doctor` names the wrong ones.
+/// With two wrong endpoints the rest still serves, and `doctor` names the wrong ones.
 fn wrong_endpoints_are_named(fleet: &Fleet) {
     let dead = format!("http://127.0.0.1:{}", free_port());
-    // Something that is no etcd.
+    // A server that is not etcd.
     let other = format!("http://{}", fleet.members[0].address);
     let config = with_endpoints(&fleet.members[0].config, &[&dead, &fleet.etcd[0], &other]);
     let status = playgate(&config, &["fleet", "status"]).unwrap();
@@ -225,7 +225,7 @@ fn wrong_endpoints_are_named(fleet: &Fleet) {
         "{refused}"
     );
 
-    // Another etcd, which has no fleet or another one.
+    // An etcd without a fleet or with another one.
     let Some(mut etcd) = Etcd::start() else {
         return;
     };
@@ -258,7 +258,7 @@ fn wrong_invitations_are_refused(fleet: &Fleet) {
     let mistyped = join("abcdefgh", "four").unwrap_err();
     assert!(mistyped.contains("copy the whole word"), "{mistyped}");
     let word = playgate(first, &["fleet", "invite"]).unwrap();
-    // A name that another member has: the invitation is used, and nothing else has happened.
+    // A name of another member: the invitation is used up, and nothing else has changed.
     let doubled = join(word.trim(), "two").unwrap_err();
     assert!(doubled.contains("the fleet has a member two"), "{doubled}");
     assert!(doubled.contains("choose another name"), "{doubled}");
@@ -287,7 +287,7 @@ fn wrong_invitations_are_refused(fleet: &Fleet) {
     assert_eq!(fleet.status().len(), 3);
 }
 
-/// As at the end of its quota, until an operator has made room.
+/// Like an etcd at its quota, until an operator has made room.
 fn a_full_etcd_is_reported_and_nothing_is_lost(fleet: &Fleet) {
     let address = fleet.etcd[0]["http://".len()..].parse().unwrap();
     let ask = |path: &str, body: &Value| -> Value {
@@ -299,7 +299,7 @@ fn a_full_etcd_is_reported_and_nothing_is_lost(fleet: &Fleet) {
     let alarm = |action: &str| json!({ "action": action, "memberID": member, "alarm": "NOSPACE" });
     ask("/v3/maintenance/alarm", &alarm("ACTIVATE"));
     assert_eq!(sign_up(fleet, "full@example.com"), Some(503));
-    // Reads go on, longer than the lease of the owner: it renews its claim without a change.
+    // Reads continue for longer than the owner's lease, because it renews its claim without a change.
     let address = fleet.members[fleet.owner()].address;
     let end = Instant::now() + Duration::from_secs(5);
     while Instant::now() < end {
@@ -321,18 +321,18 @@ fn a_full_etcd_is_reported_and_nothing_is_lost(fleet: &Fleet) {
 
 fn a_clock_that_differs_is_reported(fleet: &mut Fleet, standby: usize) {
     let member = &mut fleet.members[standby];
-    member.part.stop();
-    member.part.start(&member.config, &CLOCK_AHEAD);
+    member.process.stop();
+    member.process.start(&member.config, &CLOCK_AHEAD);
     let text = format!("the clock of member {} is 60 s ahead", member.name);
     until("a report of the clock", || {
         let found = doctor(&fleet.members[(standby + 1) % 3].config);
         let says = |finding: &Value| finding["finding"] == *text;
         found.iter().any(says).then_some(())
     });
-    fleet.members[standby].part.stop();
+    fleet.members[standby].process.stop();
 }
 
-/// A backup that was restored behind the back of the fleet begins another history.
+/// A backup that was restored outside of the fleet starts another history.
 fn a_restored_backup_is_refused(fleet: &mut Fleet, standby: usize) {
     let config = fleet.members[standby].config.clone();
     let data = data_dir(&config);
@@ -342,7 +342,7 @@ fn a_restored_backup_is_refused(fleet: &mut Fleet, standby: usize) {
     );
     let made: Value = serde_json::from_str(&made.unwrap()).unwrap();
     let file = made["path"].as_str().unwrap();
-    // `backup restore` refuses on a standby and on the owner: a member cannot be restored alone.
+    // `backup restore` refuses on a standby and on the owner: a single member cannot be restored.
     for at in [standby, (standby + 1) % 3] {
         let refused = playgate(
             &fleet.members[at].config,
@@ -351,24 +351,27 @@ fn a_restored_backup_is_refused(fleet: &mut Fleet, standby: usize) {
         let refused = refused.unwrap_err();
         assert!(refused.contains("fleet"), "{refused}");
     }
-    // By hand, around the command.
-    let alone = alone(&config);
+    // Bypasses the command.
+    let single_node = single_node_config(&config);
     fs::rename(data.join("fleet"), data.join("away")).unwrap();
-    let restored = playgate(&alone, &["backup", "restore", file, "--yes", "--adopt"]);
+    let restored = playgate(
+        &single_node,
+        &["backup", "restore", file, "--yes", "--adopt"],
+    );
     restored.unwrap();
-    playgate(&alone, &["store", "verify"]).unwrap();
+    playgate(&single_node, &["store", "verify"]).unwrap();
     fs::rename(data.join("away"), data.join("fleet")).unwrap();
     let (code, log) = refusal(&config);
     assert_eq!(code, 5, "{log}");
     assert!(log.contains("playgate fleet reseed"), "{log}");
     playgate(&config, &["fleet", "reseed"]).unwrap();
     let member = &mut fleet.members[standby];
-    member.part.start(&member.config, &[]);
+    member.process.start(&member.config, &[]);
     fleet.wait_until_equal();
-    fleet.members[standby].part.stop();
+    fleet.members[standby].process.stop();
 }
 
-/// Its part of the log is gone from etcd.
+/// etcd no longer has the part of the log that the member needs.
 fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usize) {
     for number in 0..3 {
         let user = format!("away{number}@example.com");
@@ -381,7 +384,7 @@ fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usiz
         let equal = others.filter(|(.., behind)| *behind == 0).count() == 2;
         equal.then_some(())
     });
-    // What the owner does, for a small part of the usual bytes.
+    // Trims the log as the owner does, but far earlier.
     let address = fleet.etcd[0]["http://".len()..].parse().unwrap();
     let encode = |text: &str| data_encoding::BASE64.encode(text.as_bytes());
     let status = playgate(&fleet.members[0].config, &["fleet", "status"]).unwrap();
@@ -405,7 +408,7 @@ fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usiz
     let names = [standby, owner].map(|at| &fleet.members[at].name);
     assert_eq!([&copied["name"], &copied["from"]], names, "{copied}");
     assert!(copied["commit"].is_u64(), "{copied}");
-    fleet.members[standby].part.start(&config, &[]);
+    fleet.members[standby].process.start(&config, &[]);
     fleet.wait_until_equal();
     let other = (0..3).find(|at| *at != standby && *at != owner).unwrap();
     let running = playgate(&fleet.members[other].config, &["fleet", "reseed"]).unwrap_err();
@@ -415,10 +418,10 @@ fn a_member_that_was_away_too_long_takes_a_copy(fleet: &mut Fleet, standby: usiz
     );
 }
 
-/// Viewers need nothing of its store; operators and health checks see that it is damaged.
+/// Clients need nothing of its store; operators and health checks see that it is damaged.
 fn a_member_without_a_store_passes_viewers_on(fleet: &mut Fleet, standby: usize) {
     let config = fleet.members[standby].config.clone();
-    fleet.members[standby].part.stop();
+    fleet.members[standby].process.stop();
     for entry in fs::read_dir(data_dir(&config).join("store")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -430,27 +433,27 @@ fn a_member_without_a_store_passes_viewers_on(fleet: &mut Fleet, standby: usize)
         let at = fleet.members[standby].address;
         send(at, "GET", "/api/catalog/v1/assets", &headers, "")
     };
-    fleet.members[standby].part.start(&config, &[]);
+    fleet.members[standby].process.start(&config, &[]);
     let (status, body) = until("the reason", || {
         send(ops(&config), "GET", "/readyz", &[], "")
     });
     assert_eq!(status, 503, "{body}");
     assert!(body.contains("\"store\":"), "{body}");
-    // The first attempts: none is refused before the owner is known.
+    // No attempt is refused before the owner is known.
     for _ in 0..3 {
         let (status, body) = ask(fleet).unwrap();
         assert_eq!(status, 200, "{body}");
     }
-    // Also to the next owner.
+    // Requests are also passed on to the next owner.
     let owner = fleet.owner();
-    fleet.members[owner].part.signal("STOP");
+    fleet.members[owner].process.signal("STOP");
     until("an answer of the next owner", || {
         ask(fleet).filter(|(status, _)| *status == 200)
     });
-    fleet.members[owner].part.signal("CONT");
-    fleet.members[standby].part.stop();
+    fleet.members[owner].process.signal("CONT");
+    fleet.members[standby].process.stop();
     playgate(&config, &["fleet", "reseed"]).unwrap();
-    fleet.members[standby].part.start(&config, &[]);
+    fleet.members[standby].process.start(&config, &[]);
     fleet.wait_until_equal();
 }
 
@@ -460,18 +463,18 @@ fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
     let config = fleet.members[kept].config.clone();
     let unsure = playgate(&config, &["fleet", "dissolve"]).unwrap_err();
     assert!(unsure.contains("add `--yes` to confirm"), "{unsure}");
-    // Another member takes over when the service stops: its answers would be lost.
-    fleet.members[kept].part.stop();
+    // When the service stops, another member takes over. Dissolving now would lose what that one acknowledges.
+    fleet.members[kept].process.stop();
     until("another owner", || (fleet.owner() != kept).then_some(()));
     let refused = playgate(&config, &["fleet", "dissolve", "--yes"]).unwrap_err();
     assert!(refused.contains("is the owner"), "{refused}");
     assert!(refused.contains("stop its service"), "{refused}");
     for at in others {
-        fleet.members[at].part.stop();
+        fleet.members[at].process.stop();
     }
     let dissolved = as_json(&config, &["fleet", "dissolve", "--yes"]);
     assert_eq!(dissolved["result"], "dissolved", "{dissolved}");
-    // No other member serves again, and says why.
+    // No other member serves again, and its error gives the reason.
     let (code, log) = refusal(&fleet.members[others[0]].config);
     assert_eq!(code, 5, "{log}");
     let name = &fleet.members[kept].name;
@@ -483,17 +486,17 @@ fn dissolving_leaves_one_single_node(fleet: &mut Fleet) {
     );
     let left = as_json(&fleet.members[others[0]].config, &["fleet", "leave"]);
     assert_eq!(left["result"], "left", "{left}");
-    let kept = alone(&config);
+    let kept = single_node_config(&config);
     playgate(&kept, &["store", "verify"]).unwrap();
     let export = playgate(&kept, &["store", "export", "-"]).unwrap();
-    // That of the demo, and those who signed up above.
+    // The user of the demo and the sign-ups above.
     let users = export.lines().filter(|line| line.starts_with("users\t"));
     assert!(users.count() >= 5, "{export}");
 }
 
 // -- Helpers
 
-/// What a command prints with `--json`.
+/// Runs a command with `--json`.
 fn as_json(config: &Path, arguments: &[&str]) -> Value {
     let printed = playgate(config, &[arguments, &["--json"]].concat()).unwrap();
     serde_json::from_str(&printed).unwrap()
@@ -551,7 +554,7 @@ impl Etcd {
     }
 }
 
-/// The findings of `doctor` on the fleet.
+/// Returns the findings of `doctor` on the fleet.
 fn doctor(config: &Path) -> Vec<Value> {
     let mut command = binary();
     let command = command
@@ -584,7 +587,7 @@ fn data_dir(config: &Path) -> PathBuf {
     setting(config, "", "data_dir").into()
 }
 
-/// The configuration with other endpoints.
+/// Copies the configuration with other endpoints.
 fn with_endpoints(config: &Path, endpoints: &[&str]) -> PathBuf {
     let text = fs::read_to_string(config).unwrap();
     let old = text

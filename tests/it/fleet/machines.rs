@@ -1,5 +1,5 @@
-//! Three machines, each with an etcd and a member on its own disk, ext4 in a loop-mounted file, and in its own
-//! network namespace: their power can be cut, and what they send or get can be dropped.
+//! Three machines, each with an etcd and a member on its own disk (ext4 in a loop-mounted file) and in its own network
+//! namespace: their power can be cut, and their packets can be dropped.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::disk::{Disk, run};
-use super::ledger::Dark;
+use super::ledger::PowerlessMachines;
 use super::{installed, playgate, post, until};
 use crate::support::appliance::binary;
 use crate::support::external_tools::program;
@@ -20,29 +20,29 @@ use crate::support::process::{InTime as _, first_json_line};
 
 pub const MACHINES: usize = 3;
 pub const NAMES: [&str; MACHINES] = ["north", "south", "west"];
-/// A machine without etcd, for a member that joins.
+/// The machine of a joining member, without etcd.
 pub const FOURTH: usize = MACHINES;
 const DISK_MIB: u32 = 700;
-/// Commits. The clients here make fewer in two seconds.
+/// In commits. The clients of these tests make fewer in two seconds.
 const FOLLOWING: u64 = 200;
 
-/// The network of all machines: a bridge that this process reaches too.
+/// The network of all machines: a bridge that this process can reach too.
 struct Network {
     bridge: String,
     /// The first three numbers of its addresses.
     prefix: String,
-    /// Held until the network is gone.
+    /// Held until the network is removed.
     _only_one: MutexGuard<'static, ()>,
 }
 
-/// Tests of one process run beside each other, and a network has the number of its process in its names.
+/// Networks are named by process, so the tests of one process take turns.
 static ONLY_ONE: Mutex<()> = Mutex::new(());
 
 impl Network {
     fn new() -> Result<Self, String> {
         let id = std::process::id();
         let network = Self {
-            // A test that failed harms the others no more.
+            // A failed test must not make the others fail.
             _only_one: ONLY_ONE.lock().unwrap_or_else(PoisonError::into_inner),
             bridge: format!("pgf{id}"),
             prefix: format!("10.213.{}", id % 250 + 1),
@@ -73,7 +73,7 @@ impl Network {
         format!("{}.{}", self.prefix, 10 + at)
     }
 
-    /// Drops what one machine sends to another, in this direction only.
+    /// Drops packets of one machine to another, in this direction only.
     fn drop_packets(&self, from: usize, to: usize, is_dropped: bool) {
         let route = format!("{}/32", self.address(to));
         let verb = if is_dropped { "add" } else { "del" };
@@ -94,17 +94,17 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     run(Command::new("ip").args(arguments))
 }
 
-/// Ends with its owner.
+/// A process that is killed when this is dropped.
 pub struct Process(Option<Child>);
 
 impl Process {
-    /// The service of a member in a network namespace; `ahead` moves its clock by so many seconds.
+    /// Runs the service of a member in a network namespace. `ahead` moves its clock by seconds.
     pub fn serve(space: &str, config: &Path, log: File, ahead: Option<i64>) -> Self {
         let own = binary();
         let mut command = command(space, Path::new(own.get_program()));
         for (name, value) in own.get_envs() {
             match value {
-                // The address of operations is in the configuration.
+                // The configuration has the address of the operations listener.
                 _ if name == "PLAYGATE_OPS_LISTEN" => command.env_remove(name),
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
@@ -131,7 +131,7 @@ impl Process {
         Self(Some(child.unwrap()))
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits.
     pub fn stop(&mut self) {
         self.signal("TERM");
         if let Some(mut child) = self.0.take() {
@@ -155,7 +155,7 @@ impl Process {
 
 fn command(space: &str, program: &Path) -> Command {
     let mut command = Command::new("nsenter");
-    // Not `ip netns exec`, which enters a mount namespace as well: that would keep the disks mounted.
+    // Not `ip netns exec`, which also enters a mount namespace, and that would keep the disks mounted.
     let space = format!("--net=/run/netns/{space}");
     command.arg(space).arg(program).stdin(Stdio::null());
     command
@@ -182,16 +182,16 @@ pub struct Machine {
 }
 
 pub struct Machines {
-    /// Before the network and the folder that they are in.
+    /// Declared first, because the processes must end before network and folder are removed.
     pub machines: Vec<Machine>,
     pub partner: String,
-    pub dark: Dark,
+    pub powerless: PowerlessMachines,
     network: Network,
     folder: tempfile::TempDir,
 }
 
 impl Machines {
-    /// `Err` where the rights for it are missing.
+    /// `None` without etcd, `Err` without the necessary rights.
     pub fn start() -> Option<Result<Self, String>> {
         program("etcd")?;
         Some(Self::new())
@@ -214,7 +214,7 @@ impl Machines {
         let mut all = Self {
             machines,
             partner: String::new(),
-            dark: Dark::default(),
+            powerless: PowerlessMachines::default(),
             network,
             folder,
         };
@@ -222,7 +222,7 @@ impl Machines {
         for at in 0..MACHINES {
             all.start_etcd(at);
         }
-        all.fill();
+        all.fill_first_store();
         until("the first member", || {
             let config = all.config(0);
             playgate(config, &["fleet", "init", "--name", NAMES[0]]).ok()
@@ -317,7 +317,7 @@ impl Machines {
                 "--initial-cluster-state",
                 cluster_state,
             ])
-            // Those of `docs/fleet.md`.
+            // The values of `docs/fleet.md`.
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .stdout(Stdio::null())
             .stderr(log)
@@ -325,9 +325,9 @@ impl Machines {
         self.machines[at].etcd = Process(Some(child.unwrap()));
     }
 
-    /// Starts a member; `ahead` moves its clock by so many seconds.
+    /// `ahead` moves the clock of the member by seconds.
     pub fn start_member(&mut self, at: usize, ahead: Option<i64>) {
-        // The log of the start before keeps another name.
+        // Keeps the log of the previous start.
         let log = self.folder.path().join(format!("member{at}.log"));
         let _ = fs::rename(&log, log.with_extension("log.before"));
         let log = File::create(log).unwrap();
@@ -335,19 +335,18 @@ impl Machines {
         self.machines[at].member = Process::serve(&space, self.config(at), log, ahead);
     }
 
-    /// Starts the service of a machine with another configuration.
     pub fn start_service(&mut self, at: usize, config: &Path) {
         let log = File::create(self.folder.path().join(format!("member{at}.log"))).unwrap();
         self.machines[at].member = Process::serve(&self.network.space(at), config, log, None);
     }
 
-    /// The machine has no service any more: its process is the caller's.
+    /// Takes the process of a machine's service, which has none after that.
     pub fn take_service(&mut self, at: usize) -> Process {
         std::mem::replace(&mut self.machines[at].member, Process(None))
     }
 
-    /// Fills the first store as the demo does.
-    fn fill(&mut self) {
+    /// Fills the first store with the data of the demo.
+    fn fill_first_store(&mut self) {
         let mut command = binary();
         let data = self.data(0);
         command
@@ -355,8 +354,8 @@ impl Machines {
             .arg(data)
             .args(["demo", "--json", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null());
-        let (mut demo, said) = first_json_line(&mut command);
-        self.partner = said["partnerToken"].as_str().unwrap().to_owned();
+        let (mut demo, output) = first_json_line(&mut command);
+        self.partner = output["partnerToken"].as_str().unwrap().to_owned();
         demo.terminate();
         demo.status_in_time();
     }
@@ -368,7 +367,7 @@ impl Machines {
             .collect()
     }
 
-    /// Replaces a member of etcd whose files are damaged, as its documentation says.
+    /// Replaces an etcd member with damaged files, as etcd's documentation says.
     pub fn replace_etcd(&mut self, at: usize) {
         self.kill_etcd(at);
         let other = (at + 1) % MACHINES;
@@ -398,14 +397,14 @@ impl Machines {
 
     // -- What they say
 
-    /// Name, role and how far behind, of each member.
+    /// Returns name, role and lag of each member.
     pub fn status(&self) -> Vec<(String, String, u64)> {
-        let said = self.machines.iter().find_map(|machine| {
+        let output = self.machines.iter().find_map(|machine| {
             machine.member.0.as_ref()?;
             playgate(&machine.config, &["fleet", "status"]).ok()
         });
-        let said = said.unwrap_or_default();
-        let lines = said.lines().skip(1).map(|line| {
+        let output = output.unwrap_or_default();
+        let lines = output.lines().skip(1).map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             let behind = words[4].parse().unwrap();
             (words[0].to_owned(), words[1].to_owned(), behind)
@@ -441,9 +440,9 @@ impl Machines {
         serde_json::from_str(&body).ok()
     }
 
-    /// While clients write.
+    /// Waits until a member has almost caught up, while clients write.
     pub fn wait_until_following(&self, at: usize) {
-        // Of what it says of itself, every two seconds.
+        // A member reports its lag every two seconds.
         std::thread::park_timeout(Duration::from_secs(2));
         until("a member that follows", || {
             let status = self.status();
@@ -466,7 +465,7 @@ impl Machines {
         });
     }
 
-    /// The end of the log of a member.
+    /// Returns the end of the log of a member.
     pub fn log(&self, at: usize) -> String {
         let log = fs::read_to_string(self.folder.path().join(format!("member{at}.log")));
         let log = log.unwrap_or_default();
@@ -488,7 +487,6 @@ impl Machines {
         self.machines[at].member.signal(name);
     }
 
-    /// Stops a member by SIGTERM and waits for its end.
     pub fn stop_member(&mut self, at: usize) {
         self.machines[at].member.stop();
     }
@@ -498,12 +496,12 @@ impl Machines {
         child.is_none_or(|child| child.try_wait().unwrap().is_some())
     }
 
-    /// Nothing reaches these disks any more; their processes are gone.
+    /// Cuts off the disks and kills the processes on them.
     pub fn cut_power(&mut self, which: &[usize]) {
-        self.dark.set(which.len());
+        self.powerless.set(which.len());
         for at in which {
-            // A sync that is under way while ext4 is shut down can report a success that it is not, which no disk
-            // without power does. Of a process that is stopped nobody learns of it.
+            // A sync in progress while ext4 is shut down can report a false success, which a disk without power would
+            // not do. A stopped process cannot pass it on.
             self.machines[*at].member.signal("STOP");
             self.machines[*at].etcd.signal("STOP");
         }
@@ -526,28 +524,28 @@ impl Machines {
             let address = self.machines[*at].address;
             until("a listener", || TcpStream::connect(address).ok());
         }
-        self.dark.set(0);
+        self.powerless.set(0);
     }
 
     pub fn restore_power_without_members(&mut self, which: &[usize]) {
         for at in which {
             self.machines[*at].disk.unmount();
             self.machines[*at].disk.mount().unwrap();
-            // It counts in one boot only.
+            // The lease file is valid for one boot only.
             let _ = fs::remove_file(self.data(*at).join("fleet/lease.json"));
             self.start_etcd(*at);
         }
     }
 
-    /// What others get from a machine is dropped, or what it gets from them.
-    pub fn silence(&self, at: usize, outgoing: bool, is_dropped: bool) {
+    /// Drops all packets from a machine, or all to it.
+    pub fn drop_packets_of(&self, at: usize, outgoing: bool, is_dropped: bool) {
         for other in (0..=FOURTH).filter(|other| *other != at) {
             let (from, to) = if outgoing { (at, other) } else { (other, at) };
             self.network.drop_packets(from, to, is_dropped);
         }
     }
 
-    /// Keeps or puts back the state of all disks, with the power off.
+    /// Saves or restores the disk images with the power off.
     pub fn with_images(&mut self, work: fn(&Disk, &Path)) {
         for (at, machine) in self.machines.iter_mut().enumerate() {
             machine.disk.unmount();
@@ -559,24 +557,24 @@ impl Machines {
         }
     }
 
-    /// Flips one bit of a file of a machine, `after` bytes behind the last place with this text. Returns whether
-    /// the text was there.
+    /// Flips one bit in the files of a machine, `after` bytes behind the last occurrence of `text`. Returns whether the
+    /// text was found.
     pub fn flip_bit(&self, at: usize, below: &str, text: &[u8], after: u64) -> bool {
         let mut files = Vec::new();
-        collect(&self.machines[at].disk.path().join(below), &mut files);
+        list_files(&self.machines[at].disk.path().join(below), &mut files);
         files.sort();
         for path in files.iter().rev() {
             let mut file = File::options().read(true).write(true).open(path).unwrap();
             let mut content = Vec::new();
             file.read_to_end(&mut content).unwrap();
-            let mut places = content.windows(text.len()).enumerate();
-            let last = places.rfind(|(_, window)| *window == text);
-            let Some((place, _)) = last else { continue };
-            let place = place + text.len() + usize::try_from(after).unwrap();
-            let Some(byte) = content.get(place) else {
+            let mut positions = content.windows(text.len()).enumerate();
+            let last = positions.rfind(|(_, window)| *window == text);
+            let Some((position, _)) = last else { continue };
+            let position = position + text.len() + usize::try_from(after).unwrap();
+            let Some(byte) = content.get(position) else {
                 continue;
             };
-            file.seek(SeekFrom::Start(place as u64)).unwrap();
+            file.seek(SeekFrom::Start(position as u64)).unwrap();
             file.write_all(&[byte ^ 4]).unwrap();
             return true;
         }
@@ -593,11 +591,11 @@ impl Drop for Machines {
     }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn list_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         match path.is_dir() {
-            true => collect(&path, files),
+            true => list_files(&path, files),
             false => files.push(path),
         }
     }

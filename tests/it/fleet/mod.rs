@@ -1,4 +1,4 @@
-//! A fleet: three members and three etcd on this machine.
+//! Fleets of three members and three etcd on this machine.
 //!
 //! | module | owns |
 //! | --- | --- |
@@ -38,9 +38,9 @@ use crate::support::process::{self, InTime as _};
 use crate::support::raw_http::request;
 use crate::support::until::until_some_within;
 
-const PATIENCE: Duration = Duration::from_secs(90);
-/// For an answer; a connection waits for an owner for 10 seconds.
-const ANSWER: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(90);
+/// A connection waits up to 10 seconds for an owner.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = binary();
@@ -56,33 +56,33 @@ fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The file beside a configuration that says which store format the version on this machine writes.
+/// Returns the path of the file that sets the store format of the version on this machine.
 fn format_file(config: &Path) -> PathBuf {
     let name = config.file_name().unwrap().to_str().unwrap();
     let (machine, _) = name.split_once('.').unwrap();
     config.with_file_name(format!("{machine}.format"))
 }
 
-/// The environment that makes a debug build the version that is installed there.
+/// Returns the variable that makes a debug build write that store format.
 fn installed(config: &Path) -> Option<(&'static str, String)> {
     let format = fs::read_to_string(format_file(config)).ok()?;
     Some(("PLAYGATE_NEXT_FORMAT", format))
 }
 
-/// The configuration without the fleet.
-fn alone(config: &Path) -> PathBuf {
+/// Copies the configuration without its fleet section.
+fn single_node_config(config: &Path) -> PathBuf {
     let text = fs::read_to_string(config).unwrap();
     let (text, _) = text.split_once("[fleet]").unwrap();
-    let alone = config.with_extension("alone.toml");
-    fs::write(&alone, text).unwrap();
-    alone
+    let single_node = config.with_extension("alone.toml");
+    fs::write(&single_node, text).unwrap();
+    single_node
 }
 
 fn until<R>(what: &str, find: impl FnMut() -> Option<R>) -> R {
-    until_some_within(PATIENCE, what, find)
+    until_some_within(TIMEOUT, what, find)
 }
 
-/// Status and body; `None` if the connection broke.
+/// Returns status and body, or `None` if the connection failed.
 fn send(
     address: SocketAddr,
     method: &str,
@@ -90,11 +90,11 @@ fn send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Option<(u16, String)> {
-    send_within(ANSWER, address, method, target, headers, body)
+    send_within(RESPONSE_TIMEOUT, address, method, target, headers, body)
 }
 
 fn send_within(
-    patience: Duration,
+    timeout: Duration,
     address: SocketAddr,
     method: &str,
     target: &str,
@@ -102,7 +102,7 @@ fn send_within(
     body: &str,
 ) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).ok()?;
-    stream.set_read_timeout(Some(patience)).ok()?;
+    stream.set_read_timeout(Some(timeout)).ok()?;
     let headers = [headers, &[("Connection", "close")][..]].concat();
     let text = request(method, target, &headers, body);
     stream.write_all(text.as_bytes()).ok()?;

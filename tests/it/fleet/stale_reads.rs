@@ -1,4 +1,4 @@
-//! What a member answers that may not be the owner any more: never an older state.
+//! Reads at a member that may no longer be the owner: it never answers with an older state.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use super::{send, until};
 use crate::support::raw_http::request;
 use crate::support::server::PASSWORD;
 
-/// Longer than usual, so that a busy machine does not end a lease.
+/// Longer than usual, so that a busy machine does not lose its lease.
 const LEASE: Duration = Duration::from_secs(4);
 
 fn fleet() -> Option<Fleet> {
@@ -58,55 +58,55 @@ impl User {
         send(at, "GET", &self.target, &self.headers(), "")
     }
 
-    /// Asks on a connection that stays open.
+    /// Sends a read on an open connection.
     fn ask(&self, stream: &mut TcpStream) {
         let text = request("GET", &self.target, &self.headers(), "");
         stream.write_all(text.as_bytes()).unwrap();
     }
 }
 
-/// A whole answer to a read of a user; empty if the connection ended instead.
+/// Returns the response to [`User::ask`], or nothing if the connection ended.
 fn answer(stream: &mut TcpStream) -> String {
-    let mut part = [0; 16 * 1024];
-    let length = stream.read(&mut part).unwrap_or(0);
-    String::from_utf8_lossy(&part[..length]).into_owned()
+    let mut buffer = [0; 16 * 1024];
+    let length = stream.read(&mut buffer).unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
 #[test]
 fn an_owner_that_was_paused_does_not_answer_from_its_old_state() {
     let Some(fleet) = fleet() else { return };
     let owner = fleet.owner();
-    let (old, part) = (fleet.members[owner].address, &fleet.members[owner].part);
+    let (old, process) = (fleet.members[owner].address, &fleet.members[owner].process);
     let user = User::sign_up(&fleet, old, "paused@example.com");
     assert_eq!(user.rename(old, "before"), Some(200));
 
-    // Taken by the process before it is paused.
+    // The process accepts the connection before it is paused.
     let mut stream = TcpStream::connect(old).unwrap();
     stream.set_read_timeout(Some(LEASE * 5)).unwrap();
     user.ask(&mut stream);
     assert!(answer(&mut stream).contains("before"));
 
-    // The control: after a pause in which nobody takes over, a request that waited is answered from memory.
-    part.signal("STOP");
+    // Control: after a pause without a takeover, a waiting request is answered from memory.
+    process.signal("STOP");
     user.ask(&mut stream);
     park_timeout(LEASE / 8);
-    part.signal("CONT");
+    process.signal("CONT");
     let answered = answer(&mut stream);
     let is_right = answered.starts_with("HTTP/1.1 200") && answered.contains("before");
     assert!(is_right, "{answered}");
 
-    part.signal("STOP");
+    process.signal("STOP");
     user.ask(&mut stream);
     let next = fleet.members[(owner + 1) % 3].address;
     until("a change at the next owner", || {
         (user.rename(next, "after") == Some(200)).then_some(())
     });
-    part.signal("CONT");
+    process.signal("CONT");
     let answered = answer(&mut stream);
     assert!(!answered.contains("before"), "{answered}");
     let is_refused = answered.is_empty() || answered.starts_with("HTTP/1.1 503");
     assert!(is_refused || answered.contains("after"), "{answered}");
-    // Also afterwards, by whichever member it asks.
+    // Later reads are right too, at any member.
     until("an answer of the member that was paused", || {
         let (status, body) = user.read(old)?;
         assert!(!body.contains("before"), "{body}");
@@ -114,7 +114,7 @@ fn an_owner_that_was_paused_does_not_answer_from_its_old_state() {
     });
 }
 
-/// Without etcd no other member can become the owner unless etcd answers that one: all members say so.
+/// Without etcd a member can become the owner only if etcd answers it, and all members promise that it does not.
 #[test]
 fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     let Some(fleet) = fleet() else { return };
@@ -126,7 +126,7 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     let user = User::sign_up(&fleet, at, "away@example.com");
     assert_eq!(user.rename(at, "before"), Some(200));
     let viewer = Viewer::start(&fleet.partner, at).unwrap();
-    // The owner has read who the others are.
+    // The owner knows its members by now.
     fleet.wait_until_equal();
     park_timeout(Duration::from_secs(4));
 
@@ -142,8 +142,8 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     }
     assert_eq!(user.rename(at, "refused"), Some(503));
 
-    // A member that does not answer might have become the owner.
-    standby.part.signal("STOP");
+    // A member that does not respond might have become the owner.
+    standby.process.signal("STOP");
     until("the end of reads", || {
         let (status, body) = user.read(at)?;
         assert!(status == 503 || body.contains("before"), "{status}: {body}");
@@ -154,7 +154,7 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
         Some(200),
         "a heartbeat waits for none of this"
     );
-    standby.part.signal("CONT");
+    standby.process.signal("CONT");
     fleet.signal_etcd(0, "CONT");
     fleet.signal_etcd(1, "CONT");
     until("a change", || {
@@ -167,7 +167,7 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     });
 }
 
-/// A client that meets a refused connection gives up; one that waits needs no other member.
+/// A refused connection makes a client give up, whereas one that waits needs no other member.
 #[test]
 fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
     let Some(mut fleet) = fleet() else { return };
@@ -175,13 +175,13 @@ fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
     let user = User::sign_up(&fleet, fleet.members[owner].address, "waits@example.com");
     fleet.wait_until_equal();
     let standby = &mut fleet.members[(owner + 1) % 3];
-    standby.part.stop();
+    standby.process.stop();
     fleet.signal_etcd(0, "STOP");
     fleet.signal_etcd(1, "STOP");
     let standby = &mut fleet.members[(owner + 1) % 3];
     let lease = format!("{}s", LEASE.as_secs());
     let lease = [("PLAYGATE_FLEET_LEASE", &*lease)];
-    standby.part.start(&standby.config, &lease);
+    standby.process.start(&standby.config, &lease);
     let at = standby.address;
     until("a listener", || TcpStream::connect(at).ok());
     // No member can know whether there is an owner.

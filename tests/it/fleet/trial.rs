@@ -14,13 +14,13 @@ use crate::support::appliance::{binary, err};
 use crate::support::external_tools::program;
 use crate::support::process::{InTime as _, KilledOnDrop, first_json_line};
 
-/// A member's process: of the trial, or started again here.
-pub struct Part {
+/// The process of a member, started by `fleet try` or here.
+pub struct MemberProcess {
     pid: u32,
-    again: Option<KilledOnDrop>,
+    restarted: Option<KilledOnDrop>,
 }
 
-impl Part {
+impl MemberProcess {
     pub const fn id(&self) -> u32 {
         self.pid
     }
@@ -29,26 +29,25 @@ impl Part {
         signal(self.pid, name);
     }
 
-    /// Sends SIGTERM, as a service manager does, and waits for the end.
+    /// Sends SIGTERM, as a service manager does, and waits.
     pub fn stop(&mut self) {
         self.signal("TERM");
-        if let Some(mut child) = self.again.take() {
+        if let Some(mut child) = self.restarted.take() {
             child.status_in_time();
         }
         until("the end of a member", || {
-            // The trial does not wait for its children.
+            // `fleet try` does not reap its children.
             let state = fs::read_to_string(format!("/proc/{}/stat", self.pid));
             let is_running = state.is_ok_and(|state| !state.contains(") Z"));
             (!is_running).then_some(())
         });
     }
 
-    /// Starts it, with further variables of the environment.
     pub fn start(&mut self, config: &Path, settings: &[(&str, &str)]) {
         let mut command = serve(config);
         let started = command.envs(settings.iter().copied()).spawn().unwrap();
         self.pid = started.id();
-        self.again = Some(KilledOnDrop(started));
+        self.restarted = Some(KilledOnDrop(started));
     }
 }
 
@@ -59,7 +58,7 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.success());
 }
 
-/// A service that is expected to end by itself: its exit code, and the end of its log.
+/// Runs a service that must end by itself. Returns its exit code and log.
 pub fn refusal(config: &Path) -> (i32, String) {
     let output = serve(config).output_in_time();
     (output.status.code().unwrap(), err(&output))
@@ -82,13 +81,12 @@ pub struct Member {
     pub name: String,
     pub address: SocketAddr,
     pub config: PathBuf,
-    pub part: Part,
+    pub process: MemberProcess,
 }
 
 pub struct Fleet {
-    /// Before the process that owns the directory of all.
+    /// Declared first, because `fleet try` owns the directory of all members.
     pub members: Vec<Member>,
-    /// Addresses for clients.
     pub etcd: Vec<String>,
     etcd_pids: Vec<u32>,
     pub partner: String,
@@ -99,7 +97,7 @@ struct Trial(KilledOnDrop);
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Its members end with it, so it is killed only if that takes too long.
+        // The members end with it, so it is killed only if that takes too long.
         self.0.terminate();
         for _ in 0..600 {
             if self.0.try_wait().is_ok_and(|status| status.is_some()) {
@@ -115,37 +113,37 @@ impl Fleet {
         Self::with(&[])
     }
 
-    /// With further variables of the environment of all members.
+    /// `settings` are environment variables of all members.
     pub fn with(settings: &[(&str, &str)]) -> Option<Self> {
         program("etcd")?;
         let mut command = binary();
         command
             .args(["fleet", "try", "--json"])
-            // Each member has its own, in its configuration.
+            // The configuration of each member has its own address.
             .env_remove("PLAYGATE_OPS_LISTEN")
-            // All come from one address.
+            // All clients have the same address.
             .env("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000")
             .envs(settings.iter().copied())
             .stdin(Stdio::null());
-        let (trial, said) = first_json_line(&mut command);
-        let list = |name: &str| said[name].as_array().unwrap().clone();
+        let (trial, greeting) = first_json_line(&mut command);
+        let list = |name: &str| greeting[name].as_array().unwrap().clone();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let pid = |part: &Value| u32::try_from(part["pid"].as_u64().unwrap()).unwrap();
+        let pid = |process: &Value| u32::try_from(process["pid"].as_u64().unwrap()).unwrap();
         let members = list("members").into_iter().map(|member| Member {
             name: text(&member["name"]),
             address: text(&member["url"])["http://".len()..].parse().unwrap(),
             config: text(&member["config"]).into(),
-            part: Part {
+            process: MemberProcess {
                 pid: pid(&member),
-                again: None,
+                restarted: None,
             },
         });
         let etcd = list("etcd");
         Some(Self {
             members: members.collect(),
-            etcd: etcd.iter().map(|part| text(&part["url"])).collect(),
+            etcd: etcd.iter().map(|process| text(&process["url"])).collect(),
             etcd_pids: etcd.iter().map(pid).collect(),
-            partner: text(&said["partnerToken"]),
+            partner: text(&greeting["partnerToken"]),
             _trial: Trial(trial),
         })
     }
@@ -154,7 +152,7 @@ impl Fleet {
         signal(self.etcd_pids[at], name);
     }
 
-    /// The lines of `fleet status`: name, role and how far behind.
+    /// Returns name, role and lag of each member from `fleet status`.
     pub fn status(&self) -> Vec<(String, String, u64)> {
         let done = playgate(&self.members[0].config, &["fleet", "status"]);
         let text = done.unwrap_or_default();

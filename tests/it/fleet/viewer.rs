@@ -1,4 +1,4 @@
-//! A viewer who plays, and whose player goes on with heartbeats.
+//! A viewer whose player sends heartbeats.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{send, send_within};
 use crate::support::server::PASSWORD;
 
-/// A player that gets no answer by then asks elsewhere.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// After this time a player tries another member.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct Viewer {
     partner: String,
@@ -31,7 +31,7 @@ const DEVICE: [(&str, &str); 6] = [
 ];
 
 impl Viewer {
-    /// Signs a viewer up who plays a film of the demo; `None` if the fleet does not answer.
+    /// Signs up a viewer and starts a film of the demo. Returns `None` if the fleet does not answer.
     pub fn start(partner: &str, at: SocketAddr) -> Option<Self> {
         let post = |method, target: &str, headers: &[(&str, &str)], body: &str| {
             let headers = [&[("Service-AccessToken", partner)][..], headers].concat();
@@ -60,7 +60,7 @@ impl Viewer {
         })
     }
 
-    /// The status of a heartbeat; `None` without an answer in time.
+    /// Returns the status of a heartbeat, or `None` if there is no response in time.
     pub fn beat(&self, at: SocketAddr) -> Option<u16> {
         let own = [
             ("Service-AccessToken", &*self.partner),
@@ -74,16 +74,16 @@ impl Viewer {
         ];
         let headers = [&own[..], &DEVICE].concat();
         let target = "/api/playback/v1/heartbeat";
-        let (status, _) = send_within(PATIENCE, at, "POST", target, &headers, "")?;
+        let (status, _) = send_within(TIMEOUT, at, "POST", target, &headers, "")?;
         Some(status)
     }
 }
 
-/// Between two heartbeats; players wait ten times as long.
+/// The pause between two heartbeats; players wait ten times as long.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A session may send ten heartbeats in five seconds.
 const AGAIN: Duration = Duration::from_millis(600);
-/// Then a player's next heartbeat is due.
+/// When the next heartbeat of a player is due.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -93,7 +93,8 @@ pub struct Beats {
     pub slowest: Duration,
 }
 
-/// Plays until it is stopped. Each heartbeat goes to the next member until one takes it, as behind a load balancer.
+/// Plays until it is stopped. Each heartbeat is retried at the next member until one accepts it, as behind a load
+/// balancer.
 pub fn watch(partner: &str, members: &[SocketAddr], beats: &Mutex<Beats>, stop: &AtomicBool) {
     let is_stopping = || stop.load(Ordering::Relaxed);
     let mut all = members.iter().cycle();
@@ -117,7 +118,7 @@ pub fn watch(partner: &str, members: &[SocketAddr], beats: &Mutex<Beats>, stop: 
         match status {
             Some(200) => beats.taken += 1,
             Some(503) | None => beats.refused += 1,
-            // The session is lost.
+            // Any other status loses the session.
             Some(other) => panic!("a heartbeat was answered {other}"),
         }
         beats.slowest = beats.slowest.max(began.elapsed());

@@ -1,5 +1,5 @@
-//! The data that requests refer to: a server that permits nearly everything, and for each batch its own
-//! users, players and objects, so that the damage of one batch does not reach the next.
+//! The data that requests refer to: a server that permits nearly everything, and for each batch its own users, players
+//! and objects, so that a batch cannot damage the next.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,7 +70,7 @@ fn guide() -> String {
         .to_string()
 }
 
-/// The same livestream as XMLTV.
+/// The guide of `news` as XMLTV.
 const XMLTV: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <tv><channel id="news"><display-name>News</display-name></channel>
 <programme start="20260101110000 +0000" stop="20260101120000 +0000" channel="news"><title lang="en">Morning</title>
@@ -80,7 +80,7 @@ const XMLTV: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </tv>
 "#;
 
-/// A server with everything that routes lead to, and limits that few requests meet.
+/// A server with the data for every route, and limits that few requests reach.
 pub struct ServerFixture {
     pub server: TestServer,
     _folder: TempDir,
@@ -132,14 +132,14 @@ impl ServerFixture {
         let data = folder.path().join("store");
         fs::create_dir(&data).unwrap();
         let store = |_: &Path| {
-            // The test cuts no power.
+            // Power cuts are not part of this test.
             let options = Options {
                 sync: false,
                 ..Options::default()
             };
             Store::open(&data, domain::schema(), options).unwrap()
         };
-        let server = TestServer::of(Some(path), store, &[]);
+        let server = TestServer::build(Some(path), store, &[]);
         Self {
             server,
             _folder: folder,
@@ -147,7 +147,7 @@ impl ServerFixture {
     }
 }
 
-/// Starts a license server that returns the same license to every request. Returns its address.
+/// Starts a license server that answers every request with the same license. Returns its address.
 fn license_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/l", listener.local_addr().unwrap());
@@ -184,13 +184,12 @@ fn is_whole(bytes: &[u8]) -> bool {
     bytes.len() >= end + 4 + length
 }
 
-/// Users, tokens and objects of one batch.
 pub struct BatchData {
-    /// Values of parameters and members: by `label/name` for one route, or by name for all.
+    /// Values of parameters and members, by `label/name` for one route or by name for all routes.
     values: BTreeMap<String, String>,
     /// Bodies that are not JSON objects, by route.
     bodies: BTreeMap<&'static str, Vec<Vec<u8>>>,
-    /// One token of each kind, to be tried where another kind is required.
+    /// One token of each kind, which mutators send in the place of another kind.
     pub tokens: Vec<String>,
     pub partner: String,
     pub admin: String,
@@ -212,7 +211,6 @@ impl BatchData {
         own.or_else(|| self.values.get(name)).map(String::as_str)
     }
 
-    /// Whether the route has its own value for that name.
     pub fn has_own(&self, label: &str, name: &str) -> bool {
         self.values.contains_key(&format!("{label}/{name}"))
     }
@@ -221,8 +219,8 @@ impl BatchData {
         self.bodies.get(label).map(Vec::as_slice)
     }
 
-    /// Restores the catalogue and the clock, and creates operator, partner and users of a batch. It also
-    /// checks that the server still works after the batches before.
+    /// Restores the catalogue and the clock, and creates operator, partner and users of a batch. This also checks that
+    /// the server still works after the previous batches.
     pub fn create(fixture: &ServerFixture, batch: u64) -> Self {
         let server = &fixture.server;
         if let Some(lab) = &server.services.lab_clock {
@@ -268,7 +266,7 @@ impl BatchData {
             admin: admin.reveal().to_owned(),
             user: ann.token.clone(),
         };
-        for (place, value) in STANDING {
+        for (place, value) in COMMON_VALUES {
             data.set(place, value);
         }
         data.set("request", signed_up.header("x-request-id").unwrap());
@@ -277,7 +275,7 @@ impl BatchData {
         data.players(&setup);
         data.mails(&setup, &email);
         data.set("admin_conformance/partner", format!("Acme{batch}"));
-        let backups = setup.done("GET", "backups", &Value::Null).json();
+        let backups = setup.operator_ok("GET", "backups", &Value::Null).json();
         if let Some(name) = backups[0]["name"].as_str() {
             data.set("backup", name);
         }
@@ -292,14 +290,14 @@ impl BatchData {
     fn users(&mut self, setup: &Setup<'_>, ann: &Viewer, email: &str) {
         let partner = format!("Acme{}", setup.batch);
         let pin = format!("users/{}/pin?partner={partner}", ann.id);
-        setup.done("PUT", &pin, &json!({"pinCode": "1234"}));
+        setup.operator_ok("PUT", &pin, &json!({"pinCode": "1234"}));
         let bob = json!({"email": setup.email("bob")});
         let bob = text(
-            &setup.done("POST", &format!("users?partner={partner}"), &bob),
+            &setup.operator_ok("POST", &format!("users?partner={partner}"), &bob),
             "userId",
         );
         let grant = format!("users/{bob}/grants/extra?partner={partner}");
-        setup.done("PUT", &grant, &Value::Null);
+        setup.operator_ok("PUT", &grant, &Value::Null);
         for place in ["userId", "admin_export_telemetry/user", "after"] {
             self.set(place, &ann.id);
         }
@@ -314,18 +312,18 @@ impl BatchData {
         }
     }
 
-    /// Objects that requests may remove.
+    /// Creates objects that requests may remove.
     fn spares(&mut self, setup: &Setup<'_>) {
         let (partner, operator) = (
             format!("Spare{}", setup.batch),
             format!("Helper{}", setup.batch),
         );
-        setup.done("POST", "partners", &json!({"name": partner, "kind": "lab"}));
+        setup.operator_ok("POST", "partners", &json!({"name": partner, "kind": "lab"}));
         let fault = json!({"route": "live", "do": {"cut": "head"}});
-        let fault = setup.done("POST", &format!("partners/{partner}/faults"), &fault);
+        let fault = setup.operator_ok("POST", &format!("partners/{partner}/faults"), &fault);
         self.set("fault", text(&fault, "faultId"));
         let al = json!({"name": operator, "role": "agent"});
-        let al = setup.done("POST", "operators", &al);
+        let al = setup.operator_ok("POST", "operators", &al);
         self.tokens.push(text(&al, "token"));
         for (path, place) in [
             (
@@ -337,7 +335,7 @@ impl BatchData {
                 "admin_revoke_operator_token/token",
             ),
         ] {
-            let made = setup.done("POST", &path, &Value::Null);
+            let made = setup.operator_ok("POST", &path, &Value::Null);
             self.set(place, text(&made, "tokenId"));
         }
         self.set("partner", partner);
@@ -347,7 +345,7 @@ impl BatchData {
         }
     }
 
-    /// A session for each DRM system, and one that may be ended.
+    /// Starts a session for each DRM system, and one that requests may end.
     fn players(&mut self, setup: &Setup<'_>) {
         for (label, drm, protocol) in PLAYERS {
             let started = setup.start_playback(&self.user, label, drm, protocol);
@@ -382,18 +380,18 @@ impl BatchData {
         self.set("sessionId", spare);
     }
 
-    /// A mail with a reset token, and bodies that are not JSON objects.
+    /// Adds a mail with a reset token, and bodies that are not JSON objects.
     fn mails(&mut self, setup: &Setup<'_>, email: &str) {
         let send = "/api/login/v2/password/send-reset-password";
         let body = json!({"email": email});
         setup
             .server
             .partner_with(setup.partner, "POST", send, &body);
-        let mails = setup.done("GET", "mail", &Value::Null).json();
+        let mails = setup.operator_ok("GET", "mail", &Value::Null).json();
         let is_ours = |mail: &&Value| mail["kind"] == "reset" && mail["to"] == email;
         let mail = mails.as_array().unwrap().iter().find(is_ours).unwrap();
         let mail = mail["id"].as_str().unwrap();
-        let shown = setup.done("GET", &format!("mail/{mail}"), &Value::Null);
+        let shown = setup.operator_ok("GET", &format!("mail/{mail}"), &Value::Null);
         let shown = text(&shown, "text");
         let (_, reset) = shown.split_once("token=").unwrap();
         let reset = reset.split_whitespace().next().unwrap();
@@ -425,7 +423,7 @@ impl BatchData {
     }
 }
 
-/// DRM system and protocol of the player whose session a route gets. The first row is for the routes that have none.
+/// DRM system and protocol of the session that a route uses. The first row is for all other routes.
 const PLAYERS: [(&str, &str, &str); 5] = [
     ("", "clearkey", "dash"),
     ("end_playback", "clearkey", "dash"),
@@ -434,7 +432,7 @@ const PLAYERS: [(&str, &str, &str); 5] = [
     ("license_fairplay", "fairplay", "hls"),
 ];
 
-/// Routes whose parameter `partner` is the partner of the user.
+/// Routes whose parameter `partner` is the user's partner.
 const USERS_OF_PARTNER: [&str; 15] = [
     "admin_users",
     "admin_add_user",
@@ -453,14 +451,13 @@ const USERS_OF_PARTNER: [&str; 15] = [
     "admin_export_telemetry",
 ];
 
-/// Values that are the same in every batch.
-const STANDING: [(&str, &str); 31] = [
+const COMMON_VALUES: [(&str, &str); 31] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
     ("livestream", "news"),
     ("watch/livestreamId", "open"),
-    // In the middle of the program before noon.
+    // During the program before noon.
     ("watch/utc", "1767267000"),
     ("livestreams", "news,open"),
     ("broadcastId", "noon"),
@@ -498,8 +495,8 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Sends a request of an operator that must succeed.
-    fn done(&self, method: &str, target: &str, body: &Value) -> Answer {
+    /// Sends an operator's request that must succeed.
+    fn operator_ok(&self, method: &str, target: &str, body: &Value) -> Answer {
         let body = if body.is_null() {
             String::new()
         } else {
@@ -508,7 +505,7 @@ impl Setup<'_> {
         self.operator(method, target, &body)
     }
 
-    /// A unique e-mail address.
+    /// Returns a unique e-mail address.
     fn email(&self, name: &str) -> String {
         format!("{name}{}@example.com", self.batch)
     }
@@ -518,16 +515,16 @@ impl Setup<'_> {
         let target = format!("/admin/v1/{target}");
         let bytes = request(method, &target, &[("Authorization", &bearer)], body);
         let answer = ask(self.server.ops, bytes);
-        let said = String::from_utf8_lossy(&answer.body);
+        let text = String::from_utf8_lossy(&answer.body);
         assert!(
             answer.status < 300,
-            "{method} {target}: {} {said}",
+            "{method} {target}: {} {text}",
             answer.status
         );
         answer
     }
 
-    /// Starts a session of `film`. Returns the response of the preflight.
+    /// Starts a session of `film`. Returns the response to the preflight.
     fn start_playback(&self, user: &str, label: &str, drm: &str, protocol: &str) -> Value {
         let bearer = format!("Bearer {user}");
         let device = if label.is_empty() { "tv" } else { label };
@@ -537,8 +534,8 @@ impl Setup<'_> {
         ];
         let post = |target: &str, headers: &[(&str, &str)]| {
             let answer = ask(self.server.public, request("POST", target, headers, ""));
-            let said = String::from_utf8_lossy(&answer.body);
-            assert_eq!(answer.status, 200, "{target}: {said}");
+            let text = String::from_utf8_lossy(&answer.body);
+            assert_eq!(answer.status, 200, "{target}: {text}");
             answer
         };
         let token = text(&post("/api/entitlement/v2/asset/film", &headers), "token");

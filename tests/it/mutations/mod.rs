@@ -1,4 +1,4 @@
-//! Mutated requests of every route of both listeners, by the hundred thousand: the server answers in
+//! Sends mutated requests of every route of both listeners, at least a hundred thousand: the server answers in
 //! well-formed HTTP or closes the connection, does not fail or panic, and its store stays sound.
 //!
 //! Requests come in batches of a hundred with their own users and objects. A batch depends on the seed, its
@@ -39,21 +39,18 @@ use crate::support::gate_only::GateOnly;
 use crate::support::openapi_conformance::compare;
 use crate::support::raw_http::{Answer, request};
 
-/// Number of requests in every test run.
+/// The number of requests in a normal test run.
 const SHORT: u64 = 100_000;
-/// Seed of every test run, so that a failure is due to the change.
+/// The seed of a normal test run. It is fixed, so that a failure is due to the change.
 const SEED: u64 = 1;
-/// Requests in a batch.
 const BATCH: u64 = 100;
-/// Batches that are sent to one server.
 const BATCHES_PER_SERVER: u64 = 24;
-/// How long a server may take to respond.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Routes that cannot succeed here, because the process would have to restart.
 const WITHOUT_SUCCESS: [&str; 3] = [
     "admin_restore_backup",
     "admin_restore_sent_backup",
-    // Only for browsers.
+    // The front page answers only browsers.
     "front_page",
 ];
 
@@ -73,21 +70,20 @@ const VIEWER_STEPS: [&str; 12] = [
     "logout",
 ];
 
-/// A request, perhaps corrupted, as it is sent.
+/// A request as it is sent, perhaps corrupted.
 struct Sent {
     number: u64,
     label: &'static str,
     table: RouteSet,
     method: String,
     bytes: Vec<u8>,
-    /// Whether it is still a well-formed request, whose end is known.
+    /// Whether it is a well-formed request, so that its end is known.
     whole: bool,
-    /// Whether another request may follow: it is well-formed and does not send `Connection: close`. After
-    /// that header the server reads no further, and unread bytes reset the connection.
+    /// Whether another request may follow on the connection: it is well-formed and does not send `Connection: close`.
+    /// After that header the server reads nothing, and unread bytes reset the connection.
     more: bool,
 }
 
-/// Counts of responses, by status and by route and status class.
 #[derive(Default)]
 struct Tally {
     sent: u64,
@@ -145,7 +141,7 @@ impl Target<'_> {
     fn fire(&self, mut sent: &[Sent], rng: &mut Rng, tally: &mut Tally) -> Result<(), Failure> {
         tally.sent += sent.len() as u64;
         while let Some(first) = sent.first() {
-            // Several on one connection, up to a request whose end is unknown.
+            // Up to a request whose end is unknown.
             let most = 1 + rng.index(6);
             let alike = |next: &&Sent| next.table == first.table;
             let mut length = sent.iter().take(most).take_while(alike).count();
@@ -163,8 +159,8 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Returns how many requests of the group were answered. After a response that ends the connection the rest get
-    /// no answer.
+    /// Returns how many requests of the group were answered. After a response that ends the connection the others get
+    /// none.
     fn exchange(&self, group: &[Sent], tally: &mut Tally) -> Result<usize, (usize, String)> {
         let panics = (self.panics)();
         let bytes = group
@@ -179,8 +175,8 @@ impl Target<'_> {
         if (self.panics)() != panics {
             return Err((0, "a panic".to_owned()));
         }
-        // After a request that ends the connection the server reads no further. Unread bytes then reset the
-        // connection, and a response in flight is lost. Sent alone, each request must be answered.
+        // After a request that ends the connection the server reads nothing more. Unread bytes then reset the
+        // connection, and a response in transit is lost. Sent alone, each request must be answered.
         if reset && answers.is_err() && group.len() > 1 {
             for (nth, one) in group.iter().enumerate() {
                 let alone = self.exchange(std::slice::from_ref(one), tally);
@@ -199,7 +195,7 @@ impl Target<'_> {
             let one = &group[at];
             tally.count(one.label, answer);
             if one.whole {
-                described(&one.bytes, answer).map_err(|why| (at, why))?;
+                check_described(&one.bytes, answer).map_err(|why| (at, why))?;
             }
         }
         match answers.len() {
@@ -220,10 +216,10 @@ impl Target<'_> {
 fn exchange_bytes(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
     let mut stream =
         TcpStream::connect(address).map_err(|error| format!("no connection: {error}"))?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
-    // The server may have closed already: only its response counts.
+    // The server may have closed the connection already: only its response counts.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut received = Vec::new();
@@ -234,9 +230,9 @@ fn exchange_bytes(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), 
     }
 }
 
-/// Checks that the response to a well-formed request is described. An invalid head is refused before the
-/// route is known, so those errors are not described for each route.
-fn described(bytes: &[u8], answer: &Answer) -> Result<(), String> {
+/// Checks that the response to a well-formed request is described. An invalid head is rejected before the route is
+/// known, so those errors are in no route's description.
+fn check_described(bytes: &[u8], answer: &Answer) -> Result<(), String> {
     const OF_THE_HEAD: [&str; 4] = [
         "INVALID_REQUEST",
         "EXPECTATION_FAILED",
@@ -300,7 +296,7 @@ fn run_batch(
     skip: usize,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let rng = Rng::of_nothing().split(seed).split(batch);
+    let rng = Rng::fixed().split(seed).split(batch);
     let called = catch_unwind(AssertUnwindSafe(|| BatchData::create(fixture, batch)));
     let data = called.map_err(|_| Failure {
         why: "the data of the batch cannot be created; an earlier batch caused this".to_owned(),
@@ -330,8 +326,8 @@ fn run_server(seed: u64, batches: impl Iterator<Item = u64>) -> Result<Tally, (u
     let whole = catch_unwind(AssertUnwindSafe(|| {
         let data = BatchData::create(&fixture, last + 1);
         for label in VIEWER_STEPS {
-            let (status, told) = send_seed(&fixture, label, &data);
-            assert!((200..300).contains(&status), "{told}");
+            let (status, text) = send_seed(&fixture, label, &data);
+            assert!((200..300).contains(&status), "{text}");
         }
         drop(fixture);
     }));
@@ -355,16 +351,16 @@ const fn first_batch_of_server(batch: u64) -> u64 {
 
 /// Repeats a failure with more and more of the requests before it, and describes the shortest way to repeat it.
 fn describe_failure(seed: u64, number: u64, failure: &Failure) -> String {
-    let place = usize::try_from(failure.number - number * BATCH).unwrap();
+    let index = usize::try_from(failure.number - number * BATCH).unwrap();
     let mut least = format!(
         "the batches {}..={number}, in order",
         first_batch_of_server(number)
     );
     for before in [0, 1, 4, 16, 100] {
-        let skip = place.saturating_sub(before);
+        let skip = index.saturating_sub(before);
         let fixture = ServerFixture::open();
         let again = run_batch(&fixture, seed, number, skip, &mut Tally::default());
-        // Not dropped: the check of the store at its end may fail too.
+        // Not dropped, because the check of the store in the drop may fail too.
         std::mem::forget(fixture);
         if again.is_err() {
             least = format!("batch {number} from its request {skip} on");
@@ -401,7 +397,7 @@ fn mutated_requests_get_valid_responses_and_harm_nothing() {
     let began = Instant::now();
     println!("PLAYGATE_MUTATION_SEED={seed}");
     if let Some(only) = number("PLAYGATE_MUTATION_BATCH") {
-        // Alone, then with the batches before it on its server.
+        // First alone, then after the previous batches of its server.
         for first in [only, first_batch_of_server(only)] {
             if let Err((number, failure)) = run_server(seed, first..=only) {
                 panic!("{}", describe_failure(seed, number, &failure));
@@ -473,7 +469,7 @@ fn check_coverage(tally: &Tally) {
 fn send_seed(fixture: &ServerFixture, label: &str, data: &BatchData) -> (u16, String) {
     let routes = routes();
     let route = routes.iter().find(|(_, route, _)| route.label == label);
-    let request = Request::seed(*route.unwrap(), data, &mut Rng::of_nothing());
+    let request = Request::seed(*route.unwrap(), data, &mut Rng::fixed());
     let address = match request.table {
         RouteSet::Public => fixture.server.public,
         RouteSet::Ops => fixture.server.ops,
@@ -485,12 +481,12 @@ fn send_seed(fixture: &ServerFixture, label: &str, data: &BatchData) -> (u16, St
     )
     .unwrap();
     let body = String::from_utf8_lossy(&answers[0].body);
-    let told = format!(
+    let text = format!(
         "{label}: {} {body}\n  {}",
         answers[0].status,
         bytes.escape_ascii()
     );
-    (answers[0].status, told)
+    (answers[0].status, text)
 }
 
 #[test]
@@ -499,9 +495,9 @@ fn every_route_has_a_request_that_succeeds() {
     let mut wrong = Vec::new();
     for (nth, (_, route, _)) in routes().into_iter().enumerate() {
         let data = BatchData::create(&fixture, nth as u64);
-        let (status, told) = send_seed(&fixture, route.label, &data);
+        let (status, text) = send_seed(&fixture, route.label, &data);
         if (200..400).contains(&status) == WITHOUT_SUCCESS.contains(&route.label) {
-            wrong.push(told);
+            wrong.push(text);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -527,13 +523,13 @@ fn a_panic_is_detected() {
             more: true,
         };
         let both = [sent(0, "/openapi.json"), sent(1, "/api/catalog/v1/assets")];
-        target.fire(&both, &mut Rng::of_nothing(), &mut Tally::default())
+        target.fire(&both, &mut Rng::fixed(), &mut Tally::default())
     };
     let tokens = &server.gate.tokens;
     assert!(fire(tokens.partner.reveal(), &counted).is_ok());
     let found = fire(tokens.panicking.reveal(), &counted).unwrap_err();
     assert_eq!(found.why, "a panic");
-    // Even if the panic were not counted, its 500 is a failure.
+    // Control: even if the panic were not counted, its 500 is a failure.
     let found = fire(tokens.panicking.reveal(), &|| 0).unwrap_err();
     assert!(found.why.starts_with("a failure: 500"), "{}", found.why);
     assert_eq!(found.number, 1);

@@ -1,4 +1,4 @@
-//! Mutates requests: member by member, and byte by byte.
+//! Mutators of requests: of single members, and of bytes.
 
 use serde_json::{Map, Value, json};
 
@@ -95,8 +95,7 @@ const HEADERS: [&str; 22] = [
     "Trailer",
 ];
 
-/// Values of those headers.
-const SAYINGS: [&str; 32] = [
+const HEADER_VALUES: [&str; 32] = [
     "gzip",
     "gzip;q=0",
     "*;q=0.001, gzip;q=1.001",
@@ -150,7 +149,7 @@ fn odd(rng: &mut Rng, data: &BatchData) -> String {
     }
 }
 
-/// Changes a request and keeps it well-formed: it still gets exactly one response.
+/// Changes a request so that it stays well-formed and must get exactly one response.
 pub fn mutate(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     match rng.below(14) {
         0..=3 if !matches!(request.body, Body::None) => body(request, data, rng),
@@ -194,8 +193,8 @@ fn query(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     }
 }
 
-/// Removes line breaks, which would begin another header.
-fn carried(text: &str) -> Vec<u8> {
+/// Removes control characters, because line breaks would start another header.
+fn header_bytes(text: &str) -> Vec<u8> {
     text.bytes()
         .filter(|byte| *byte >= b' ' && *byte != 0x7f)
         .collect()
@@ -208,7 +207,7 @@ fn header(request: &mut Request, data: &BatchData, rng: &mut Rng) {
         0..=4 if length == 0 => {}
         0 => drop(request.headers.remove(at)),
         1 => request.headers.push(request.headers[at].clone()),
-        2 => request.headers[at].1 = carried(&odd(rng, data)),
+        2 => request.headers[at].1 = header_bytes(&odd(rng, data)),
         3 => {
             let mut value = request.headers[at].1.clone();
             let length = value.len();
@@ -236,9 +235,9 @@ fn header(request: &mut Request, data: &BatchData, rng: &mut Rng) {
             let value = if rng.once_in(3) {
                 odd(rng, data)
             } else {
-                pick(rng, &SAYINGS).to_owned()
+                pick(rng, &HEADER_VALUES).to_owned()
             };
-            request.headers.push((name, carried(&value)));
+            request.headers.push((name, header_bytes(&value)));
         }
     }
 }
@@ -267,13 +266,14 @@ fn path(request: &mut Request, data: &BatchData, rng: &mut Rng) {
 }
 
 fn framing(request: &mut Request, rng: &mut Rng) {
-    let mut say = |name: &str, value: &str| request.headers.push((name.to_owned(), value.into()));
+    let mut push_header =
+        |name: &str, value: &str| request.headers.push((name.to_owned(), value.into()));
     match rng.below(6) {
-        0 => say("Expect", "100-continue"),
-        1 => say("Connection", "close"),
-        2 => say("Connection", "keep-alive, x"),
+        0 => push_header("Expect", "100-continue"),
+        1 => push_header("Connection", "close"),
+        2 => push_header("Connection", "keep-alive, x"),
         3 => {
-            let Some(bytes) = sent(&request.body) else {
+            let Some(bytes) = body_bytes(&request.body) else {
                 return;
             };
             request
@@ -288,7 +288,7 @@ fn framing(request: &mut Request, rng: &mut Rng) {
     }
 }
 
-fn sent(body: &Body) -> Option<Vec<u8>> {
+fn body_bytes(body: &Body) -> Option<Vec<u8>> {
     match body {
         Body::None => None,
         Body::Json(value) => Some(value.to_string().into_bytes()),
@@ -299,9 +299,9 @@ fn sent(body: &Body) -> Option<Vec<u8>> {
 fn body(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     match &mut request.body {
         Body::Json(value) if !rng.once_in(6) => json(value, data, rng),
-        // As text: repeated members, truncated objects, text that is not JSON.
+        // As text: repeated members, truncated objects, or something else than JSON.
         other => {
-            let mut bytes = sent(other).unwrap_or_default();
+            let mut bytes = body_bytes(other).unwrap_or_default();
             if rng.once_in(3)
                 && let Some(at) = bytes.iter().position(|byte| *byte == b'{')
             {
@@ -319,7 +319,6 @@ fn body(request: &mut Request, data: &BatchData, rng: &mut Rng) {
     }
 }
 
-/// Changes one part of a JSON value.
 fn json(value: &mut Value, data: &BatchData, rng: &mut Rng) {
     // Descends a random number of levels.
     let deeper = !rng.once_in(3);
@@ -349,7 +348,6 @@ fn json(value: &mut Value, data: &BatchData, rng: &mut Rng) {
     }
 }
 
-/// A JSON value of any type.
 fn any(rng: &mut Rng, data: &BatchData) -> Value {
     match rng.below(12) {
         0 => Value::Null,
@@ -429,7 +427,7 @@ pub fn corrupt(bytes: &mut Vec<u8>, rng: &mut Rng) {
             bytes.splice(at..at, piece);
         }
         5 => {
-            // A copy of another part.
+            // Copies the bytes to another place.
             let piece = bytes[at..end].to_vec();
             let to = rng.index(bytes.len() + 1);
             bytes.splice(to..to, piece);

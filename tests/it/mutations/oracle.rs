@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::raw_http::{Answer, Wire};
 
-/// Error codes by name.
+/// The statuses of each error code.
 static CODES: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
     let mut codes: HashMap<&str, Vec<u16>> = HashMap::new();
     for code in ErrorCode::ALL {
@@ -21,8 +21,8 @@ static CODES: LazyLock<HashMap<&str, Vec<u16>>> = LazyLock::new(|| {
     codes
 });
 
-/// Allowed responses over 499: unsupported parts of HTTP, failing license servers, and a program without live
-/// rights. Not `OVERLOADED`, because one request at a time overloads nothing.
+/// Allowed errors with a status above 499: unsupported parts of HTTP, failing license servers, and a program without
+/// live rights. `OVERLOADED` is not allowed, because one request at a time overloads nothing.
 const ALLOWED: [&str; 6] = [
     "METHOD_NOT_IMPLEMENTED",
     "TRANSFER_CODING_NOT_IMPLEMENTED",
@@ -33,15 +33,15 @@ const ALLOWED: [&str; 6] = [
 ];
 
 /// All bytes that a connection returned.
-struct Heard(io::Cursor<Vec<u8>>);
+struct ReceivedBytes(io::Cursor<Vec<u8>>);
 
-impl Read for Heard {
+impl Read for ReceivedBytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
-impl Write for Heard {
+impl Write for ReceivedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
@@ -54,14 +54,14 @@ impl Write for Heard {
 /// Parses the responses to requests of these methods, and any further responses.
 ///
 /// # Errors
-/// What is not HTTP, or is truncated.
+/// Bytes that are not HTTP, or a truncated response.
 pub fn read(bytes: Vec<u8>, methods: &[&str]) -> Result<Vec<Answer>, String> {
-    let mut wire = Wire::over(Heard(io::Cursor::new(bytes)));
+    let mut wire = Wire::over(ReceivedBytes(io::Cursor::new(bytes)));
     let mut answers: Vec<Answer> = Vec::new();
     loop {
         let method = methods.get(answers.len()).copied().unwrap_or("GET");
         let received =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wire.heard(method)));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wire.try_answer_to(method)));
         match received {
             Ok(Ok(Some(answer))) => answers.push(answer),
             Ok(Ok(None)) if wire.is_empty() => return Ok(answers),
@@ -72,10 +72,6 @@ pub fn read(bytes: Vec<u8>, methods: &[&str]) -> Result<Vec<Answer>, String> {
     }
 }
 
-/// Checks one response.
-///
-/// # Errors
-/// The broken rule.
 pub fn check_response(answer: &Answer) -> Result<(), String> {
     let body = String::from_utf8_lossy(&answer.body);
     let wrong = |what: &str| Err(format!("{what}: {} {body}", answer.status));
@@ -87,7 +83,7 @@ pub fn check_response(answer: &Answer) -> Result<(), String> {
         return Ok(());
     }
     let media = answer.header("content-type").unwrap_or_default();
-    // A response of hyper's parser has no body and ends the connection, which HTTP/1.0 need not announce.
+    // Errors of hyper's parser have no body and end the connection, which HTTP/1.0 need not announce.
     if answer.body.is_empty() {
         let ends = matches!(answer.header("connection"), Some("close") | None);
         let bare = matches!(status, 400 | 408 | 414 | 431) && ends;
@@ -129,7 +125,7 @@ fn no_failure(status: u16, code: Option<&str>) -> Result<(), String> {
     match code {
         _ if status < 500 => Ok(()),
         Some(code) if ALLOWED.contains(&code) => Ok(()),
-        // Pages and SOAP faults have no JSON code; only the license server can have failed.
+        // Pages and SOAP faults have no JSON code; only a license server can have failed.
         None if matches!(status, 501 | 502 | 504) => Ok(()),
         _ => Err(format!("a failure: {status}")),
     }

@@ -1,5 +1,5 @@
-//! Valid requests of every route, made from the descriptions of the interfaces and filled with the
-//! fixtures. A new route is included without further work.
+//! Valid requests of every route, generated from the API descriptions and the fixtures, so that a new route is included
+//! automatically.
 
 use playgate::http::openapi::is_described;
 use playgate::http::routing::route::{Endpoint, Route};
@@ -10,10 +10,8 @@ use crate::mutations::fixtures::BatchData;
 use crate::mutations::rng::Rng;
 use crate::support::openapi_conformance::{DOCUMENTS, operation, resolve};
 
-/// A request whose parts can still be changed.
 #[derive(Clone)]
 pub struct Request {
-    /// Label of its route.
     pub label: &'static str,
     pub table: RouteSet,
     pub method: String,
@@ -31,7 +29,7 @@ pub enum Body {
     Bytes(Vec<u8>),
 }
 
-/// The routes of both listeners, each with its description.
+/// Returns the routes of both listeners, each with its API description.
 pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
     let of = |(table, document): &'static (RouteSet, Value)| {
         // Web pages are not described.
@@ -48,7 +46,7 @@ impl Request {
         data: &BatchData,
         rng: &mut Rng,
     ) -> Self {
-        let said = operation(document, route);
+        let description = operation(document, route);
         let mut request = Self {
             label: route.label,
             table,
@@ -60,12 +58,12 @@ impl Request {
             chunked: false,
         };
         request.add_tokens(route, data, rng);
-        for parameter in said["parameters"].as_array().unwrap() {
+        for parameter in description["parameters"].as_array().unwrap() {
             let parameter = resolve(document, parameter);
             let name = parameter["name"].as_str().unwrap();
             let known = data.value(route.label, name).map(str::to_owned);
             let value = known.unwrap_or_else(|| written(&example(document, &parameter["schema"])));
-            // A value of this route alone is required.
+            // A value that the fixtures have for this route only is required.
             let wanted =
                 parameter["required"] == true || data.has_own(route.label, name) || rng.once_in(3);
             match parameter["in"].as_str().unwrap() {
@@ -78,7 +76,7 @@ impl Request {
                 _ => {}
             }
         }
-        request.body = body(said, document, route, data, rng);
+        request.body = body(description, document, route, data, rng);
         request
     }
 
@@ -155,7 +153,7 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// A value that fits the schema.
+/// Returns a value that fits the schema.
 fn example(document: &Value, schema: &Value) -> Value {
     for several in ["examples", "enum", "anyOf", "oneOf"] {
         if let Some(first) = schema.get(several).and_then(|all| all.get(0)) {
@@ -183,11 +181,17 @@ fn example(document: &Value, schema: &Value) -> Value {
     }
 }
 
-fn body(said: &Value, document: &Value, route: &Route, data: &BatchData, rng: &mut Rng) -> Body {
+fn body(
+    description: &Value,
+    document: &Value,
+    route: &Route,
+    data: &BatchData,
+    rng: &mut Rng,
+) -> Body {
     if let Some(bodies) = data.bodies(route.label) {
         return Body::Bytes(bodies[rng.index(bodies.len())].clone());
     }
-    let Some(send) = said.get("requestBody") else {
+    let Some(send) = description.get("requestBody") else {
         return Body::None;
     };
     let content = &resolve(document, send)["content"]["application/json"];

@@ -1,5 +1,5 @@
-//! The built binary as a process over a data directory: started, killed, and used over its sockets and
-//! by commands.
+//! The built binary as a process over a data directory: tests start and kill it, send requests to its sockets, and run
+//! commands on the same directory.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::PASSWORD;
 
-/// The built binary with nothing of this process's settings.
+/// The built binary without the settings in this process's environment.
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
     for (name, _) in std::env::vars_os() {
@@ -25,23 +25,22 @@ pub fn binary() -> Command {
     command
         .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
         .env("PLAYGATE_LOG_LEVEL", "error")
-        // Each test makes its own.
+        // Tests make their own backups.
         .env("PLAYGATE_BACKUP_AT", "off")
-        // The cheapest hash that the configuration takes.
+        // The cheapest hash that the configuration accepts.
         .env("PLAYGATE_ACCOUNTS_ARGON2_MEMORY_KIB", "8192")
         .env("PLAYGATE_ACCOUNTS_ARGON2_ITERATIONS", "1");
     command
 }
 
-/// A command over a data directory.
 pub fn playgate(data_dir: &Path) -> Command {
     let mut command = binary();
     command.args(["--data-dir".as_ref(), data_dir.as_os_str()]);
     command
 }
 
-/// What a command that succeeds prints, as JSON.
-pub fn told(command: &mut Command) -> Vec<Value> {
+/// Runs a command that must succeed and returns the JSON values that it prints.
+pub fn run_json(command: &mut Command) -> Vec<Value> {
     let output = command.output_in_time();
     assert!(output.status.success(), "{command:?}: {}", err(&output));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -65,26 +64,26 @@ impl Appliance {
         Self::with(data_dir, &[])
     }
 
-    /// With further variables of the environment.
+    /// Starts it with further environment variables.
     pub fn with(data_dir: &Path, settings: &[(&str, &str)]) -> Self {
         Self::with_log(data_dir, settings, Stdio::inherit())
     }
 
-    /// The same with the log in `log`.
+    /// Like [`Self::with`], with the log in `log`.
     pub fn with_log(data_dir: &Path, settings: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = playgate(data_dir);
         command.envs(settings.iter().copied()).stderr(log);
-        Self::of(data_dir, command)
+        Self::serve(data_dir, command)
     }
 
-    /// With arguments of the command line that stand before the command.
+    /// Starts it with arguments before the subcommand.
     pub fn start_with(data_dir: &Path, arguments: &[&str]) -> Self {
         let mut command = playgate(data_dir);
         command.args(arguments);
-        Self::of(data_dir, command)
+        Self::serve(data_dir, command)
     }
 
-    /// One that listens there, on TCP first of all, with further variables of the environment.
+    /// Starts it with a listen address, the first of which must be TCP, and further environment variables.
     pub fn listening(data_dir: &Path, listen: &str, settings: &[(&str, &str)]) -> Self {
         let mut command = playgate(data_dir);
         command
@@ -93,7 +92,7 @@ impl Appliance {
         Self::run(data_dir, command)
     }
 
-    fn of(data_dir: &Path, mut command: Command) -> Self {
+    fn serve(data_dir: &Path, mut command: Command) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         Self::run(data_dir, command)
     }
@@ -110,17 +109,17 @@ impl Appliance {
         }
     }
 
-    /// The next address that it says it listens on.
+    /// Reads the next address that it prints.
     pub fn next_address(&mut self) -> SocketAddr {
         listening(&mut self.output).unwrap()
     }
 
-    /// Waits until the process has begun again and says where it listens now.
-    pub fn begun_again(&mut self) {
+    /// Waits until the process has executed itself again, and reads its address.
+    pub fn wait_for_reexec(&mut self) {
         self.address = self.next_address();
     }
 
-    /// Changes its limit of open files: the number from which on no descriptor may be.
+    /// Sets its soft limit of open files.
     pub fn limit_descriptors(&self, limit: usize) {
         let status = Command::new("prlimit")
             .arg(format!("--nofile={limit}:"))
@@ -134,7 +133,7 @@ impl Appliance {
         self.process.status_in_time();
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits for a clean exit.
     pub fn end(&mut self) {
         self.process.terminate();
         assert!(self.process.status_in_time().success());
@@ -153,54 +152,54 @@ impl Appliance {
         wire.answer().unwrap()
     }
 
-    /// A command, to be run while the server does.
+    /// A command over the same data directory.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = playgate(&self.data_dir);
         command.args(arguments);
         command
     }
 
-    /// Lines that a command prints, while the server runs.
-    pub fn told(&self, arguments: &[&str]) -> Vec<Value> {
-        told(&mut self.command(arguments))
+    /// Runs a command that must succeed and returns the JSON values that it prints.
+    pub fn run_json(&self, arguments: &[&str]) -> Vec<Value> {
+        run_json(&mut self.command(arguments))
     }
 
-    /// The one value that a command prints which ends with this code.
-    pub fn tells(&self, arguments: &[&str], code: i32) -> Value {
+    /// Runs a command that must exit with `code`, and returns the JSON value that it prints.
+    pub fn run_json_with_code(&self, arguments: &[&str], code: i32) -> Value {
         let output = self.command(arguments).output_in_time();
         let error = err(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What a command does whose words for people do not matter.
-    pub fn does(&self, arguments: &[&str]) {
+    /// Runs a command that must succeed and ignores its output.
+    pub fn run_ok(&self, arguments: &[&str]) {
         let output = self.command(arguments).output_in_time();
         assert!(output.status.success(), "{arguments:?}: {}", err(&output));
     }
 
-    /// A request on a connection of its own.
+    /// Sends a request on a new connection.
     pub fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         ask(self.address, request(method, target, headers, body))
     }
 
-    /// The metrics, through the administration socket.
+    /// Reads the metrics over the administration socket.
     pub fn metrics(&self) -> String {
         let (status, text) = self.operator("GET", "/metrics", "");
         assert_eq!(status, 200, "{text}");
         text
     }
 
-    /// Status and body of an answer over the administration socket.
+    /// Sends a request over the administration socket and returns status and body.
     pub fn operator(&self, method: &str, target: &str, body: &str) -> (u16, String) {
         let answer = self.over_socket(method, target, &[], body);
         (answer.status, String::from_utf8(answer.body).unwrap())
     }
 }
 
-/// The tokens of a new user of a new partner.
+/// Signs up a user of a new partner and returns the tokens of both.
 pub fn sign_up(appliance: &Appliance) -> (String, String) {
-    let partner = appliance.told(&["partner", "add", "test", "--json"]);
+    let partner = appliance.run_json(&["partner", "add", "test", "--json"]);
     let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
     let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
     let headers = [("Service-AccessToken", partner.as_str())];
@@ -211,14 +210,14 @@ pub fn sign_up(appliance: &Appliance) -> (String, String) {
     (partner, bearer)
 }
 
-/// The address in the next line; none if the process has ended.
+/// Reads the address in the next line. `None` if the process has ended.
 fn listening(output: &mut Lines) -> Option<SocketAddr> {
     let line = output.next()?;
     let (_, address) = line.rsplit_once("://")?;
     Some(address.parse().unwrap())
 }
 
-/// Every file below a directory with its content, in which what is no text has been replaced.
+/// Returns every file below a directory with its content, invalid UTF-8 replaced.
 pub fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -234,7 +233,7 @@ pub fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The clock of a process under test.
+/// Returns the real time, which processes under test use.
 pub fn real_time() -> UnixSeconds {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap();
     UnixSeconds(i64::try_from(since.as_secs()).unwrap())

@@ -1,4 +1,4 @@
-//! Slow clients: each holds a connection in its own way, and measures how long the server allows it.
+//! Slow clients. Each holds a connection in its own way and measures how long the server allows it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,20 +13,19 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::time::sleep;
 
-/// How often one that drips sends its next byte.
+/// The interval between two bytes of a slow sender.
 const DRIP: Duration = Duration::from_secs(1);
-/// Who is closed within this time was refused: no way of being slow is known so early, and those who do
-/// not read notice late.
+/// A connection closed within this time was refused: no kind of slowness is detected so early, and clients that do not
+/// read notice late.
 const REFUSAL: Duration = Duration::from_secs(3);
-/// How long one that was closed waits before it comes again.
+/// The pause before a closed client connects again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How many come from the first address, more than it may hold.
-const CROWD: usize = 280;
-/// How many come from each of the others.
-const BAND: usize = 200;
+/// Clients on the first address, more than its connection limit.
+const CLIENTS_ON_FIRST_ADDRESS: usize = 280;
+/// Clients on each other address.
+const CLIENTS_PER_ADDRESS: usize = 200;
 
-/// A way to be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SlowClient {
     Silent,
@@ -56,21 +55,21 @@ impl SlowClient {
         Self::HalfHello,
     ];
 
-    /// How long the server bears it.
+    /// How long the server tolerates it.
     pub const fn allowed(self) -> Duration {
         Duration::from_secs(match self {
             Self::NeverReads => 30,
-            // What is left of the body is read for a second, so that the refusal can be.
+            // The server reads the rest of the body for a second, so that the client can read the refusal.
             Self::StalledBody | Self::BodyByBytes => 11,
             _ => 10,
         })
     }
 
-    const fn over_tls(self) -> bool {
+    const fn uses_tls(self) -> bool {
         matches!(self, Self::SilentOverTls | Self::HalfHello)
     }
 
-    /// What it begins with.
+    /// The first bytes that it sends.
     fn opening(self) -> Vec<u8> {
         let head = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n";
         let form = "POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4096\r\n\r\ntoken=";
@@ -79,59 +78,59 @@ impl SlowClient {
             Self::OneByte => b"G".into(),
             Self::HeadByBytes | Self::EndlessHead => head.into(),
             Self::StalledBody | Self::BodyByBytes => form.into(),
-            // More than the kernel holds for both ends.
+            // More than the kernel buffers of both ends hold.
             Self::NeverReads => format!("{head}\r\n").repeat(100).into(),
             Self::HalfHello => HALF_HELLO.into(),
         }
     }
 
-    /// What it goes on with.
+    /// The bytes that it sends every second afterwards.
     const fn drip(self) -> &'static [u8] {
         match self {
             Self::HeadByBytes | Self::BodyByBytes => b"a",
             Self::EndlessHead => b"X-Again: and again\r\n",
-            // To notice the end without reading.
+            // Writing reveals the end without reading.
             Self::NeverReads => b"\r\n",
             _ => b"",
         }
     }
 }
 
-/// What an attack came to.
+/// The outcome of an attack.
 #[derive(Clone, Default)]
 pub struct AttackCost {
     pub refused: usize,
-    /// Connections that the server closed, and the longest life of any, by way.
+    /// The number of connections that the server closed and the longest duration of any connection, by kind.
     pub held: BTreeMap<SlowClient, (usize, Duration)>,
 }
 
 impl AttackCost {
-    fn lived(&mut self, way: SlowClient, life: Duration, closed: bool) {
-        if closed && life < REFUSAL {
+    fn record(&mut self, kind: SlowClient, duration: Duration, closed: bool) {
+        if closed && duration < REFUSAL {
             self.refused += 1;
             return;
         }
-        let (count, longest) = self.held.entry(way).or_default();
+        let (count, longest) = self.held.entry(kind).or_default();
         *count += usize::from(closed);
-        *longest = life.max(*longest);
+        *longest = duration.max(*longest);
     }
 }
 
-/// Attackers that come again whenever they are closed; they leave with this.
+/// Clients that reconnect whenever they are closed, stopped on drop.
 pub struct Attack {
     _runtime: Runtime,
-    toll: Arc<Mutex<AttackCost>>,
-    over: Sender<bool>,
-    /// Every attacker holds one.
-    all: tokio::sync::mpsc::Receiver<()>,
+    cost: Arc<Mutex<AttackCost>>,
+    stop: Sender<bool>,
+    /// Closed once every client has dropped its sender.
+    all_ended: tokio::sync::mpsc::Receiver<()>,
 }
 
 impl Attack {
-    /// So many, each in its way, the first of them from one address; at the doors without TLS and with it.
+    /// Starts `number` clients, each of the next kind, against the listeners without and with TLS.
     pub fn begin(
         number: usize,
         nice: i32,
-        ways: &'static [SlowClient],
+        kinds: &'static [SlowClient],
         (plain, tls): (SocketAddr, SocketAddr),
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -140,81 +139,82 @@ impl Attack {
             .enable_all()
             .build()
             .unwrap();
-        let toll = Arc::<Mutex<AttackCost>>::default();
-        let (over, watched) = channel(false);
-        let (here, all) = tokio::sync::mpsc::channel(1);
+        let cost = Arc::<Mutex<AttackCost>>::default();
+        let (stop, watched) = channel(false);
+        let (alive, all_ended) = tokio::sync::mpsc::channel(1);
         for n in 0..number {
-            let way = ways[n % ways.len()];
-            let to = if way.over_tls() { tls } else { plain };
-            let band = n.checked_sub(CROWD).map_or(0, |rest| 1 + rest / BAND);
-            let from = Ipv4Addr::new(127, 0, 2, u8::try_from(band + 1).unwrap());
+            let kind = kinds[n % kinds.len()];
+            let to = if kind.uses_tls() { tls } else { plain };
+            let address_index = n
+                .checked_sub(CLIENTS_ON_FIRST_ADDRESS)
+                .map_or(0, |rest| 1 + rest / CLIENTS_PER_ADDRESS);
+            let from = Ipv4Addr::new(127, 0, 2, u8::try_from(address_index + 1).unwrap());
             let attacker = Attacker {
-                way,
+                kind,
                 from: from.into(),
                 to,
-                toll: Arc::clone(&toll),
-                over: watched.clone(),
+                cost: Arc::clone(&cost),
+                stop: watched.clone(),
             };
-            let here = here.clone();
+            let alive = alive.clone();
             runtime.spawn(async move {
-                // Not all in the same instant: there is a queue to get into.
+                // Spread over time, because the accept queue is limited.
                 sleep(Duration::from_millis(n as u64)).await;
-                attacker.go().await;
-                drop(here);
+                attacker.run().await;
+                drop(alive);
             });
         }
         Self {
             _runtime: runtime,
-            toll,
-            over,
-            all,
+            cost,
+            stop,
+            all_ended,
         }
     }
 
-    /// Ends it.
     pub fn end(mut self) -> AttackCost {
-        self.over.send(true).unwrap();
-        assert!(self.all.blocking_recv().is_none());
-        let toll = self.toll.lock();
-        toll.clone()
+        self.stop.send(true).unwrap();
+        assert!(self.all_ended.blocking_recv().is_none());
+        let cost = self.cost.lock();
+        cost.clone()
     }
 }
 
 struct Attacker {
-    way: SlowClient,
+    kind: SlowClient,
     from: IpAddr,
     to: SocketAddr,
-    toll: Arc<Mutex<AttackCost>>,
-    over: Receiver<bool>,
+    cost: Arc<Mutex<AttackCost>>,
+    stop: Receiver<bool>,
 }
 
 impl Attacker {
-    async fn go(mut self) {
-        let mut over = self.over.clone();
-        while !*over.borrow() {
+    async fn run(mut self) {
+        let mut stop = self.stop.clone();
+        while !*stop.borrow() {
             let began = Instant::now();
             let closed = tokio::select! {
-                _ = self.over.changed() => false,
-                () = hold(self.way, self.from, self.to) => true,
+                _ = self.stop.changed() => false,
+                () = hold(self.kind, self.from, self.to) => true,
             };
-            self.toll.lock().lived(self.way, began.elapsed(), closed);
+            self.cost.lock().record(self.kind, began.elapsed(), closed);
             tokio::select! {
-                _ = over.changed() => {}
+                _ = stop.changed() => {}
                 () = sleep(PAUSE) => {}
             }
         }
     }
 }
 
-/// Holds a connection until the server has ended it.
-async fn hold(way: SlowClient, from: IpAddr, to: SocketAddr) {
+/// Holds a connection until the server closes it.
+async fn hold(kind: SlowClient, from: IpAddr, to: SocketAddr) {
     let Ok(mut stream) = connect(from, to).await else {
         return;
     };
     let mut chunk = [0; 4096];
-    let mut waiting: Vec<u8> = way.opening();
+    let mut waiting: Vec<u8> = kind.opening();
     loop {
-        if way == SlowClient::NeverReads {
+        if kind == SlowClient::NeverReads {
             let (written, ()) = tokio::join!(stream.write(&waiting), sleep(DRIP));
             if written.is_err() {
                 return;
@@ -235,7 +235,7 @@ async fn hold(way: SlowClient, from: IpAddr, to: SocketAddr) {
                 }
             }
         }
-        waiting = way.drip().into();
+        waiting = kind.drip().into();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Viewers who do what a player does, each from its own address, and count errors and times while
-//! something else happens to the server.
+//! Viewers that act like a player, each from its own address, and collect response times and errors while the server is
+//! under test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::support::playback_fixture::full;
 use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::server::PASSWORD;
 
-const CATALOGUE: &str = r#"
+const CATALOG: &str = r#"
 [[livestream]]
 id = "news"
 encrypted = false
@@ -27,36 +27,35 @@ type = "default"
 pack = "all"
 "#;
 
-/// How often a viewer beats in one visit.
+/// Heartbeats of a visit.
 const BEATS: usize = 3;
 
-/// How long a viewer rests between two visits.
-const REST: Duration = Duration::from_millis(250);
+/// The pause between two visits.
+const PAUSE: Duration = Duration::from_millis(250);
 
-/// What is there to be asked for.
+/// The partner whose livestream the viewers watch.
 pub struct Scene {
     pub partner: String,
 }
 
 impl Scene {
-    /// Gives a server a partner, a livestream and a guide around now.
-    pub fn set(server: &Appliance) -> Self {
-        let partner = server.told(&["partner", "add", "test", "--json"]);
+    /// Adds a partner, a livestream and a guide around the present to a server.
+    pub fn install(server: &Appliance) -> Self {
+        let partner = server.run_json(&["partner", "add", "test", "--json"]);
         let partner = partner[0]["accessToken"].as_str().unwrap().to_owned();
         let hour = |n: i64| real_time().0 + n * 3_600;
         let programs: Vec<Value> = (-3..9)
             .map(|n| json!({"id": format!("p{n}"), "title": "A programme", "pgAge": 0, "start": hour(n), "stop": hour(n + 1)}))
             .collect();
         let guide = json!({"news": programs}).to_string();
-        for (what, body) in [("catalog", CATALOGUE), ("epg", &guide)] {
+        for (what, body) in [("catalog", CATALOG), ("epg", &guide)] {
             let target = format!("/admin/v1/{what}/import");
-            let (status, said) = server.operator("POST", &target, body);
-            assert_eq!(status, 200, "{said}");
+            let (status, body) = server.operator("POST", &target, body);
+            assert_eq!(status, 200, "{body}");
         }
         Self { partner }
     }
 
-    /// Signs a user up.
     pub fn sign_up(&self, server: &Appliance, email: &str) {
         let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
         let headers = [("Service-AccessToken", &*self.partner)];
@@ -65,7 +64,7 @@ impl Scene {
     }
 }
 
-/// A viewer who is signed up, where from and by which address the service is asked.
+/// A signed-up viewer, its source address, and the server's address.
 #[derive(Clone)]
 pub struct Viewer {
     pub partner: String,
@@ -74,21 +73,21 @@ pub struct Viewer {
     pub to: SocketAddr,
 }
 
-/// One visit: a connection, what came over it, and how long each answer took.
+/// A visit: its connection and the time of each response.
 pub struct Visit {
     viewer: Viewer,
     wire: Option<Wire>,
     bearer: String,
-    /// What a player sends along.
+    /// The headers of the player.
     player: Vec<(&'static str, String)>,
     pub times: Vec<Duration>,
 }
 
 impl Viewer {
-    /// Log-in, what is on now, entitlement, preflight, heartbeats, the end: the times of the answers, or
-    /// what went wrong.
-    pub fn visits(&self) -> Result<Vec<Duration>, String> {
-        let mut visit = self.starts()?;
+    /// Logs in, reads the live view, gets an entitlement, starts a session, sends heartbeats and ends it. Returns the
+    /// response times, or what went wrong.
+    pub fn visit(&self) -> Result<Vec<Duration>, String> {
+        let mut visit = self.start()?;
         for _ in 0..BEATS {
             visit.expect(200, "POST", "/api/playback/v1/heartbeat", "")?;
         }
@@ -96,8 +95,8 @@ impl Viewer {
         Ok(visit.times)
     }
 
-    /// A visit up to the session.
-    pub fn starts(&self) -> Result<Visit, String> {
+    /// A visit up to the running session.
+    pub fn start(&self) -> Result<Visit, String> {
         let mut visit = Visit {
             viewer: self.clone(),
             wire: None,
@@ -123,8 +122,8 @@ impl Viewer {
         .map(|(name, value)| (name, value.to_owned()))
         .into();
         let preflight = "/api/playback/v2/preflight/asset/news";
-        let began = visit.expect(200, "POST", preflight, "")?;
-        let session = began.json()["headers"]["Service-Play-Session"].clone();
+        let started = visit.expect(200, "POST", preflight, "")?;
+        let session = started.json()["headers"]["Service-Play-Session"].clone();
         let now = real_time().0.to_string();
         for (name, value) in [
             ("Session", session.as_str().unwrap()),
@@ -144,14 +143,14 @@ fn word(answer: &Answer, name: &str) -> String {
 }
 
 impl Visit {
-    /// The same session, asked for at another address.
+    /// Continues the session at another address.
     pub fn at(mut self, to: SocketAddr) -> Self {
         self.viewer.to = to;
         self.wire = None;
         self
     }
 
-    /// An answer of any status.
+    /// Returns the response, of any status.
     pub fn ask(&mut self, method: &str, target: &str, body: &str) -> Result<Answer, String> {
         let player = self.player.iter();
         let mut headers: Vec<_> = player.map(|(name, value)| (full(name), &**value)).collect();
@@ -162,25 +161,25 @@ impl Visit {
         }
         let failed =
             |what: &str, why: &dyn std::fmt::Display| format!("{method} {target}: {what}: {why}");
-        let began = Instant::now();
+        let started_at = Instant::now();
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
             None => Wire::from(self.viewer.from, self.viewer.to)
                 .map_err(|error| failed("no connection", &error))?,
         };
-        let heard = wire
+        let answered = wire
             .send(request(method, target, &headers, body))
-            .heard(method)
+            .try_answer_to(method)
             .map_err(|error| failed("no answer", &error))?;
-        let answer = heard.ok_or_else(|| failed("no answer", &"the connection has ended"))?;
-        self.times.push(began.elapsed());
+        let answer = answered.ok_or_else(|| failed("no answer", &"the connection has ended"))?;
+        self.times.push(started_at.elapsed());
         if answer.header("connection") != Some("close") {
             self.wire = Some(wire);
         }
         Ok(answer)
     }
 
-    /// The answer of this status; any other is what went wrong.
+    /// Returns a response with this status, and anything else as an error.
     fn expect(
         &mut self,
         status: u16,
@@ -192,24 +191,24 @@ impl Visit {
         if answer.status == status {
             return Ok(answer);
         }
-        let said = String::from_utf8_lossy(&answer.body);
-        Err(format!("{method} {target}: {} {said}", answer.status))
+        let body = String::from_utf8_lossy(&answer.body);
+        Err(format!("{method} {target}: {} {body}", answer.status))
     }
 }
 
-/// How visits went.
+/// The outcome of visits.
 #[derive(Default)]
 pub struct Tally {
-    /// Of log-ins, which cost a hash, in order of length.
+    /// Response times of log-ins, which cost a hash, sorted.
     pub logins: Vec<Duration>,
-    /// Of all other answers, in order of length.
+    /// Response times of all other requests, sorted.
     pub others: Vec<Duration>,
-    /// What went wrong.
+    /// Errors.
     pub wrong: Vec<String>,
 }
 
 impl Tally {
-    /// All answers, in order of length.
+    /// All response times, sorted.
     pub fn all(&self) -> Vec<Duration> {
         let mut all = [self.logins.as_slice(), &self.others].concat();
         all.sort_unstable();
@@ -217,32 +216,32 @@ impl Tally {
     }
 }
 
-/// The time within which so many of a hundred answers came.
+/// Returns the percentile of sorted times.
 pub fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     let at = times.len() * hundredths / 100;
     let last = times.last().copied().unwrap_or_default();
     times.get(at).copied().unwrap_or(last)
 }
 
-/// Lets viewers come again and again while `during` runs, each in a thread.
+/// Lets each viewer visit again and again in its own thread while `during` runs.
 pub fn watch<T>(viewers: &[Viewer], during: impl FnOnce() -> T) -> (Tally, T) {
-    let over = AtomicBool::new(false);
-    let (told, outcomes) = channel();
+    let stop = AtomicBool::new(false);
+    let (sender, outcomes) = channel();
     let done = thread::scope(|scope| {
         for viewer in viewers {
-            let (told, over) = (told.clone(), &over);
+            let (sender, stop) = (sender.clone(), &stop);
             scope.spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    told.send(viewer.visits()).unwrap();
-                    thread::park_timeout(REST);
+                while !stop.load(Ordering::Relaxed) {
+                    sender.send(viewer.visit()).unwrap();
+                    thread::park_timeout(PAUSE);
                 }
             });
         }
         let done = during();
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         done
     });
-    drop(told);
+    drop(sender);
     let mut tally = Tally::default();
     for outcome in outcomes {
         match outcome {

@@ -1,4 +1,4 @@
-//! Keys and certificates, made by openssl.
+//! Keys and certificates from openssl.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,11 +12,11 @@ pub fn openssl(directory: &Path, arguments: &str) {
         .args(arguments.split(' '))
         .current_dir(directory)
         .output_in_time();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {arguments}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {arguments}: {stderr}");
 }
 
-/// An authority, a certificate that it signed for this machine, and one for another name.
+/// Makes an authority, a certificate from it for this machine, and one for another name.
 pub fn certificates() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();

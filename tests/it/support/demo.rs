@@ -7,14 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::appliance::{playgate, told};
+use crate::support::appliance::{playgate, run_json};
 use crate::support::process::{KilledOnDrop, first_json_line};
 
 pub struct Demo {
     _process: KilledOnDrop,
     folder: TempDir,
-    /// Its line of JSON: addresses, tokens, ids.
-    pub told: Value,
+    /// The line of JSON that it prints: addresses, tokens, ids.
+    pub details: Value,
 }
 
 impl Demo {
@@ -22,16 +22,16 @@ impl Demo {
         let folder = tempfile::tempdir().unwrap();
         let mut command = playgate(&folder.path().join("data"));
         command.args(["demo", "--json", "--listen", "127.0.0.1:0"]);
-        let (process, told) = first_json_line(&mut command);
+        let (process, details) = first_json_line(&mut command);
         Self {
             _process: process,
             folder,
-            told,
+            details,
         }
     }
 
     pub fn text(&self, member: &str) -> &str {
-        self.told[member].as_str().unwrap()
+        self.details[member].as_str().unwrap()
     }
 
     pub fn address(&self, url: &str) -> SocketAddr {
@@ -39,12 +39,12 @@ impl Demo {
         url.strip_prefix("http://").unwrap().parse().unwrap()
     }
 
-    /// A file where its commands run.
+    /// Returns a path in the working directory of its commands.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A command that finds the demo, with what an application that it starts needs.
+    /// A command that finds the demo, with the variables that an application started by it needs.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = playgate(&self.file("data"));
         command
@@ -55,8 +55,8 @@ impl Demo {
         command
     }
 
-    /// The JSON of a command that succeeds.
+    /// Runs a command that must succeed and returns the JSON value that it prints.
     pub fn ok(&self, arguments: &[&str]) -> Value {
-        told(&mut self.command(arguments)).remove(0)
+        run_json(&mut self.command(arguments)).remove(0)
     }
 }

@@ -1,4 +1,4 @@
-//! Programs of Debian packages: finds them, starts servers and stops them with the test.
+//! Programs of Debian packages: finds them, starts servers, and stops them with the test.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::support::process::KilledOnDrop;
 
-/// Where a program is, in `PATH` or where Debian puts servers; it must be somewhere where CI=true.
+/// Finds a program in `PATH` or where Debian puts servers. `None` if it is absent, which fails the test where `CI` is
+/// `true`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -19,14 +20,14 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(name))
         .find(|program| program.is_file());
     if found.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "{name} is absent");
+        let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(!required, "{name} is absent");
         eprintln!("skipped: {name} is absent");
     }
     found
 }
 
-/// A file of `packaging/`, with examples in it replaced; each of them must be there.
+/// Reads a file of `packaging/` and replaces the examples in it, each of which must occur.
 pub fn packaged(name: &str, examples: &[(&str, &str)]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
     let mut text = fs::read_to_string(folder.join(name)).unwrap();
@@ -37,35 +38,35 @@ pub fn packaged(name: &str, examples: &[(&str, &str)]) -> String {
     text
 }
 
-/// A running nginx or haproxy; it ends with this.
+/// A running nginx or HAProxy, killed on drop.
 pub struct ExternalProxy {
     process: KilledOnDrop,
     folder: TempDir,
 }
 
 impl ExternalProxy {
-    /// An nginx that includes this where its `http` block is, and listens at that address.
+    /// Starts nginx with `site` in its `http` block, which must listen at `address`.
     pub fn nginx(program: &Path, site: &str, address: SocketAddr) -> Self {
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("{kind}_temp_path {kind};\n"))
             .concat();
-        let whole = format!(
+        let config = format!(
             "daemon off; master_process off; pid pid; error_log stderr warn; events {{}}\n\
              http {{ access_log off;\n{temporary}{site} }}\n"
         );
         let mut command = Command::new(program);
         command.args(["-e", "stderr", "-c", "config", "-p"]);
-        Self::start(command, &whole, address)
+        Self::start(command, &config, address)
     }
 
-    /// An haproxy with this configuration, which listens at that address.
+    /// Starts HAProxy with a configuration that must listen at `address`.
     pub fn haproxy(program: &Path, config: &str, address: SocketAddr) -> Self {
         let mut command = Command::new(program);
         command.args(["-db", "-f", "config", "-C"]);
         Self::start(command, config, address)
     }
 
-    /// Starts what takes the folder of its configuration as its last argument.
+    /// Starts a program whose last argument is the folder of its configuration, and waits until it listens.
     fn start(mut command: Command, config: &str, address: SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config"), config).unwrap();
@@ -76,27 +77,27 @@ impl ExternalProxy {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut edge = Self {
+        let mut proxy = Self {
             process: KilledOnDrop(child),
             folder,
         };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
-            let ended = edge.process.try_wait().unwrap().is_some();
+            let ended = proxy.process.try_wait().unwrap().is_some();
             let soon = began.elapsed() < Duration::from_secs(20);
-            assert!(!ended && soon, "{command:?}: {}", edge.log());
+            assert!(!ended && soon, "{command:?}: {}", proxy.log());
             std::thread::park_timeout(Duration::from_millis(10));
         }
-        edge
+        proxy
     }
 
-    /// What it complained of.
+    /// Returns its standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 }
 
-/// A Python that has this module of a Debian package: Debian's, or that of a virtual environment.
+/// Finds a Python with a module of a Debian package: Debian's Python or that of a virtual environment.
 pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
     let has = |python: &&str| {
         let check = Command::new(python)
@@ -107,14 +108,14 @@ pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
     };
     let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
     if found.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "no Python has {module} ({package})");
+        let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(!required, "no Python has {module} ({package})");
         eprintln!("skipped: no Python has {module}");
     }
     found
 }
 
-/// A port that is free for now.
+/// Returns a port that is free now. Another process may take it.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()

@@ -1,4 +1,4 @@
-//! A server in this process, with a manual clock and a gate that knows one partner, one user and one
+//! A server in this process, with a manual clock and an authenticator that knows one partner, one user and one
 //! operator.
 
 use std::net::{IpAddr, SocketAddr};
@@ -34,15 +34,15 @@ use tokio::runtime::Runtime;
 
 use crate::support::openapi_conformance;
 
-/// When every test begins: 2026-01-01T12:00:00Z.
+/// The time at which every test begins: 2026-01-01T12:00:00Z.
 pub const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
 
-/// The tokens that the gate knows.
+/// The tokens that the authenticator knows.
 pub struct Tokens {
     pub partner: Token,
-    /// Of another partner, without users.
+    /// The token of another partner, without users.
     pub other_partner: Token,
-    /// One that the gate panics on.
+    /// A token that makes the authenticator panic.
     pub panicking: Token,
     pub user: Token,
     pub admin: Token,
@@ -51,14 +51,14 @@ pub struct Tokens {
 
 pub struct TestGate {
     pub tokens: Tokens,
-    /// Requests that may still go on, for tests of limits.
+    /// The number of further requests that pass, for tests of limits.
     pub admitted: AtomicU32,
-    /// A partner and a user of the store, in the place of those that are nowhere but here.
+    /// The stored partner and user, instead of those that only this gate knows.
     enrolled: OnceLock<(PartnerId, UserId)>,
 }
 
 impl TestGate {
-    fn whom(&self) -> (PartnerId, UserId) {
+    fn partner_and_user(&self) -> (PartnerId, UserId) {
         self.enrolled.get().copied().unwrap_or((PARTNER, USER))
     }
 }
@@ -68,9 +68,8 @@ const PARTNER: PartnerId = PartnerId::from_bytes([1; 16]);
 const OTHER_PARTNER: PartnerId = PartnerId::from_bytes([9; 16]);
 
 impl TestGate {
-    /// The partner of the first token.
     pub fn partner_id(&self) -> Option<PartnerId> {
-        Some(self.whom().0)
+        Some(self.partner_and_user().0)
     }
 }
 
@@ -78,7 +77,7 @@ impl Authenticator for TestGate {
     fn partner(&self, token: &TokenHash, _: UnixSeconds) -> Option<PartnerIdentity> {
         assert!(*token != self.tokens.panicking.hash(), "on purpose");
         let partner = if *token == self.tokens.partner.hash() {
-            self.whom().0
+            self.partner_and_user().0
         } else if *token == self.tokens.other_partner.hash() {
             OTHER_PARTNER
         } else {
@@ -93,7 +92,7 @@ impl Authenticator for TestGate {
     }
 
     fn user(&self, token: &TokenHash, partner: PartnerId, _: UnixSeconds) -> Option<UserIdentity> {
-        let (of, user) = self.whom();
+        let (of, user) = self.partner_and_user();
         (*token == self.tokens.user.hash() && partner == of).then_some(UserIdentity {
             user,
             login: LoginId::from_bytes([3; 16]),
@@ -140,7 +139,6 @@ impl Authenticator for TestGate {
 pub struct GateOnly {
     pub public: SocketAddr,
     pub ops: SocketAddr,
-    /// The local administration socket.
     pub socket: PathBuf,
     _folder: TempDir,
     pub gate: Arc<TestGate>,
@@ -150,7 +148,7 @@ pub struct GateOnly {
     pub runtime: Runtime,
 }
 
-/// Where nothing is hashed: who has no password needs no pool.
+/// No test hashes a password: users here have none.
 struct NoPool;
 
 impl HashPool for NoPool {
@@ -167,7 +165,6 @@ impl GateOnly {
         Self::with(|_, _| {})
     }
 
-    /// Starts a server with other settings.
     pub fn with(change: impl FnOnce(&mut HttpSettings, &mut LimitsConfig)) -> Self {
         openapi_conformance::watch();
         let gate = Arc::new(TestGate {
@@ -228,7 +225,7 @@ impl GateOnly {
         let ops = Listener::tcp(local, RouteSet::Ops).unwrap();
         let (public_at, ops_at) = (public.address().unwrap(), ops.address().unwrap());
         let socket = folder.path().join("admin.sock");
-        // Left behind by a process that was killed.
+        // A stale socket, as after a kill, must be replaced.
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         let admin = Listener::unix(&socket, RouteSet::Ops, true).unwrap();
         let running = serve(Arc::clone(&http), vec![public, ops, admin]);
@@ -246,7 +243,7 @@ impl GateOnly {
         }
     }
 
-    /// Stores the partner and the user of the gate: what is made for a user needs one.
+    /// Stores the partner and the user of the gate, for tests whose records refer to a user.
     pub fn enroll(&self) -> UserId {
         let (partner, _) = self
             .services
@@ -270,7 +267,7 @@ impl GateOnly {
         user
     }
 
-    /// The headers of an administrator.
+    /// The authorization header of an administrator.
     pub fn admin(&self) -> (&'static str, String) {
         (
             "Authorization",
@@ -278,7 +275,7 @@ impl GateOnly {
         )
     }
 
-    /// Ends the server. Whether everything had finished in time.
+    /// Stops the server. Returns whether everything had finished in time.
     pub fn stop(&mut self, within: Duration) -> bool {
         let running = self.running.take().expect("it runs");
         self.runtime.block_on(running.stop(within))

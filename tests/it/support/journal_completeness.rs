@@ -1,5 +1,5 @@
-//! Every answer of a test is in the request journal exactly once, or is left out by the rule of its route. And no
-//! record has a token or the password of the tests.
+//! Each response of a test is in the request journal exactly once, or left out by the rule of its route, and no record
+//! contains a token or the test password.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ struct SeenAnswer {
 
 static SEEN: LazyLock<Mutex<HashMap<SocketAddr, Vec<SeenAnswer>>>> = LazyLock::new(Mutex::default);
 
-/// Forgets the answers of earlier servers at the addresses of a new one: only those of a `TestServer` are checked.
+/// Forgets earlier responses at the addresses of a new server, because only those of a `TestServer` are checked.
 pub fn forget(addresses: [SocketAddr; 2]) {
     let mut seen = SEEN.lock().unwrap();
     for address in addresses {
@@ -46,7 +46,7 @@ pub fn note(address: SocketAddr, request: &[u8], answer: &Answer) {
 }
 
 impl SeenAnswer {
-    /// `None` if the answer alone does not tell.
+    /// `None` if the response alone does not decide.
     fn is_kept(&self) -> Option<bool> {
         let path = self.target.split('?').next().unwrap();
         let refused = self.status >= 400;
@@ -57,11 +57,11 @@ impl SeenAnswer {
         }
     }
 
-    /// Of a user, of all that a lab partner had, or by age.
+    /// Returns whether the request may delete journal records: of a user, of a lab partner, or by age.
     fn erases(&self) -> bool {
         let path = self.target.split('?').next().unwrap();
         match path.starts_with("/admin/") {
-            // A clock that is moved ahead ends the time for which records are kept.
+            // A clock moved ahead ends the retention of records.
             true => {
                 self.method != Method::GET && (path.ends_with("/reset") || path.contains("clock"))
             }
@@ -73,7 +73,7 @@ impl SeenAnswer {
 }
 
 pub fn check(server: &TestServer) {
-    // A later server may get the address of either listener.
+    // A later server may reuse either address.
     let [ops, seen] = {
         let mut seen = SEEN.lock().unwrap();
         [server.ops, server.public].map(|address| seen.remove(&address).unwrap_or_default())
@@ -110,7 +110,7 @@ pub fn check(server: &TestServer) {
             .iter()
             .filter(|record| record.id == answer.id)
             .collect();
-        // A test may choose the same id twice, and a lab partner keeps everything.
+        // A test may send the same id twice, and a lab partner's requests are all kept.
         let in_lab = found.iter().any(|record| {
             let partner = record
                 .partner

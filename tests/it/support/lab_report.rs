@@ -8,15 +8,15 @@ use serde_json::Value;
 use crate::support::appliance::err;
 use crate::support::process::InTime as _;
 
-/// The ids of the rules with a result.
+/// Returns the ids of the rules with a result.
 pub fn with_result<'a>(report: &'a Value, result: &str) -> Vec<&'a str> {
     let rules = report["rules"].as_array().unwrap().iter();
     let wanted = rules.filter(|rule| rule["result"] == result);
     wanted.map(|rule| rule["id"].as_str().unwrap()).collect()
 }
 
-/// The root of a JUnit file, its suites, or its cases if it is one suite, and the names of the failures, as Python's own XML
-/// parser counts them.
+/// Reads a JUnit file with Python's XML parser. Returns the root element, the number of suites (or cases if it is one
+/// suite), and the names of the failures.
 pub fn junit(file: &Path) -> String {
     const COUNT: &str = "import sys, xml.etree.ElementTree as tree
 root = tree.parse(sys.argv[1]).getroot()

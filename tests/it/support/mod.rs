@@ -1,4 +1,4 @@
-//! What tests of several resources use.
+//! Modules that several test files use.
 //!
 //! | module | owns |
 //! | --- | --- |

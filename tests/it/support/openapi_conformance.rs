@@ -1,5 +1,5 @@
-//! Compares each response that a test gets with the description of its operation: status, code, media
-//! type, and the members and types of the body, no more and no fewer.
+//! Compares each response with the OpenAPI description of its operation: status, code, media type, and the members and
+//! types of the body, no more and no fewer.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::support::journal_completeness;
 use crate::support::raw_http::{Answer, WATCH};
 
-/// The descriptions of both interfaces.
+/// The descriptions of both listeners.
 pub static DOCUMENTS: LazyLock<[(RouteSet, Value); 2]> =
     LazyLock::new(|| [RouteSet::Public, RouteSet::Ops].map(|table| (table, described(table))));
 
@@ -29,7 +29,7 @@ fn described(table: RouteSet) -> Value {
         .json
 }
 
-/// Compares every answer to [`ask`](super::wire::ask) from now on.
+/// Compares every response to [`ask`](super::raw_http::ask) from now on.
 pub fn watch() {
     WATCH.get_or_init(|| {
         |address, request, answer| {
@@ -50,23 +50,23 @@ pub fn compare(request: &[u8], answer: &Answer) {
         .filter_map(|(table, document)| Some((route(*table, &method, path)?, document)))
         .filter(|(route, _)| is_described(route))
         .collect();
-    // Of a path that both listeners have, it was the one that may answer so.
+    // If both listeners have the path, takes the one that describes this status.
     found.sort_by_key(|(route, document)| {
         operation(document, route)["responses"]
             .get(&status)
             .is_none()
     });
-    // What leads to no operation is for its own tests.
+    // Requests of no operation are not compared.
     let Some(&(route, document)) = found.first() else {
         return;
     };
-    // A path that is refused for its form, or that the other listener has; HEAD does not say which.
+    // The path is malformed or belongs to the other listener. A response to HEAD has no code, so it may be either.
     let no_path = method == "HEAD" || answer.body.ends_with(b"\"code\":\"PATH_NOT_FOUND\"}}");
-    // The two listeners share paths, and one of them answers for its own hosts alone.
+    // The listeners share paths, and one of them answers only for its own hosts.
     if answer.status == 404 && no_path || answer.status == 421 {
         return;
     }
-    // A fault of the lab may give a route any answer.
+    // A fault of the lab may send any response.
     if answer.header("x-playgate-fault").is_some() {
         return;
     }
@@ -89,7 +89,7 @@ pub fn compare(request: &[u8], answer: &Answer) {
         .iter()
         .find(|(known, _)| *known == "*/*" || essence(known) == essence(media))
         .unwrap_or_else(|| panic!("{media} is not described: {what}"));
-    // What is packed is the same JSON.
+    // Compressed bodies are not compared.
     if essence(media) == "application/json"
         && answer.header("content-encoding").is_none()
         && let Some(schema) = body.1.get("schema")
@@ -101,7 +101,7 @@ pub fn compare(request: &[u8], answer: &Answer) {
     }
 }
 
-/// Whether the code of an error is one that the description lists for the status.
+/// Checks that the description lists the error code for the status.
 pub fn has_code(response: &Value, body: &Value) -> Result<(), String> {
     let code = body.pointer("/error/code");
     match code.is_none_or(|code| list(response, "x-error-codes").contains(code)) {
@@ -110,7 +110,7 @@ pub fn has_code(response: &Value, body: &Value) -> Result<(), String> {
     }
 }
 
-/// Method and target of a request that is sent as one text.
+/// Reads method and target of a request that was sent in one piece.
 pub fn asked(request: &[u8]) -> Option<(Method, &str)> {
     let end = request.iter().position(|byte| *byte == b'\r')?;
     let line = std::str::from_utf8(&request[..end]).ok()?;
@@ -126,7 +126,6 @@ pub fn route(table: RouteSet, method: &Method, path: &str) -> Option<&'static Ro
     }
 }
 
-/// What the description says of a route.
 pub fn operation<'a>(document: &'a Value, route: &Route) -> &'a Value {
     let path = route.pattern.replace("{*", "{");
     &document["paths"][path][route.method.as_str().to_lowercase()]
@@ -138,13 +137,15 @@ fn essence(media: &str) -> &str {
 
 pub fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value.get("$ref").and_then(Value::as_str) {
-        Some(place) => document.pointer(place.strip_prefix('#').unwrap()).unwrap(),
+        Some(pointer) => document
+            .pointer(pointer.strip_prefix('#').unwrap())
+            .unwrap(),
         None => value,
     }
 }
 
-/// Whether a value fits a schema: as far as ours go, patterns and formats apart. An object with members
-/// that are not described fits only where the schema says so.
+/// Checks a value against a schema, except patterns and formats. Undescribed members are allowed only if the schema
+/// says so.
 pub fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{what}: {value} is not {schema}"));
     if schema.get("$ref").is_some() {
@@ -153,9 +154,13 @@ pub fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), Strin
     for all in list(schema, "allOf") {
         fits(document, all, value)?;
     }
-    for several in ["anyOf", "oneOf"] {
-        let of = list(schema, several);
-        if !of.is_empty() && !of.iter().any(|one| fits(document, one, value).is_ok()) {
+    for combinator in ["anyOf", "oneOf"] {
+        let alternatives = list(schema, combinator);
+        if !alternatives.is_empty()
+            && !alternatives
+                .iter()
+                .any(|one| fits(document, one, value).is_ok())
+        {
             return wrong("none of several");
         }
     }

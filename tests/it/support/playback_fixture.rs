@@ -1,4 +1,4 @@
-//! A server with something to play: a catalogue, a guide around noon, media files, viewers.
+//! A server with playable assets: a catalogue, a guide around noon, media files and a viewer.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::support::gate_only::NOON;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{TestServer, Viewer};
 
-const CATALOGUE: &str = r#"
+const CATALOG: &str = r#"
 [[livestream]]
 id = "news"
 catchup_days = 7
@@ -78,7 +78,7 @@ id = "dark"
 live = false
 "#;
 
-/// The programs of `news` by id, with start and stop in seconds from noon and their rating.
+/// The programs of `news`: id, start and stop in seconds from noon, and rating.
 const GUIDE: [(&str, i64, i64, u8); 5] = [
     ("early", -7_200, -3_600, 0),
     ("morning", -3_600, 0, 0),
@@ -87,7 +87,7 @@ const GUIDE: [(&str, i64, i64, u8); 5] = [
     ("dark", 7_200, 10_800, 0),
 ];
 
-/// A key id of `film`, as Clear Key writes it, and its key.
+/// A key of `film`: key id and key, as Clear Key writes them.
 pub const FILM_KEY: (&str, &str) = ("ABEiM0RVZneImaq7zN3u_w", "Dw4NDAsKCQgHBgUEAwIBAA");
 
 pub struct PlaybackFixture {
@@ -96,7 +96,6 @@ pub struct PlaybackFixture {
     media: TempDir,
 }
 
-/// A running session.
 #[derive(Clone)]
 pub struct Player {
     pub viewer: Viewer,
@@ -107,7 +106,7 @@ pub struct Player {
 }
 
 impl PlaybackFixture {
-    pub fn set() -> Self {
+    pub fn new() -> Self {
         Self::with(&[])
     }
 
@@ -123,13 +122,16 @@ impl PlaybackFixture {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let place = media.path().to_str().unwrap().to_owned();
-        let ours = [
-            ("origin.media_dir", place.as_str()),
+        let media_dir = media.path().to_str().unwrap().to_owned();
+        let own_settings = [
+            ("origin.media_dir", media_dir.as_str()),
             ("playback.clearkey", "true"),
         ];
-        let settings: Vec<_> = ours.into_iter().chain(settings.iter().copied()).collect();
-        let fixture = Self::of(TestServer::with(&settings), media, CATALOGUE);
+        let settings: Vec<_> = own_settings
+            .into_iter()
+            .chain(settings.iter().copied())
+            .collect();
+        let fixture = Self::with_catalogue(TestServer::with(&settings), media, CATALOG);
         let programs = GUIDE.map(|(id, start, stop, age)| {
             json!({
                 "id": id, "title": id, "pgAge": age,
@@ -141,15 +143,15 @@ impl PlaybackFixture {
         fixture
     }
 
-    /// A server with media files and a catalogue, and a viewer.
-    pub fn of(server: TestServer, media: TempDir, catalogue: &str) -> Self {
+    /// Imports a catalogue into a server and signs up a viewer.
+    pub fn with_catalogue(server: TestServer, media: TempDir, catalog: &str) -> Self {
         let ann = server.sign_up("ann@example.com");
         let fixture = Self { server, ann, media };
-        fixture.import("catalog", catalogue);
+        fixture.import("catalog", catalog);
         fixture
     }
 
-    /// Imports a catalogue or a guide, whatever it takes away.
+    /// Imports a catalogue or a guide, even if it removes much.
     pub fn import(&self, what: &str, body: &str) {
         let bearer = format!("Bearer {}", self.server.admin);
         let headers = [("Authorization", bearer.as_str())];
@@ -159,18 +161,17 @@ impl PlaybackFixture {
         assert_eq!(answer.status, 200, "{text}");
     }
 
-    /// Another viewer.
     pub fn viewer(&self, name: &str) -> Viewer {
         self.server.sign_up(&format!("{name}@example.com"))
     }
 
-    /// What an operator changes of a viewer.
+    /// Changes a user as an operator.
     pub fn change(&self, viewer: &Viewer, body: &Value) {
         let target = format!("users/{}", viewer.id);
         assert_eq!(self.server.operator("PUT", &target, body).status, 200);
     }
 
-    /// Switches parental control on, with the PIN 2468.
+    /// Enables parental control, with the PIN 2468.
     pub fn protect(&self, viewer: &Viewer) {
         let control = json!({"parentalControl": {"enabled": true, "limit": 15}});
         self.change(viewer, &control);
@@ -181,7 +182,7 @@ impl PlaybackFixture {
         assert!(set.status < 300, "{}", set.status);
     }
 
-    /// A request of a viewer with further headers.
+    /// Sends a request of a viewer with further headers.
     pub fn ask(
         &self,
         viewer: &Viewer,
@@ -204,14 +205,14 @@ impl PlaybackFixture {
         self.ask(viewer, "POST", &target, &[], body)
     }
 
-    /// The token of an entitlement that is given.
+    /// Returns the token of a new entitlement.
     pub fn token(&self, viewer: &Viewer, asset: &str) -> String {
         let answer = self.entitle(viewer, asset, "");
         assert_eq!(answer.status, 200, "{}", answer.json());
         answer.json()["token"].as_str().unwrap().to_owned()
     }
 
-    /// A preflight; `changed` headers take the place of the usual ones, empty ones are left out.
+    /// Sends a preflight. `changed` headers replace the usual ones, and empty ones are left out.
     pub fn preflight(
         &self,
         viewer: &Viewer,
@@ -224,7 +225,7 @@ impl PlaybackFixture {
         self.ask(viewer, "POST", &target, &headers, "")
     }
 
-    /// A running session of an asset that needs no PIN.
+    /// Starts a session of an asset that needs no PIN.
     pub fn play(&self, viewer: &Viewer, asset: &str, device: &str) -> Player {
         let token = self.token(viewer, asset);
         let started = self.preflight(viewer, asset, &token, &[("DeviceId", device)]);
@@ -262,19 +263,18 @@ impl PlaybackFixture {
         self.ask(&player.viewer, "POST", &target, &headers, body)
     }
 
-    /// A file of the origin by the address that a preflight gave.
+    /// Requests a file of the origin by its address from a preflight.
     pub fn fetch(&self, address: &str, headers: &[(&str, &str)]) -> Answer {
         let target = address.strip_prefix("https://tv.example").unwrap();
         ask(self.server.public, request("GET", target, headers, ""))
     }
 
-    /// The directory that the origin serves.
     pub fn media(&self) -> &std::path::Path {
         self.media.path()
     }
 }
 
-/// The session that a preflight began.
+/// Returns the session that a preflight started.
 pub fn player(viewer: &Viewer, device: &str, started: &Answer) -> Player {
     let json = started.json();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -299,7 +299,7 @@ fn preflight_headers<'a>(token: &'a str, device: &'a str) -> Vec<(&'static str, 
     ]
 }
 
-/// The full names of the usual headers, with what has changed; empty values are left out.
+/// Expands the names of the usual headers. `changed` values replace theirs, and empty ones are left out.
 fn with<'a>(
     usual: &[(&str, &'a str)],
     changed: &[(&str, &'a str)],
@@ -315,7 +315,7 @@ fn with<'a>(
         .collect()
 }
 
-/// What players send along.
+/// The headers that players send.
 pub const PLAY_HEADERS: [&str; 12] = [
     "Service-Play-DRM",
     "Service-Play-Protocol",
@@ -331,13 +331,12 @@ pub const PLAY_HEADERS: [&str; 12] = [
     "Service-Play-ResolutionHeight",
 ];
 
-/// The full name of one of these.
+/// Expands a name such as `DRM` to its header.
 pub fn full(name: &str) -> &'static str {
     let is = |full: &&&str| full.strip_prefix("Service-Play-") == Some(name);
     PLAY_HEADERS.iter().find(is).unwrap()
 }
 
-/// An entitlement token that was never issued.
 pub fn never_issued() -> String {
     let token = playgate::types::Token::new(TokenKind::Entitlement, [7; 32]);
     token.reveal().to_owned()

@@ -1,5 +1,5 @@
-//! Processes of tests. They are awaited with a deadline, so that one that hangs fails its test, with what it printed, instead
-//! of holding up the whole run. The crash tests use this too.
+//! Waits for processes with a deadline, so that a hanging process fails its test, with its output, instead of blocking
+//! the whole run. The crash tests use this module too.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Far above what any process of a test takes, also on a busy machine.
+/// Far above the duration of any process in a test, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Waits for a process. One that still runs at the deadline is killed, and the test fails.
+/// Waits for a process. At the deadline it is killed and the test fails.
 pub trait InTime {
-    /// A command has an empty standard input, and both of its outputs are captured; of a process that runs already, those
-    /// that are pipes.
+    /// Captures both outputs. A command gets an empty standard input. Of a running process, only outputs that are pipes
+    /// are captured.
     fn output_in_time(&mut self) -> Output;
 
     fn status_in_time(&mut self) -> ExitStatus;
@@ -49,7 +49,7 @@ impl InTime for Child {
 }
 
 fn output_within(child: &mut Child, limit: Duration) -> Output {
-    // A process that reads its input finds the end of it.
+    // Closes standard input, so that a process that reads it ends.
     drop(child.stdin.take());
     let printed = [
         Printed::read(child.stdout.take()),
@@ -68,7 +68,7 @@ fn end_within(child: &mut Child, limit: Duration, printed: &[Printed]) -> ExitSt
     let began = Instant::now();
     let mut command = Vec::new();
     loop {
-        // Empty until the program has been loaded, and once it has ended.
+        // Empty until the program is loaded and after it has ended.
         if command.is_empty() {
             command = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap_or_default();
         }
@@ -78,12 +78,12 @@ fn end_within(child: &mut Child, limit: Duration, printed: &[Printed]) -> ExitSt
             Some(status) if is_read => return status,
             _ if began.elapsed() < limit => thread::park_timeout(Duration::from_millis(2)),
             _ => {
-                // Not waited for: a process that hangs in the kernel does not end by this either.
+                // Does not wait: a process that hangs in the kernel ignores this too.
                 let _ = child.kill();
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 let printed: String = printed.iter().map(Printed::text).collect();
                 let state = match status {
-                    // The reader of a pipe ends when every process that has its other end does.
+                    // The pipe closes only when every process has closed its end.
                     Some(_) => "ended and left a process that holds its output",
                     None => "did not end and was killed",
                 };
@@ -97,8 +97,8 @@ fn end_within(child: &mut Child, limit: Duration, printed: &[Printed]) -> ExitSt
     }
 }
 
-/// What a process has printed so far. A thread reads it, so that a full pipe does not stop the process and a hanging one
-/// can be reported with it.
+/// The output of a process so far. A thread reads it, so that a full pipe does not block the process, and its output
+/// can be reported when it hangs.
 struct Printed {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -128,7 +128,7 @@ impl Printed {
     }
 }
 
-/// The lines that a process prints, without their ends. A line that does not come in time fails the test.
+/// The lines that a process prints. A line that does not come in time fails the test.
 pub struct Lines(Receiver<String>);
 
 impl Lines {
@@ -136,7 +136,7 @@ impl Lines {
         let (sender, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // Read on without a receiver: a process that prints must not fail on a closed pipe.
+                // Goes on without a receiver, because a process that prints must not fail on a closed pipe.
                 let _ = sender.send(line);
             }
         });
@@ -157,7 +157,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Starts a command that goes on after it has printed a line of JSON.
+/// Starts a command that keeps running, and returns the JSON in its first line.
 pub fn first_json_line(command: &mut Command) -> (KilledOnDrop, Value) {
     let mut process = KilledOnDrop(command.stdout(Stdio::piped()).spawn().unwrap());
     let line = Lines::read(process.stdout.take().unwrap()).next();
@@ -165,11 +165,9 @@ pub fn first_json_line(command: &mut Command) -> (KilledOnDrop, Value) {
     (process, serde_json::from_str(&line).expect(&line))
 }
 
-/// A process that does not outlive its test.
 pub struct KilledOnDrop(pub Child);
 
 impl KilledOnDrop {
-    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let pid = i32::try_from(self.0.id()).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
@@ -197,7 +195,7 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// Runs what may hang in a thread of its own.
+/// Runs `work` in its own thread, with a deadline.
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = channel();
     thread::spawn(move || done.send(work()));

@@ -1,5 +1,4 @@
-//! A client that sends exactly the given bytes and reads responses one by one. The crash tests use it
-//! too.
+//! A client that sends exactly the given bytes and reads one response after the other. The crash tests use it too.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
 
-/// How long an answer may take; far above what any takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The deadline of every read and write, far above the usual duration.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Wire<S = TcpStream> {
     pub stream: S,
@@ -21,7 +20,7 @@ pub struct Wire<S = TcpStream> {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// The words behind the status.
+    /// The reason phrase.
     pub reason: String,
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -58,15 +57,15 @@ impl Wire {
         Self::try_to(address).unwrap()
     }
 
-    /// As [`Wire::to`]; nothing if nobody listens.
+    /// Like [`Wire::to`]. `None` if nothing listens.
     pub fn try_to(address: SocketAddr) -> Option<Self> {
-        Some(Self::patient(TcpStream::connect(address).ok()?))
+        Some(Self::with_timeouts(TcpStream::connect(address).ok()?))
     }
 
-    /// As [`Wire::to`], from an address of this machine.
+    /// Like [`Wire::to`], from a local address.
     ///
     /// # Errors
-    /// There is no connection.
+    /// The connection fails.
     pub fn from(from: IpAddr, address: SocketAddr) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -77,17 +76,17 @@ impl Wire {
             socket.connect(address).await?.into_std()
         })?;
         stream.set_nonblocking(false)?;
-        Ok(Self::patient(stream))
+        Ok(Self::with_timeouts(stream))
     }
 
-    fn patient(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    fn with_timeouts(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)
     }
 
-    /// Whether the server ends the connection within the time, without a further answer.
+    /// Returns whether the server closes the connection in time without another response.
     pub fn ends_within(&mut self, time: Duration) -> bool {
         let began = Instant::now();
         self.stream.set_read_timeout(Some(time)).unwrap();
@@ -96,20 +95,20 @@ impl Wire {
             Ok(n) => n == 0 && self.unread.is_empty(),
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         };
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         ended && began.elapsed() <= time
     }
 }
 
 impl Wire<UnixStream> {
-    /// As [`Wire::to`], to a socket of the file system.
+    /// Like [`Wire::to`], to a Unix socket.
     ///
     /// # Errors
-    /// There is no connection.
+    /// The connection fails.
     pub fn to_socket(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self::over(stream))
     }
 }
@@ -122,18 +121,18 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// Whether all that was read belonged to an answer.
+    /// Returns whether all bytes read so far belonged to a response.
     pub fn is_empty(&self) -> bool {
         self.unread.is_empty()
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        // The server may have closed already; what it answered is what counts.
+        // The server may have closed already. Only its response counts.
         let _ = self.stream.write_all(bytes.as_ref());
         self
     }
 
-    /// More bytes; false at the end of the connection.
+    /// Reads more bytes. `false` at the end of the connection.
     fn fill(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 16 * 1024];
         match self.stream.read(&mut chunk) {
@@ -143,25 +142,25 @@ impl<S: Read + Write> Wire<S> {
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(false),
-            // A process that was stopped and goes on.
+            // A stopped process has continued.
             Err(error) if error.kind() == ErrorKind::Interrupted => self.fill(),
             Err(error) => Err(error),
         }
     }
 
-    /// The next answer; `None` if the connection ends first.
+    /// Reads the next response. `None` if the connection ends first.
     pub fn answer(&mut self) -> Option<Answer> {
         self.answer_to("GET")
     }
 
-    /// The next answer, to a request of this method: HEAD has no body.
+    /// Like [`Self::answer`], to a request with this method: a response to HEAD has no body.
     pub fn answer_to(&mut self, method: &str) -> Option<Answer> {
-        self.heard(method)
+        self.try_answer_to(method)
             .unwrap_or_else(|error| panic!("no answer: {error}"))
     }
 
-    /// As `answer_to`; an error where nothing comes in time or an answer breaks off.
-    pub fn heard(&mut self, method: &str) -> io::Result<Option<Answer>> {
+    /// Like [`Self::answer_to`]. A timeout or a truncated response is an error.
+    pub fn try_answer_to(&mut self, method: &str) -> io::Result<Option<Answer>> {
         let head = loop {
             if let Some(at) = self.unread.windows(4).position(|w| w == b"\r\n\r\n") {
                 let head: Vec<u8> = self.unread.drain(..at + 4).collect();
@@ -198,7 +197,7 @@ impl<S: Read + Write> Wire<S> {
         let length: usize = match answer.header("content-length") {
             _ if empty => 0,
             Some(text) => text.parse().unwrap(),
-            // An old client knows no chunks: the end of the connection is that of the body.
+            // HTTP/1.0 has no chunks: the body ends with the connection.
             None if head.starts_with("HTTP/1.0 ") => {
                 while self.fill()? {}
                 self.unread.len()
@@ -249,13 +248,13 @@ impl<S: Read + Write> Wire<S> {
     }
 }
 
-/// Looks at what was asked and how it was answered.
+/// Receives the address, the request and the response.
 pub type Watch = fn(SocketAddr, &[u8], &Answer);
 
-/// Who looks at every answer to [`ask`].
+/// Called after every [`ask`].
 pub static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// One request on a connection of its own.
+/// Sends a request on a new connection and reads the response.
 pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
     let bytes = bytes.as_ref();
     let answer = Wire::to(address).send(bytes).answer().expect("an answer");
@@ -265,7 +264,7 @@ pub fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Answer {
     answer
 }
 
-/// A request with the usual headers.
+/// Builds a request with `Host`, and with `Content-Length` if there is a body.
 pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in headers {

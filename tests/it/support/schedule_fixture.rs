@@ -1,4 +1,4 @@
-//! A server with three livestreams and a guide around noon, and the calls that tests of the schedule make.
+//! A server with three livestreams and a guide around noon, with helpers for schedule tests.
 
 use std::io::Read as _;
 
@@ -47,7 +47,7 @@ pub fn at(minutes: i64) -> i64 {
     NOON.0 + minutes * 60
 }
 
-/// A guide in the format of the day route.
+/// Builds a guide in the format of the day route.
 pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
     let mut guide = json!({});
     for (livestream, id, title, start, stop) in rows {

@@ -1,4 +1,4 @@
-//! The whole service in this process: an in-memory store, a manual clock, a partner and operators.
+//! The whole service in this process, with an in-memory store, a manual clock, a partner and an administrator.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::support::journal_completeness;
 use crate::support::openapi_conformance;
 use crate::support::raw_http::{Answer, ask, request};
 
-/// A password that the rules take.
+/// A password that meets the rules.
 pub const PASSWORD: &str = "troll under the bridge";
 
 pub struct TestServer {
@@ -34,16 +34,13 @@ pub struct TestServer {
     pub services: Arc<Services>,
     pub http: Arc<HttpState>,
     pub clock: Arc<ManualClock>,
-    /// The access token of the first partner.
     pub partner: String,
-    /// The token of an administrator.
     pub admin: String,
     _runtime: Runtime,
     _running: RunningServer,
     _directory: TempDir,
 }
 
-/// A user who is logged in.
 #[derive(Clone)]
 pub struct Viewer {
     pub token: String,
@@ -56,7 +53,7 @@ impl TestServer {
         Self::with(&[])
     }
 
-    /// Adds an operator, named as the role, and returns the token.
+    /// Adds an operator named after its role, and returns its token.
     pub fn add_operator(&self, role: Role) -> String {
         let operators = &self.services.operators;
         let added = operators.add(role.as_str(), role, NOON).unwrap();
@@ -64,23 +61,26 @@ impl TestServer {
         token.reveal().to_owned()
     }
 
-    /// Starts the service with other settings: key and value as flags give them.
+    /// Starts the service with other settings, as key and value.
     pub fn with(settings: &[(&'static str, &str)]) -> Self {
-        Self::over(|_| Store::in_memory(domain::schema()), settings)
+        Self::with_store(|_| Store::in_memory(domain::schema()), settings)
     }
 
-    /// Starts the service over a store that is made for its data directory.
-    pub fn over(store: impl FnOnce(&Path) -> Store, settings: &[(&'static str, &str)]) -> Self {
-        Self::of(None, store, settings)
+    /// Starts the service with a store that is opened in its data directory.
+    pub fn with_store(
+        store: impl FnOnce(&Path) -> Store,
+        settings: &[(&'static str, &str)],
+    ) -> Self {
+        Self::build(None, store, settings)
     }
 
     /// Starts the service with a configuration file.
     pub fn with_file(file: &Path) -> Self {
         let file = Some(file.to_owned());
-        Self::of(file, |_| Store::in_memory(domain::schema()), &[])
+        Self::build(file, |_| Store::in_memory(domain::schema()), &[])
     }
 
-    pub fn of(
+    pub fn build(
         file: Option<PathBuf>,
         store: impl FnOnce(&Path) -> Store,
         settings: &[(&'static str, &str)],
@@ -93,14 +93,14 @@ impl TestServer {
             ..Inputs::default()
         };
         let data = directory.path().to_str().unwrap();
-        // The cheapest hash that the configuration takes.
-        let ours = [
+        // The cheapest hash that the configuration accepts.
+        let own_settings = [
             ("data_dir", data),
             ("public_url", "https://tv.example"),
             ("accounts.argon2_memory_kib", "8192"),
             ("accounts.argon2_iterations", "1"),
         ];
-        for (key, value) in ours.iter().chain(settings) {
+        for (key, value) in own_settings.iter().chain(settings) {
             inputs.flags.push((key, "--test", (*value).to_owned()));
         }
         let loaded = load(&inputs).unwrap_or_else(|problems| panic!("{problems}"));
@@ -164,18 +164,18 @@ impl TestServer {
         }
     }
 
-    /// A request with the partner token.
+    /// Sends a request with the partner token.
     pub fn partner(&self, method: &str, target: &str, body: &Value) -> Answer {
         self.partner_with(&self.partner, method, target, body)
     }
 
-    /// A request with another partner's token.
+    /// Sends a request with another partner's token.
     pub fn partner_with(&self, token: &str, method: &str, target: &str, body: &Value) -> Answer {
         let headers = [("Service-AccessToken", token)];
         ask(self.public, request(method, target, &headers, &text(body)))
     }
 
-    /// A request with the partner token and a user token.
+    /// Sends a request with the partner token and a user token.
     pub fn user(&self, token: &str, method: &str, target: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {token}");
         let headers = [
@@ -185,7 +185,7 @@ impl TestServer {
         ask(self.public, request(method, target, &headers, &text(body)))
     }
 
-    /// A request to the administration interface.
+    /// Sends a request to the administration API.
     pub fn operator(&self, method: &str, target: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {}", self.admin);
         let headers = [("Authorization", bearer.as_str())];
@@ -193,20 +193,18 @@ impl TestServer {
         ask(self.ops, request(method, &target, &headers, &text(body)))
     }
 
-    /// Signs a user up.
     pub fn sign_up(&self, email: &str) -> Viewer {
         let body = serde_json::json!({"identity": email, "accessKey": PASSWORD, "name": "Ann"});
         viewer(&self.partner("PUT", "/api/login/v2/auth/email", &body))
     }
 
-    /// Moves the clock on.
     pub fn wait(&self, seconds: i64) {
         self.clock.advance(seconds);
     }
 }
 
 impl Drop for TestServer {
-    /// Whatever a test did, the indexes have followed the records, and the journal has its answers.
+    /// Checks that the indexes match the records and that the journal is complete, after every test.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             for report in self.services.store.verify().unwrap().tables {
@@ -217,7 +215,7 @@ impl Drop for TestServer {
     }
 }
 
-/// The user of an answer to sign-up or login.
+/// Reads the user of a response to sign-up or login.
 pub fn viewer(answer: &Answer) -> Viewer {
     assert_eq!(answer.status, 200, "{}", answer.json());
     let json = answer.json();

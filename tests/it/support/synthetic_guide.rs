@@ -1,27 +1,26 @@
-//! Guides of any size, for tests and benchmarks: 500 channels with 456 programs each are two weeks in
-//! 143 MB of XMLTV.
+//! Generates guides of any size for tests and benchmarks. 500 channels with 456 programmes each are two weeks, or 143
+//! MB of XMLTV.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-/// What is made.
 #[derive(Clone, Copy)]
-pub struct MadeGuide {
-    /// Its channels are called `channel-0`, `channel-1`, …
+pub struct SyntheticGuide {
+    /// Their ids are `channel-0`, `channel-1`, …
     pub channels: usize,
-    /// Programmes on each of them, of 40 to 50 minutes.
+    /// Programmes of each channel, 40 to 50 minutes long.
     pub programmes: usize,
-    /// By how many seconds every tenth programme starts later, as in a day's new guide.
+    /// The delay of every tenth programme in seconds, as in an updated guide.
     pub shift: i64,
-    /// What stands before every title: another word makes another guide.
+    /// The first word of every title. Another word makes another guide.
     pub word: &'static str,
-    /// When the first programme starts, in Unix seconds.
+    /// The start of the first programme, in Unix seconds.
     pub first: i64,
 }
 
-impl MadeGuide {
-    /// Writes it, programme by programme over all channels, as grabbers do that follow the time.
+impl SyntheticGuide {
+    /// Writes the guide in order of time over all channels, as many grabbers do.
     pub fn write(&self, path: &Path) {
         let mut out = BufWriter::new(File::create(path).expect("the folder can be written"));
         let stamp = |at: i64| {

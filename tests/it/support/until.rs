@@ -1,21 +1,21 @@
-//! Waits for something that happens in another thread or process, with a deadline.
+//! Waits for an event in another thread or process, with a deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::process::LIMIT;
 
-/// Looks again and again until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     until_some(what, || is_so().then_some(()));
 }
 
-/// Looks again and again until something is there.
+/// Waits for a value.
 pub fn until_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     until_some_within(LIMIT, what, find)
 }
 
-/// The same with a deadline of its own.
+/// Like [`until_some`], with another deadline.
 pub fn until_some_within<T>(limit: Duration, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
