@@ -80,6 +80,10 @@ impl DriverState {
 
     /// Promises not to become the owner for this time. Returns false if this member gives no promise.
     pub(super) fn promise(&self, time: Duration) -> bool {
+        // After a restart this member honours a promise of its own lease only.
+        if time > self.lease {
+            return false;
+        }
         // The lock is held, so that `keep` accepts no claim in between.
         let claim = self.claim.lock();
         let now = self.fence.now();
@@ -223,6 +227,10 @@ mod tests {
         clock.0.store(5_400, Ordering::SeqCst);
         assert!(!state.promise(LEASE), "etcd answers this member");
         clock.0.store(5_600, Ordering::SeqCst);
+        let longer = LEASE + Duration::from_millis(1);
+        assert!(!state.promise(longer), "a restart would not honour it");
+        assert!(!state.promise(Duration::from_millis(u64::MAX)));
+        assert!(!state.has_promised());
         assert!(state.promise(LEASE));
         // The answer to a call that was sent before the promise.
         state.keep(Claim::Held { epoch: 7 }, 5_500);

@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Timeout of one call. After a timeout the call is repeated at another endpoint.
 const CALL: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_millis(250);
+/// How often the log repeats that etcd does not answer.
+const WAITING_LOGGED: Duration = Duration::from_secs(60);
 const READ_BYTES: usize = 1024 * 1024;
 /// One position in the log is remembered per this many bytes.
 const SAMPLE: u64 = 1024 * 1024;
@@ -199,11 +201,18 @@ fn join_log(
     store: &Store,
     replication: impl Fn() -> Result<Replication, StoreError>,
 ) -> Result<ReplicaStatus, StoreError> {
+    let mut logged: Option<(SharedLogError, Instant)> = None;
     loop {
         match store.replicate(replication()?) {
             // After a power cut, etcd may start after this process.
             Err(StoreError::SharedLog(error)) => {
-                tracing::warn!(%error, "waiting for etcd");
+                let is_known = logged
+                    .as_ref()
+                    .is_some_and(|(last, at)| *last == error && at.elapsed() < WAITING_LOGGED);
+                if !is_known {
+                    tracing::warn!(%error, "waiting for etcd");
+                    logged = Some((error, Instant::now()));
+                }
                 std::thread::park_timeout(START_AGAIN);
             }
             other => return other,
@@ -216,8 +225,8 @@ fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
         return;
     };
     match log.revoke(lease) {
-        Ok(()) => own_lease::remove(directory),
-        // This happens also if the lease has expired.
+        // An expired lease is refused too.
+        Ok(()) | Err(SharedLogError::Refused(_)) => own_lease::remove(directory),
         Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
     }
 }
@@ -311,7 +320,7 @@ impl FollowLoop {
             Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => Ok(Vec::new()),
             Err(error @ SharedLogError::Damaged { .. }) if self.damaged < DAMAGED_MAX => {
                 self.damaged += 1;
-                tracing::error!(%error, "reading it again from another member of etcd");
+                tracing::error!(%error, "damaged entry in the shared log; reading it from another etcd member");
                 Ok(Vec::new())
             }
             Err(

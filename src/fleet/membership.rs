@@ -23,7 +23,7 @@ pub const INVITED_FOR: i64 = 24 * 3_600;
 
 const WORD: &[u8; 3] = b"pg1";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Membership {
     pub fleet: FleetId,
     pub member: MemberId,
@@ -104,7 +104,7 @@ impl Membership {
 }
 
 /// The content of the word that `playgate fleet invite` prints. Its secret admits one member.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Invitation {
     /// Public key of the fleet, which identifies the inviting member. The key itself comes with its answer.
     pub public_key: [u8; 32],
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn membership_is_read_as_it_was_written_and_damage_is_an_error() {
         let data = tempfile::tempdir().unwrap();
-        assert_eq!(Membership::read(data.path()).unwrap(), None);
+        assert!(Membership::read(data.path()).unwrap().is_none());
         let membership = Membership {
             fleet: [1; 16],
             member: [2; 16],
@@ -189,7 +189,7 @@ mod tests {
             key: [3; 32],
         };
         membership.write(data.path()).unwrap();
-        assert_eq!(Membership::read(data.path()).unwrap(), Some(membership));
+        assert!(Membership::read(data.path()).unwrap() == Some(membership));
         fs::write(data.path().join("fleet/member.json"), "{}").unwrap();
         let damaged = Membership::read(data.path());
         assert!(matches!(damaged, Err(MembershipError::Damaged(_))));
@@ -203,10 +203,7 @@ mod tests {
             address: "[::1]:7080".to_owned(),
         };
         let word = invitation.word();
-        assert_eq!(
-            Invitation::parse(&format!(" {word}\n")).unwrap(),
-            invitation
-        );
+        assert!(Invitation::parse(&format!(" {word}\n")).unwrap() == invitation);
         for at in 0..word.len() {
             let mut mistyped = word.clone().into_bytes();
             mistyped[at] = if mistyped[at] == b'A' { b'B' } else { b'A' };

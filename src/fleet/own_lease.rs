@@ -12,10 +12,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ports::clock::boot_id;
 use crate::ports::private_file;
 
 const NAME: &str = "lease.json";
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 struct Place {
@@ -34,7 +34,7 @@ impl Place {
     fn of(directory: &Path) -> io::Result<Self> {
         let found = fs::metadata(directory)?;
         Ok(Self {
-            boot: fs::read_to_string(BOOT_ID)?,
+            boot: boot_id().ok_or(io::ErrorKind::Unsupported)?,
             device: found.dev(),
             inode: found.ino(),
         })
@@ -78,8 +78,8 @@ mod tests {
         fs::copy(own.join(NAME), copy.join(NAME)).unwrap();
         assert_eq!(read(&copy), None);
         let text = fs::read_to_string(own.join(NAME)).unwrap();
-        let boot = fs::read_to_string(BOOT_ID).unwrap();
-        let other = text.replace(boot.trim(), "00000000-0000-0000-0000-000000000000");
+        let boot = boot_id().unwrap();
+        let other = text.replace(&boot, "00000000-0000-0000-0000-000000000000");
         assert_ne!(other, text);
         fs::write(own.join(NAME), other).unwrap();
         assert_eq!(read(&own), None);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -29,6 +30,9 @@ use crate::types::{ConnectionOrigin, from_hex};
 
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 const KEYS: &str = "keys";
+/// Connections that have not proved to be those of members. Any host that reaches the listener could use up the
+/// descriptors of the process; further connections wait in the queue of the kernel.
+const STRANGERS_MAX: usize = 256;
 
 pub trait PeerStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
@@ -47,6 +51,8 @@ pub struct PeerServer {
     pub take_over: Arc<Mutex<Option<TakeOver>>>,
     /// Set while this member is not the owner.
     pub erase: Arc<Mutex<Option<Erase>>>,
+    /// Held while a snapshot is made: another one would delete its partial file.
+    pub copying: Mutex<()>,
 }
 
 /// Erases the events of a user. Blocks.
@@ -58,12 +64,24 @@ impl PeerServer {
             return;
         };
         let acceptor = TlsAcceptor::from(tls);
+        let outgoing = self.outgoing();
+        // A process that was killed may have left a snapshot.
+        let cleared = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(outgoing)).await;
+        if let Ok(Err(error)) = cleared
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "failed to remove old copies of the store");
+        }
+        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
         loop {
+            let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else {
+                return;
+            };
             match listener.accept().await {
                 Ok((stream, peer)) => {
                     let (server, acceptor) = (Arc::clone(&self), acceptor.clone());
                     tokio::spawn(async move {
-                        if let Err(error) = server.serve(stream, &acceptor).await {
+                        if let Err(error) = server.serve(stream, &acceptor, stranger).await {
                             tracing::debug!(%peer, %error, "a connection of a peer ended");
                         }
                     });
@@ -77,7 +95,12 @@ impl PeerServer {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, acceptor: &TlsAcceptor) -> io::Result<()> {
+    async fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        acceptor: &TlsAcceptor,
+        stranger: OwnedSemaphorePermit,
+    ) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let greeting = async {
             let mut stream = acceptor.accept(stream).await?;
@@ -89,6 +112,7 @@ impl PeerServer {
         let own = public_key(&self.membership.key).unwrap_or_default();
         // Everything but `Join` requires the key of the fleet.
         let member = is_member(stream.get_ref().1.peer_certificates(), &own);
+        let _stranger = (!member).then_some(stranger);
         match request {
             PeerRequest::Forward(origin) if member => {
                 let take_over = self.take_over.lock().clone();
@@ -112,7 +136,10 @@ impl PeerServer {
             PeerRequest::Promise { millis } if member => {
                 let answer = match (self.promise)(Duration::from_millis(millis)) {
                     true => PeerAnswer::Ok,
-                    false => PeerAnswer::Refused("it could be the owner itself".to_owned()),
+                    false => PeerAnswer::Refused(
+                        "etcd answers this member, or its lease is shorter, so it makes no promise"
+                            .to_owned(),
+                    ),
                 };
                 write_line(&mut stream, &answer).await
             }
@@ -142,12 +169,7 @@ impl PeerServer {
         format: u32,
     ) -> io::Result<()> {
         match self.snapshot(secret, format) {
-            Ok(path) => {
-                let sent = self.send(&mut stream, &path);
-                // The snapshot was written for this request only.
-                std::fs::remove_file(&path)?;
-                sent
-            }
+            Ok(snapshot) => self.send(&mut stream, snapshot),
             Err(why) => {
                 tracing::warn!(why, "refused to send a snapshot");
                 let refused = PeerAnswer::Refused(why);
@@ -156,7 +178,11 @@ impl PeerServer {
         }
     }
 
-    fn snapshot(&self, secret: Option<&str>, format: u32) -> Result<PathBuf, String> {
+    fn outgoing(&self) -> PathBuf {
+        membership::directory(&self.data_dir).join("outgoing")
+    }
+
+    fn snapshot(&self, secret: Option<&str>, format: u32) -> Result<File, String> {
         // The format is checked before the invitation, which is used up by its check.
         check_format(format, self.format)?;
         if let Some(secret) = secret {
@@ -168,17 +194,23 @@ impl PeerServer {
                 );
             }
         }
-        let folder = membership::directory(&self.data_dir).join("outgoing");
-        let made = self.store.back_up(&folder);
-        made.map(|made| made.path).map_err(|error| match error {
+        let _one = self.copying.lock();
+        let made = self.store.back_up(&self.outgoing());
+        let made = made.map_err(|error| match error {
             StoreError::Io(why) => format!("no snapshot can be made: {why}"),
             other => format!("no snapshot can be made: {other}"),
-        })
+        })?;
+        let opened = File::open(&made.path);
+        // The snapshot is for this request only. Without a name it ends with the process, and the next one cannot have
+        // the same name.
+        if let Err(error) = std::fs::remove_file(&made.path) {
+            tracing::warn!(%error, "failed to remove the copy {}", made.path.display());
+        }
+        opened.map_err(|error| format!("no snapshot can be read: {error}"))
     }
 
-    fn send(&self, stream: &mut TlsStream<TcpStream>, path: &Path) -> io::Result<()> {
+    fn send(&self, stream: &mut TlsStream<TcpStream>, mut file: File) -> io::Result<()> {
         let runtime = Handle::current();
-        let mut file = File::open(path)?;
         // The new member needs the keys to decrypt values of the snapshot.
         let mut keys = BTreeMap::new();
         for entry in std::fs::read_dir(self.data_dir.join(KEYS))? {
@@ -233,7 +265,57 @@ fn check_format(reads: u32, own: u32) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::sync::atomic::AtomicI64;
+
     use super::*;
+    use crate::fleet::fence::tests::Uptime;
+    use crate::fleet::peers::PeerClient;
+    use crate::store::{Options, Schema, check_snapshot};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn copies_at_the_same_time_are_whole_and_leave_no_file() {
+        let data = tempfile::tempdir().unwrap();
+        let outgoing = data.path().join("fleet/outgoing");
+        fs::create_dir_all(&outgoing).unwrap();
+        fs::write(outgoing.join("of-a-killed-process.snapshot"), "x").unwrap();
+        fs::create_dir(data.path().join(KEYS)).unwrap();
+        let membership = Membership {
+            fleet: [1; 16],
+            member: [3; 16],
+            name: "south".to_owned(),
+            key: [4; 32],
+        };
+        let schema = Schema::default();
+        let server = PeerServer {
+            membership: membership.clone(),
+            data_dir: data.path().to_owned(),
+            store: Store::open(data.path(), schema.clone(), Options::default()).unwrap(),
+            format: schema.format(),
+            clock: Arc::new(Uptime(AtomicI64::new(0))),
+            promise: Arc::new(|_| false),
+            take_over: Arc::default(),
+            erase: Arc::default(),
+            copying: Mutex::default(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let running = tokio::spawn(Arc::new(server).run(listener));
+        let client = PeerClient::new(&membership).unwrap();
+        let received = ["a", "b"].map(|name| data.path().join(name));
+        let [first, second] = &received;
+        let copied = tokio::join!(
+            client.copy(&address, schema.format(), first),
+            client.copy(&address, schema.format(), second),
+        );
+        copied.0.unwrap();
+        copied.1.unwrap();
+        for path in &received {
+            check_snapshot(path, &schema).unwrap();
+        }
+        assert_eq!(fs::read_dir(&outgoing).unwrap().count(), 0);
+        running.abort();
+    }
 
     #[test]
     fn a_member_of_another_format_is_refused_with_both_formats() {

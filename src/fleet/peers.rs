@@ -6,7 +6,6 @@
 //! follows.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::membership::{Invitation, Membership};
 use super::peer_tls::{any_name, client_config, public_key};
+use crate::ports::private_file;
 use crate::types::{ConnectionOrigin, from_hex};
 
 /// Timeout for the connection with its handshake, and for most answers.
@@ -35,7 +35,7 @@ const ERASURE_TIME: Duration = Duration::from_secs(5 * 60);
 const LINE_MAX: usize = 64 * 1024;
 pub(super) const PART: usize = 256 * 1024;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerRequest {
     Forward(ConnectionOrigin),
@@ -58,7 +58,7 @@ pub(super) enum PeerRequest {
     },
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerAnswer {
     Ok,
@@ -68,7 +68,7 @@ pub(super) enum PeerAnswer {
     Refused(String),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Welcome {
     pub(super) fleet: String,
     pub(super) key: String,
@@ -202,7 +202,8 @@ async fn receive(
         PeerAnswer::Welcome(welcome) => welcome,
         other => return Err(unexpected(address, other)),
     };
-    let mut file = File::create(snapshot).map_err(PeerError::File)?;
+    // It has e-mail addresses and password hashes.
+    let mut file = private_file::create(snapshot).map_err(PeerError::File)?;
     let (mut left, mut part) = (welcome.snapshot, vec![0; PART]);
     while left > 0 {
         let read = timeout(SNAPSHOT_TIME, stream.read(&mut part)).await;

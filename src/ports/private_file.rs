@@ -8,11 +8,7 @@ use std::path::Path;
 /// Writes a file, and creates its directory if needed. After a power failure the file is either complete or as it was
 /// before: a partial key could already have encrypted something.
 pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        // Only the service: the administration group may not read keys.
-        .mode(0o700)
-        .create(directory)?;
+    make_directory(directory)?;
     let path = directory.join(name);
     let aside = path.with_extension("new");
     let mut file = File::options()
@@ -27,4 +23,49 @@ pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<
     fs::rename(&aside, &path)?;
     // The rename itself becomes durable with the directory.
     File::open(directory)?.sync_all()
+}
+
+/// Creates a directory if it does not exist, with its parents.
+pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        // Only the service: the administration group may not read keys.
+        .mode(0o700)
+        .create(directory)
+}
+
+/// Creates an empty file, in place of an existing one.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    // The mode applies to new files only.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_files_and_directories() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a/b");
+        make_directory(&directory).unwrap();
+        let path = directory.join("file");
+        // A file of an earlier attempt that everyone may read.
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(create(&path).unwrap());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
 }

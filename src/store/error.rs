@@ -1,6 +1,7 @@
 //! Errors of the store, by what a caller can do about them.
 
 use std::io;
+use std::path::Path;
 
 use super::files::{is_failed_sync, is_out_of_descriptors};
 use super::replication::{ENTRY_MAX, SharedLogError};
@@ -84,6 +85,13 @@ pub enum StoreError {
 impl StoreError {
     pub(super) const fn is_transient(&self) -> bool {
         matches!(self, Self::Full | Self::NoDescriptor(_))
+    }
+
+    pub(super) fn damaged_file(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged {
+            place: path.display().to_string(),
+            what: what.into(),
+        }
     }
 
     pub(super) fn damaged_record(tree: &str, key: &[u8]) -> Self {

@@ -342,7 +342,9 @@ fn panic_while_commits_are_applied_fails_the_store() {
     let (on_failure, told) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
     let core = Shared::new(schema(), engine, on_failure, true, None);
-    let store = Store::start(core, Box::new(wal::NoLog), 0, Arc::new(|| 0), None, None);
+    let (store, messages) = Store::new(core, Arc::new(|| 0), None);
+    let log = Box::new(wal::NoLog);
+    store.start(log, 0, None, messages).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     assert_has_failed(&store, &told, "store-apply");
 }

@@ -50,7 +50,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, RwLock};
@@ -208,8 +208,9 @@ impl Store {
         };
         let replica = (options.fleet == FleetAccess::Member).then(Replica::default);
         let clock = Arc::clone(&options.clock);
-        let store = Self::start(core, log, number, clock, Some(lock), replica);
-        store.start_maintenance(on_failure, options.backups);
+        let (store, messages) = Self::new(core, clock, Some(lock));
+        store.start(log, number, replica, messages)?;
+        store.start_maintenance(on_failure, options.backups)?;
         Ok(store)
     }
 
@@ -220,43 +221,63 @@ impl Store {
         } = Options::default();
         let engine = Arc::new(MemoryEngine::default());
         let core = Shared::new(schema, engine, on_failure, true, None);
-        Self::start(core, Box::new(NoLog), 0, clock, None, None)
+        let (store, messages) = Self::new(core, clock, None);
+        if let Err(error) = store.start(Box::new(NoLog), 0, None, messages) {
+            tracing::error!(%error, "a store in memory has no writer; every write fails");
+        }
+        store
+    }
+
+    /// Returns a store without threads, and the receiver of its messages.
+    fn new(
+        core: Shared,
+        clock: SnapshotClock,
+        lock: Option<File>,
+    ) -> (Self, Receiver<WriterMessage>) {
+        let (inbox, messages) = sync_channel(QUEUE);
+        let store = Self(Arc::new(Inner {
+            core: Arc::new(core),
+            inbox,
+            threads: Mutex::default(),
+            stop_maintenance: Mutex::new(None),
+            clock,
+            _lock: lock,
+        }));
+        (store, messages)
     }
 
     fn start(
-        core: Shared,
+        &self,
         log: Box<dyn CommitLog>,
         number: u64,
-        clock: SnapshotClock,
-        lock: Option<File>,
         replica: Option<Replica>,
-    ) -> Self {
-        let core = Arc::new(core);
-        let (inbox, messages) = sync_channel(QUEUE);
+        messages: Receiver<WriterMessage>,
+    ) -> Result<(), StoreError> {
+        let core = &self.0.core;
         let writer = Writer {
-            core: Arc::clone(&core),
+            core: Arc::clone(core),
             log,
             listeners: HashMap::new(),
             number,
             unsynced: None,
             replica,
         };
-        let applied = Arc::clone(&core);
-        let threads = [
-            spawn("store-writer", &core, move || writer.run(&messages)),
-            spawn("store-apply", &core, move || applied.apply_loop()),
-        ];
-        Self(Arc::new(Inner {
-            core,
-            inbox,
-            threads: Mutex::new(threads.into_iter().flatten().collect()),
-            stop_maintenance: Mutex::new(None),
-            clock,
-            _lock: lock,
-        }))
+        let applied = Arc::clone(core);
+        // The writer comes last: without the apply thread it would wait for the memtable for ever.
+        let apply = spawn("store-apply", core, move || applied.apply_loop())?;
+        self.0.threads.lock().push(apply);
+        let writer = spawn("store-writer", core, move || writer.run(&messages))
+            // Otherwise the apply thread, which is joined when the store closes, would never end.
+            .inspect_err(|_| core.memtable.end())?;
+        self.0.threads.lock().push(writer);
+        Ok(())
     }
 
-    fn start_maintenance(&self, on_failure: OnFailure, backups: Option<PathBuf>) {
+    fn start_maintenance(
+        &self,
+        on_failure: OnFailure,
+        backups: Option<PathBuf>,
+    ) -> Result<(), StoreError> {
         let (stop, stopped) = channel();
         let keeper = MaintenanceThread {
             // Weak, so that the thread does not keep the store open.
@@ -269,8 +290,9 @@ impl Store {
         *self.0.stop_maintenance.lock() = Some(stop);
         let thread = spawn("store-keeper", &self.0.core, move || {
             keeper.run(&stopped);
-        });
-        self.0.threads.lock().extend(thread);
+        })?;
+        self.0.threads.lock().push(thread);
+        Ok(())
     }
 
     /// Runs a closure on the writer thread and commits its changes if it returns `Ok`. The closure

@@ -31,7 +31,9 @@ const fn options() -> impl bincode::config::Config {
     bincode::config::standard()
         .with_little_endian()
         .with_variable_int_encoding()
-        .with_limit::<VALUE_MAX>()
+        // Only the decoder checks this limit. It counts up to 16 bytes for a number or length that is encoded in one, so
+        // a limit of `VALUE_MAX` would reject values that were written.
+        .with_limit::<{ 16 * VALUE_MAX }>()
 }
 
 fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
@@ -231,6 +233,21 @@ mod tests {
         let value = sealed("samples", b"k", &[0, 1, b'a', 7]);
         let read = open::<Sample>("samples", b"k", &value);
         assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Numbers(Vec<u128>, Vec<String>);
+
+    impl Record for Numbers {}
+
+    #[test]
+    fn record_of_the_maximum_size_is_read_back() {
+        // Decoded numbers and lengths are larger than encoded ones.
+        for (numbers, texts) in [(16_000, 0), (0, 16_000), (8_000, 4_000)] {
+            let record = Numbers(vec![7; numbers], vec![String::new(); texts]);
+            let value = seal("numbers", b"k", &record).unwrap();
+            assert_eq!(open::<Numbers>("numbers", b"k", &value), Ok(record));
+        }
     }
 
     #[test]

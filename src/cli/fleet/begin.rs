@@ -1,6 +1,7 @@
 //! Commands that make a data directory that of a member: `fleet init`, `invite`, `join`, `reseed`.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,15 @@ use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
 use crate::fleet::{peers, public_key};
 use crate::ports::private_file;
 use crate::store::replication::SharedLog as _;
-use crate::store::{FleetAccess, Join, check_unused};
+use crate::store::{FleetAccess, Join, check_unused, make_directory};
 
 /// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
 /// the owner, and every member can become the owner.
 const CLOCKS_MAX: i64 = 5;
 /// An owner reads the list of members every two seconds.
 const NOTICED_WITHIN: Duration = Duration::from_secs(15);
+/// The copy of the store, in the directory of the fleet.
+const INCOMING: &str = "incoming.snapshot";
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl Fleet {
@@ -94,15 +97,29 @@ impl Fleet {
         }
         let invitation = Invitation::parse(word)?;
         let folder = directory(data);
-        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
-        let snapshot = folder.join("incoming.snapshot");
+        make_directory(data, true)
+            .and_then(|()| private_file::make_directory(&folder))
+            .map_err(|error| Failure::file(&folder, &error))?;
+        let snapshot = folder.join(INCOMING);
+        let joined = self.join_by(&invitation, name, &snapshot, json);
+        remove_copy(&snapshot);
+        joined
+    }
+
+    fn join_by(
+        &self,
+        invitation: &Invitation,
+        name: String,
+        snapshot: &Path,
+        json: bool,
+    ) -> CommandResult {
         let format = domain::schema().format();
         let welcome = self.runtime.block_on(peers::join(
-            &invitation,
+            invitation,
             // Any seed will do: the key of the fleet comes with the answer.
             &self.ports.entropy.array(),
             format,
-            &snapshot,
+            snapshot,
         ))?;
         let again = "run `playgate fleet invite` and `join` again";
         self.check_clock(&welcome, &invitation.address, again)?;
@@ -120,7 +137,7 @@ impl Fleet {
             );
         }
         let joined = Self::wait_until_known(&mut log, &record)
-            .and_then(|()| self.install(&membership, &welcome, &snapshot, false));
+            .and_then(|()| self.install(&membership, &welcome, snapshot, false));
         if joined.is_err() {
             // Frees the name for the next attempt.
             let _ = log.unregister(&record);
@@ -171,19 +188,30 @@ impl Fleet {
         }
         // A store that another process uses must not be replaced. Checked first, because the copy may be large.
         check_unused(self.data_dir())?;
-        let snapshot = directory(self.data_dir()).join("incoming.snapshot");
-        let client = member::peer_client(&own)?;
-        let format = domain::schema().format();
-        let copied = client.copy(&owner.address, format, &snapshot);
-        let welcome = self.runtime.block_on(copied)?;
-        let again = "run `playgate fleet reseed` again";
-        self.check_clock(&welcome, &owner.address, again)?;
-        let number = self.install(&own, &welcome, &snapshot, true)?;
+        let snapshot = directory(self.data_dir()).join(INCOMING);
+        let installed = self.install_copy(&own, &owner, &snapshot);
+        remove_copy(&snapshot);
+        let number = installed?;
         let (name, from) = (&own.name, &owner.name);
         let report = json!({"result": "reseeded", "name": name, "from": from, "commit": number});
         let text =
             format!("{name} continues with a copy of {from} at commit {number}; start the service");
         output::result(&text, &report, json)
+    }
+
+    fn install_copy(
+        &self,
+        own: &Membership,
+        owner: &MemberRecord,
+        snapshot: &Path,
+    ) -> Result<u64, Failure> {
+        let client = member::peer_client(own)?;
+        let format = domain::schema().format();
+        let copied = client.copy(&owner.address, format, snapshot);
+        let welcome = self.runtime.block_on(copied)?;
+        let again = "run `playgate fleet reseed` again";
+        self.check_clock(&welcome, &owner.address, again)?;
+        self.install(own, &welcome, snapshot, true)
     }
 
     fn check_clock(&self, welcome: &peers::Welcome, address: &str, again: &str) -> CommandResult {
@@ -226,9 +254,16 @@ impl Fleet {
             instance: self.ports.entropy.array(),
             replace,
         };
-        let at = join.run()?;
-        // A file that is left behind only costs space; the next join overwrites it.
-        let _ = fs::remove_file(snapshot);
-        Ok(at.number)
+        Ok(join.run()?.number)
+    }
+}
+
+/// Removes the received copy, also after a failure: it has personal data.
+fn remove_copy(snapshot: &Path) {
+    match fs::remove_file(snapshot) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "failed to remove {}", snapshot.display());
+        }
+        _ => {}
     }
 }

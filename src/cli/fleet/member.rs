@@ -189,6 +189,7 @@ impl FleetMember {
             promise: driver.promise(),
             take_over: Arc::clone(&take_over),
             erase: Arc::clone(&erase),
+            copying: Mutex::default(),
         };
         tokio::spawn(Arc::new(server).run(listener));
         Ok(Self {

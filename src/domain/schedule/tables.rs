@@ -202,9 +202,19 @@ mod tests {
             let bytes = bincode::serde::encode_to_vec(chunk, bincode::config::standard()).unwrap();
             assert!(bytes.len() <= CHUNK_MAX, "{}", bytes.len());
             assert!(!chunk.broadcasts.is_empty());
+            assert_eq!(read_record::<Chunk>(&bytes).as_ref(), Some(chunk));
         }
         let joined: Vec<_> = cut.into_iter().flat_map(|chunk| chunk.broadcasts).collect();
         assert_eq!(joined, day);
+    }
+
+    #[test]
+    fn full_chunk_of_short_broadcasts_is_read_back() {
+        let day: Vec<_> = (0..400).map(|n| broadcast(n, 60)).collect();
+        for chunk in chunks(&day) {
+            let bytes = crate::store::encode_note(&chunk).unwrap();
+            assert_eq!(crate::store::decode_note(&bytes), Some(chunk));
+        }
     }
 
     /// Guards the format on disk: a change needs a new version of the record.

@@ -21,6 +21,8 @@ const RESPONSE_MAX: usize = 32 * 1024 * 1024;
 
 /// gRPC status codes of calls without an effect.
 const INVALID_ARGUMENT: u64 = 3;
+/// A lease that has expired.
+const NOT_FOUND: u64 = 5;
 const PERMISSION_DENIED: u64 = 7;
 /// The quota is full, or too many requests are waiting.
 const RESOURCE_EXHAUSTED: u64 = 8;
@@ -163,7 +165,7 @@ impl Gateway {
                     continue;
                 }
                 CallError::Answer(
-                    code @ (INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED
+                    code @ (INVALID_ARGUMENT | NOT_FOUND | PERMISSION_DENIED | RESOURCE_EXHAUSTED
                     | FAILED_PRECONDITION | UNAUTHENTICATED),
                     message,
                 ) => return Err(SharedLogError::Refused(format!("{message} (code {code})"))),

@@ -158,6 +158,11 @@ impl EtcdLog {
         // If the call is repeated, an unused lease remains until it expires.
         let answer = self.gateway.call("/v3/lease/grant", &body, Repeat::Safe)?;
         let lease = number(answer.get("ID"));
+        if lease == 0 {
+            // A claim without a lease would never end.
+            let why = "etcd granted a lease without an id".to_owned();
+            return Err(SharedLogError::Unknown(why));
+        }
         self.lease = Some(lease);
         Ok(lease)
     }
@@ -330,4 +335,83 @@ fn succeeded(answer: &Value) -> bool {
 fn pairs(answer: &Value, read: usize) -> impl Iterator<Item = &Value> {
     let found = answer.pointer(&format!("/responses/{read}/response_range/kvs"));
     found.and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Starts a server that gives every request the same answer. Returns its address and the number of requests.
+    fn etcd(status: &'static str, answer: &'static str) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let mut lines = BufReader::new(&stream);
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    lines.read_line(&mut line).unwrap();
+                    let line = line.trim().to_lowercase();
+                    if let Some(value) = line.strip_prefix("content-length: ") {
+                        length = value.parse().unwrap();
+                    }
+                    if line.is_empty() {
+                        break;
+                    }
+                }
+                lines.read_exact(&mut vec![0; length]).unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                let size = answer.len();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n"
+                );
+                (&stream).write_all((head + answer).as_bytes()).unwrap();
+            }
+        });
+        (url, asked)
+    }
+
+    fn log(endpoints: Vec<String>, runtime: &tokio::runtime::Runtime) -> EtcdLog {
+        let settings = EtcdSettings {
+            endpoints,
+            ca: None,
+            login: None,
+            timeout: Duration::from_secs(30),
+            errors: Arc::default(),
+            endpoint: Arc::default(),
+        };
+        let lease = Duration::from_secs(2);
+        EtcdLog::new(&settings, [1; 16], lease, runtime.handle().clone()).unwrap()
+    }
+
+    #[test]
+    fn an_expired_lease_is_refused_by_the_first_endpoint() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let answer = r#"{"error":"etcdserver: requested lease not found","code":5}"#;
+        let [first, second] = [(); 2].map(|()| etcd("404 Not Found", answer));
+        let mut log = log(vec![first.0, second.0], &runtime);
+        let revoked = log.revoke(7);
+        assert!(matches!(revoked, Err(SharedLogError::Refused(_))));
+        let asked = [first.1, second.1].map(|asked| asked.load(Ordering::SeqCst));
+        assert_eq!(asked, [1, 0]);
+    }
+
+    #[test]
+    fn a_lease_without_an_id_gives_no_claim() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (url, _) = etcd("200 OK", r#"{"succeeded":true,"header":{"revision":"5"}}"#);
+        let mut log = log(vec![url], &runtime);
+        let claimed = log.claim([3; 16]);
+        assert!(matches!(claimed, Err(SharedLogError::Unknown(_))));
+        assert_eq!(log.lease(), None);
+    }
 }

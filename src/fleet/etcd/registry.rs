@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::gateway::{Repeat, decode, encode, number};
-use super::{EtcdLog, created_at, delete, digits, get, has_value, pairs, put, succeeded};
+use super::{EtcdLog, created_at, delete, digits, get, has_value, pairs, put, range, succeeded};
 use crate::store::replication::{MemberId, SharedLogError};
 
 /// Far more than any fleet has.
-const MEMBERS_MAX: u32 = 64;
+const MEMBERS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
@@ -72,12 +72,8 @@ impl EtcdLog {
     }
 
     pub fn members(&mut self) -> Result<Vec<MemberRecord>, SharedLogError> {
-        let range = json!({ "request_range": {
-            "key": encode(self.key("members/").as_bytes()),
-            "range_end": encode(self.key("members0").as_bytes()),
-            "limit": MEMBERS_MAX.to_string(),
-        } });
-        let answer = self.txn(&[], &[range], &[], Repeat::Safe)?;
+        let keys = self.key("members/")..self.key("members0");
+        let answer = self.txn(&[], &[range(&keys, MEMBERS_MAX)], &[], Repeat::Safe)?;
         let found = pairs(&answer, 0).map(|pair| decode(pair.get("value")));
         found.map(|value| parse(&value)).collect()
     }

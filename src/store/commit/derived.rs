@@ -167,6 +167,30 @@ mod tests {
     }
 
     #[test]
+    fn transaction_without_changes_publishes_nothing_in_a_group_with_changes() {
+        let store = Store::in_memory(schema());
+        let derived = derived(&store);
+        // Both transactions below wait for this one, which puts them into its group.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let held = store.write(Durability::Durable, move |_| {
+            Ok::<_, StoreError>(released.recv().is_ok())
+        });
+        let changed = store.write(Durability::Durable, |txn| {
+            txn.put::<People>(&1, &person("Lund", 30))
+        });
+        let next = Arc::clone(&derived);
+        let unchanged = store.write(Durability::Durable, move |txn| {
+            txn.publish(&next, Arc::new(7));
+            Ok::<_, StoreError>(())
+        });
+        release.send(()).unwrap();
+        assert_eq!(held.wait(), Ok(true));
+        assert_eq!((changed.wait(), unchanged.wait()), (Ok(()), Ok(())));
+        assert_eq!(*derived.load_full(), 0);
+        assert_eq!(derived.catch_up(count(&store)), Ok(true));
+    }
+
+    #[test]
     fn commit_without_a_derived_state_makes_it_stale_until_it_is_derived_again() {
         let store = Store::in_memory(schema());
         let derived = derived(&store);

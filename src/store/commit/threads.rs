@@ -1,5 +1,6 @@
 //! Starts the threads of a store.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -14,7 +15,7 @@ pub(in crate::store) fn spawn(
     name: &'static str,
     core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,
-) -> Option<JoinHandle<()>> {
+) -> io::Result<JoinHandle<()>> {
     // The reference is weak, so that a thread does not keep the shared state alive.
     let core = Arc::downgrade(core);
     let guarded = move || {
@@ -30,10 +31,8 @@ pub(in crate::store) fn spawn(
             core.memtable.end();
         }
     };
-    // Without the writer thread, every write fails with `Closed`.
     Builder::new()
         .name(name.to_owned())
         .spawn(guarded)
-        .inspect_err(|error| tracing::error!(%error, name, "cannot start a thread"))
-        .ok()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start {name}: {error}")))
 }

@@ -73,14 +73,42 @@ pub(in crate::store) struct TransactionResult {
     pub(in crate::store) answer: CommitCallback,
 }
 
+/// Transactions that are committed together.
+#[derive(Default)]
+struct Group {
+    batch: WriteBatch,
+    publications: Vec<Publication>,
+    answers: Vec<CommitCallback>,
+    durable: bool,
+    /// Number of transactions with changes.
+    changes: u64,
+}
+
+impl Group {
+    fn add(&mut self, class: Durability, outcome: TransactionResult) {
+        self.answers.push(outcome.answer);
+        // A transaction without changes needs no sync and publishes nothing.
+        if outcome.batch.is_empty() {
+            return;
+        }
+        // One durable commit makes the sync of the whole group necessary.
+        self.durable |= class == Durability::Durable;
+        self.changes += 1;
+        self.batch.merge(outcome.batch);
+        self.publications.extend(outcome.publications);
+    }
+}
+
 pub(in crate::store) type WriterJob = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
+
+pub(in crate::store) type WriterWork = Box<dyn FnOnce(&mut Writer) + Send>;
 
 pub(in crate::store) enum WriterMessage {
     Write(Durability, WriterJob),
     /// Runs between two groups and holds up every commit until it returns.
-    Exclusive(Box<dyn FnOnce(&mut Writer) + Send>),
+    Exclusive(WriterWork),
     /// Like `Exclusive`, without the sync before it.
-    Replicate(Box<dyn FnOnce(&mut Writer) + Send>),
+    Replicate(WriterWork),
     /// Answered after at most one sync, and without waiting for a group to form.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     Stop,
@@ -90,8 +118,16 @@ pub(in crate::store) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<WriterMessage>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
+    run_on_writer(writer, WriterMessage::Exclusive, work)
+}
+
+pub(in crate::store) fn run_on_writer<R: Send + 'static>(
+    writer: &SyncSender<WriterMessage>,
+    message: fn(WriterWork) -> WriterMessage,
+    work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
+) -> Result<R, StoreError> {
     let (sender, receiver) = oneshot::channel();
-    let message = WriterMessage::Exclusive(Box::new(move |writer| {
+    let message = message(Box::new(move |writer| {
         // The receiver may be gone; the work is done anyway.
         let _ = sender.send(work(writer));
     }));
@@ -157,22 +193,22 @@ impl Writer {
         mut job: WriterJob,
         inbox: &Receiver<WriterMessage>,
     ) -> Option<WriterMessage> {
-        let mut group = WriteBatch::default();
-        let mut publications = Vec::new();
-        let mut answers = Vec::new();
-        let (mut durable, mut changes) = (false, 0);
+        let mut group = Group::default();
         let mut next = None;
         loop {
-            if let Some(outcome) = self.run_transaction(job, &group) {
-                // One durable commit makes the sync of the whole group necessary; commits without changes need
-                // none.
-                durable |= class == Durability::Durable && !outcome.batch.is_empty();
-                changes += u64::from(!outcome.batch.is_empty());
-                group.merge(outcome.batch);
-                publications.extend(outcome.publications);
-                answers.push(outcome.answer);
+            if let Some(outcome) = self.run_transaction(job, &group.batch) {
+                let bytes = group.batch.bytes() + outcome.batch.bytes();
+                if bytes > self.group_bytes() && !group.answers.is_empty() {
+                    // A change that is too large must fail alone.
+                    if let Err(error) = self.commit_group(std::mem::take(&mut group)) {
+                        // The transaction may have read changes of the group, which do not exist now.
+                        (outcome.answer)(Err(error));
+                        return None;
+                    }
+                }
+                group.add(class, outcome);
             }
-            if answers.len() >= GROUP_JOBS || group.bytes() >= self.group_bytes() {
+            if group.answers.len() >= GROUP_JOBS || group.batch.bytes() >= self.group_bytes() {
                 break;
             }
             // A probe is answered immediately, so that a long group does not look like a hang.
@@ -192,15 +228,21 @@ impl Writer {
                 Err(_) => break,
             }
         }
-        let result = self.commit(group, publications, durable);
+        // The answers have the result.
+        let _ = self.commit_group(group);
+        next
+    }
+
+    fn commit_group(&mut self, group: Group) -> Result<(), StoreError> {
+        let result = self.commit(group.batch, group.publications, group.durable);
         if result.is_ok() {
-            self.core.counts.committed(changes);
+            self.core.counts.committed(group.changes);
         }
         // The answers come last: a caller that is answered must find its change in the memory tables and on disk.
-        for answer in answers {
+        for answer in group.answers {
             answer(result.clone());
         }
-        next
+        result
     }
 
     fn answer_probe(&self, probe: oneshot::Sender<Result<(), StoreError>>) {

@@ -213,22 +213,19 @@ pub fn check_snapshot(
     let snapshot = Snapshot::open(path, schema)?;
     let head = snapshot.head().clone();
     check_format(head.format, schema.format())?;
-    let report = examine_snapshot(snapshot, schema)?;
+    let report = examine_snapshot(snapshot, || Snapshot::open(path, schema), schema)?;
     // Backups carry the record count of their source, so that a truncated copy is found.
     let count = head.records.filter(|records| *records != report.total());
     let what = match count {
         Some(records) => Some(format!(
-            "holds {} records and says that it holds {records}",
+            "contains {} records, but its head says {records}",
             report.total()
         )),
         None => report.damage(),
     };
     match what {
         None => Ok((head, report)),
-        Some(what) => Err(StoreError::Damaged {
-            place: path.display().to_string(),
-            what,
-        }),
+        Some(what) => Err(StoreError::damaged_file(path, what)),
     }
 }
 

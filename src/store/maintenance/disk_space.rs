@@ -130,14 +130,16 @@ impl Space {
     }
 
     pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
-        // The bytes are added before the check, so that two threads cannot both use the last space.
-        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let (free, total) = self.bytes();
-        let room = self.admits(need) && free.saturating_sub(written) >= need.watermark(total);
-        if !room {
-            self.written.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        room
+        // Check and addition are one step, so that two threads cannot both use the last space. Rejected bytes are never
+        // in the counter: `check` would subtract them as well.
+        let added = self
+            .written
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |written| {
+                let written = written.checked_add(bytes)?;
+                (free.saturating_sub(written) >= need.watermark(total)).then_some(written)
+            });
+        self.admits(need) && added.is_ok()
     }
 
     pub(in crate::store) fn refuses(&self) -> Option<WritePriority> {
@@ -310,6 +312,26 @@ mod tests {
         assert!(space.admits_bytes(WritePriority::Login, room / 2 + 1024 * 1024));
         space.check();
         assert!(space.admits_bytes(WritePriority::Telemetry, room / 2));
+    }
+
+    #[test]
+    fn rejected_bytes_are_never_subtracted_by_a_check() {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Space::new(folder.path());
+        space.check();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        assert!(!space.admits_bytes(WritePriority::Telemetry, u64::MAX / 8));
+                    }
+                });
+            }
+            for _ in 0..5_000 {
+                space.check();
+            }
+        });
+        assert_eq!(space.written.load(Ordering::Relaxed), 0);
     }
 
     #[test]

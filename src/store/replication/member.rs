@@ -102,14 +102,19 @@ impl Member {
         self.unsettled.is_none()
     }
 
+    fn settled(&self) -> Result<(), ReplicationError> {
+        match self.is_settled() {
+            true => Ok(()),
+            false => Err(ReplicationError::Unsettled),
+        }
+    }
+
     pub fn claim(
         &mut self,
         log: &mut dyn SharedLog,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<Role, ReplicationError> {
-        if !self.is_settled() {
-            return Err(ReplicationError::Unsettled);
-        }
+        self.settled()?;
         let claim = log.claim(self.id)?;
         self.take(claim, log, apply)
     }
@@ -121,9 +126,7 @@ impl Member {
         log: &mut dyn SharedLog,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<Role, ReplicationError> {
-        if !self.is_settled() {
-            return Err(ReplicationError::Unsettled);
-        }
+        self.settled()?;
         match claim {
             Claim::Held { epoch } if self.role == Role::Owner { epoch } => {}
             Claim::Held { epoch } => {
@@ -186,9 +189,7 @@ impl Member {
         entries: &[Entry],
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<(), ReplicationError> {
-        if !self.is_settled() {
-            return Err(ReplicationError::Unsettled);
-        }
+        self.settled()?;
         let new = entries.iter().filter(|entry| entry.number > self.at.number);
         for entry in new.collect::<Vec<_>>() {
             self.apply(entry, apply)?;
@@ -203,10 +204,8 @@ impl Member {
         wait: Duration,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<usize, ReplicationError> {
-        if !self.is_settled() {
-            // The next entry may be the unsettled one, whose caller would then get no answer.
-            return Err(ReplicationError::Unsettled);
-        }
+        // The next entry may be the unsettled one, whose caller would then get no answer.
+        self.settled()?;
         let entries = log.read(self.at.number + 1, READ_BYTES, wait)?;
         for entry in &entries {
             self.apply(entry, apply)?;
@@ -223,10 +222,8 @@ impl Member {
         batch: Vec<u8>,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<Appending, ReplicationError> {
-        if !self.is_settled() {
-            // The next number is unknown until the open append is settled.
-            return Err(ReplicationError::Unsettled);
-        }
+        // The next number is unknown until the open append is settled.
+        self.settled()?;
         let Role::Owner { epoch } = self.role else {
             return Ok(Appending::Moved);
         };
@@ -311,9 +308,7 @@ impl Member {
     }
 
     pub fn resign(&mut self, log: &mut dyn SharedLog) -> Result<(), ReplicationError> {
-        if !self.is_settled() {
-            return Err(ReplicationError::Unsettled);
-        }
+        self.settled()?;
         self.role = Role::Follower;
         Ok(log.resign(self.id)?)
     }

@@ -10,7 +10,7 @@ use super::{
     Role, SharedLog, SharedLogError,
 };
 use crate::store::commit::derived::Publication;
-use crate::store::commit::writer::{Writer, WriterMessage};
+use crate::store::commit::writer::{Writer, WriterMessage, run_on_writer};
 use crate::store::write_batch::WriteBatch;
 use crate::store::{Store, StoreError};
 
@@ -93,12 +93,7 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        let message = WriterMessage::Replicate(Box::new(move |writer| {
-            let _ = sender.send(work(writer));
-        }));
-        self.0.inbox.send(message).map_err(|_| StoreError::Closed)?;
-        receiver.recv().map_err(|_| StoreError::Closed)?
+        run_on_writer(&self.0.inbox, WriterMessage::Replicate, work)
     }
 }
 

@@ -285,15 +285,36 @@ fn change_above_the_limit_of_an_entry_is_refused_and_changes_nothing() {
         format!("{state:016x}")
     };
     let mut town = || [(); 4].map(|()| noise()).concat();
-    let people: Vec<_> = (0..40_000_u32).map(|key| (100 + key, town())).collect();
-    let written = nodes[0].store().write(Durability::Durable, move |txn| {
-        people
-            .iter()
-            .try_for_each(|(key, town)| txn.put::<People>(key, &person(town, 1)))
-    });
-    assert_eq!(written.wait(), Err(StoreError::ChangeTooLarge));
+    let mut put_people = |keys: std::ops::Range<u32>| {
+        let people: Vec<_> = keys.map(|key| (key, town())).collect();
+        nodes[0].store().write(Durability::Durable, move |txn| {
+            people
+                .iter()
+                .try_for_each(|(key, town)| txn.put::<People>(key, &person(town, 1)))
+        })
+    };
+    assert_eq!(
+        put_people(100..40_100).wait(),
+        Err(StoreError::ChangeTooLarge)
+    );
     nodes[0].put(3).unwrap();
     assert_eq!(all(nodes[0].store()).len(), 3);
+    // The other transactions wait for the first one, which puts them into its group.
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let held = nodes[0].store().write(Durability::Durable, move |_| {
+        Ok::<_, StoreError>(released.recv().is_ok())
+    });
+    let small = nodes[0].store().write(Durability::Durable, |txn| {
+        txn.put::<People>(&4, &person("Lund", 30))
+    });
+    let large = put_people(100..40_100);
+    // Together these are above the limit.
+    let (next, last) = (put_people(100..3_100), put_people(4_000..13_000));
+    release.send(()).unwrap();
+    assert_eq!((held.wait(), small.wait()), (Ok(true), Ok(())));
+    assert_eq!(large.wait(), Err(StoreError::ChangeTooLarge));
+    assert_eq!((next.wait(), last.wait()), (Ok(()), Ok(())));
+    assert_eq!(all(nodes[0].store()).len(), 12_004);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::Digest;
 use crate::store::maintenance::new_snapshot;
 use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::durable_state::{DurableState, unknown};
 use crate::store::snapshot::format::Triple;
 use crate::store::snapshot::verify::{DurableStateReport, TableReport};
 use crate::store::table::{Schema, TreeName};
@@ -175,11 +175,8 @@ fn bring_forward(
 ) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
     let mut touched = BTreeSet::new();
     let segments = new_snapshot::durable_state(core, None, to)?.segments;
-    let ends = segments.iter().skip(1).map(|next| next.first - 1);
-    let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
-    let newer = segments.iter().zip(ends).filter(|(_, end)| *end > known);
-    for (segment, _) in newer {
-        // Only the segments with newer commits are read.
+    // Only the segments with newer commits are read.
+    for segment in segments.iter().filter(|segment| segment.end > known + 1) {
         read_segment(segment, &mut |frame, _| {
             if frame.number <= known || frame.number > to {
                 return Ok(());
@@ -195,10 +192,7 @@ fn bring_forward(
                     }
                 }
             })
-            .ok_or_else(|| StoreError::Damaged {
-                place: format!("commit {} of the log", frame.number),
-                what: "cannot be decoded with the tables of this version".to_owned(),
-            })
+            .ok_or_else(|| unknown(frame.number))
         })?;
     }
     Ok(touched)
@@ -206,7 +200,7 @@ fn bring_forward(
 
 /// Counts the records of a consistent stream of pairs, and sums up expected and actual index
 /// entries. It detects that an index is wrong; `verify::examine_engine` finds out where.
-struct DifferenceCounter<'a> {
+pub(in crate::store) struct DifferenceCounter<'a> {
     schema: &'a Schema,
     tables: Vec<TableReport>,
     wanted: BTreeMap<TreeName, Digest>,
@@ -214,7 +208,7 @@ struct DifferenceCounter<'a> {
 }
 
 impl<'a> DifferenceCounter<'a> {
-    fn new(schema: &'a Schema) -> Self {
+    pub(in crate::store) fn new(schema: &'a Schema) -> Self {
         let tables = schema.tables().iter();
         Self {
             schema,
@@ -224,7 +218,12 @@ impl<'a> DifferenceCounter<'a> {
         }
     }
 
-    fn add(&mut self, tree: TreeName, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    pub(in crate::store) fn add(
+        &mut self,
+        tree: TreeName,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
         let mut tables = self.schema.tables().iter().zip(&mut self.tables);
         let Some((table, report)) = tables.find(|(table, _)| table.name == tree) else {
             self.found.entry(tree).or_default().add(key, b"");
@@ -243,7 +242,7 @@ impl<'a> DifferenceCounter<'a> {
         Ok(())
     }
 
-    fn finish(self) -> (Vec<TableReport>, bool) {
+    pub(in crate::store) fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)
     }

@@ -19,10 +19,10 @@ use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
 use crate::store::recovery::logged_changes::{DELETED, LoggedChanges, LoggedTree};
+use crate::store::snapshot::durable_state::visit_frame;
 use crate::store::snapshot::snapshot_reader::SnapshotReader;
 use crate::store::table::{Schema, TreeName};
-use crate::store::wal::{Segment, payload_at, read_frames};
-use crate::store::write_batch::visit;
+use crate::store::wal::{Segment, read_frames};
 
 pub(in crate::store) struct DurableReader {
     snapshot: Option<SnapshotReader>,
@@ -210,24 +210,12 @@ impl DurableReader {
                 return Ok(());
             }
             frames += 1;
-            // Positions are relative to the file, so that values are read without parsing the frame again.
-            let payload = at + payload_at(0).start;
-            let mut fits = true;
-            let known = visit(frame.payload, &self.schema, &mut |tree, key, value| {
-                let value = value.map(|value| payload + value.start..payload + value.end);
-                fits &= each(tree, key, value).is_some();
-            });
-            known.filter(|()| fits).ok_or_else(|| StoreError::Damaged {
-                place: format!("commit {} of the log", frame.number),
-                what: "cannot be decoded with the tables of this version".to_owned(),
-            })
+            visit_frame(&frame, at, &self.schema, each)
         })?;
         // `read_frames` skips unreadable frames, so the number of frames is compared.
         if log.frames.is_some_and(|known| known != frames) {
-            return Err(StoreError::Damaged {
-                place: log.segment.path.display().to_string(),
-                what: "was damaged after the start".to_owned(),
-            });
+            let what = "was damaged after the start";
+            return Err(StoreError::damaged_file(&log.segment.path, what));
         }
         Ok(frames)
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::iter::Peekable;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChange
 use crate::store::snapshot::format::{Snapshot, Triple};
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
-use crate::store::wal::{Segment, payload_at, read_segment};
+use crate::store::wal::{Frame, Segment, payload_at, read_segment};
 use crate::store::write_batch::{WriteBatch, visit};
 
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -93,18 +94,31 @@ impl DurableState<'_> {
                 if frame.number <= begin || frame.number > self.last.number {
                     return Ok(());
                 }
-                let payload = at + payload_at(0).start;
-                let mut fits = true;
-                let known = visit(frame.payload, self.schema, &mut |tree, key, value| {
-                    let value = value.map(|value| payload + value.start..payload + value.end);
-                    let changes = changes.entry(tree).or_default();
-                    fits &= changes.push(key, index, value).is_some();
-                });
-                known.filter(|()| fits).ok_or_else(|| unknown(frame.number))
+                visit_frame(&frame, at, self.schema, &mut |tree, key, value| {
+                    changes.entry(tree).or_default().push(key, index, value)
+                })
             })?;
         }
         Ok(changes)
     }
+}
+
+/// Calls `each` for every change of a frame that begins at `at`, with the place of its value in the segment. `None` from
+/// `each` is damage.
+pub(in crate::store) fn visit_frame<'a>(
+    frame: &Frame<'a>,
+    at: usize,
+    schema: &Schema,
+    each: &mut dyn FnMut(TreeName, &'a [u8], Option<Range<usize>>) -> Option<()>,
+) -> Result<(), StoreError> {
+    // Positions are relative to the file, so that values are read without parsing the frame again.
+    let payload = at + payload_at(0).start;
+    let mut fits = true;
+    let known = visit(frame.payload, schema, &mut |tree, key, value| {
+        let value = value.map(|value| payload + value.start..payload + value.end);
+        fits &= each(tree, key, value).is_some();
+    });
+    known.filter(|()| fits).ok_or_else(|| unknown(frame.number))
 }
 
 pub(in crate::store) fn replay(
@@ -142,7 +156,7 @@ pub(in crate::store) fn replay(
     Ok(())
 }
 
-fn unknown(number: u64) -> StoreError {
+pub(in crate::store) fn unknown(number: u64) -> StoreError {
     StoreError::Damaged {
         place: format!("commit {number} of the log"),
         what: "cannot be decoded with the tables of this version".to_owned(),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::store::commit::writer::last_number;
 use crate::store::engine::{Digest, Engine};
+use crate::store::snapshot::compare::DifferenceCounter;
 use crate::store::snapshot::format::Triple;
 use crate::store::table::{IndexEntry, Schema, TableInfo, TreeName};
 use crate::store::txn::Txn;
@@ -38,6 +39,14 @@ impl Found {
             self.some
                 .push(format!("{tree}:{}", data_encoding::HEXLOWER.encode(key)));
         }
+    }
+}
+
+impl Found {
+    fn extend(&mut self, other: Self) {
+        self.count += other.count;
+        self.some.extend(other.some);
+        self.some.truncate(NAMED);
     }
 }
 
@@ -263,21 +272,41 @@ impl SnapshotReport {
         if self.records == other.records {
             return Ok(());
         }
-        Err(StoreError::Damaged {
-            place: path.display().to_string(),
-            what: "has a different number of records than the backup".to_owned(),
-        })
+        let what = "has a different number of records than the backup";
+        Err(StoreError::damaged_file(path, what))
     }
 }
 
-/// Checks every record of a snapshot, and its indexes in both directions, in one pass.
-pub(in crate::store) fn examine_snapshot(
-    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+/// Checks every record of a snapshot, and its indexes in both directions, in one pass. Another pass finds out which
+/// entries of a wrong index are unmatched.
+pub(in crate::store) fn examine_snapshot<P: Iterator<Item = Result<Triple, StoreError>>>(
+    pairs: P,
+    again: impl FnOnce() -> Result<P, StoreError>,
     schema: &Schema,
 ) -> Result<SnapshotReport, StoreError> {
+    let mut counter = DifferenceCounter::new(schema);
+    for pair in pairs {
+        let (tree, key, value) = pair?;
+        counter.add(tree, &key, &value)?;
+    }
+    let (tables, matched) = counter.finish();
     let mut report = SnapshotReport::default();
-    // Entries that were seen once, either stored or derived. In an intact snapshot every entry is seen twice, so that
-    // the set is empty at the end.
+    for table in tables.into_iter().filter(|table| table.records > 0) {
+        report.records.insert(table.table, table.records);
+        report.damaged.extend(table.damaged);
+    }
+    if !matched {
+        report.unmatched = unmatched_entries(again()?, schema)?;
+    }
+    Ok(report)
+}
+
+fn unmatched_entries(
+    pairs: impl Iterator<Item = Result<Triple, StoreError>>,
+    schema: &Schema,
+) -> Result<Found, StoreError> {
+    // Entries that were seen once, either stored or derived. An intact index has every entry twice, so that the set is
+    // empty at the end.
     let mut single = BTreeSet::new();
     let mut match_up = |entry| {
         if !single.remove(&entry) {
@@ -286,18 +315,54 @@ pub(in crate::store) fn examine_snapshot(
     };
     for pair in pairs {
         let (tree, key, value) = pair?;
-        let Some(table) = schema.tables().iter().find(|table| table.name == tree) else {
-            match_up((tree, key));
-            continue;
-        };
-        *report.records.entry(tree).or_default() += 1;
-        match (table.examine)(&key, &value)? {
-            Some(entries) => entries.into_iter().for_each(&mut match_up),
-            None => report.damaged.add(tree, &key),
+        match schema.tables().iter().find(|table| table.name == tree) {
+            Some(table) => {
+                let entries = (table.examine)(&key, &value)?.unwrap_or_default();
+                entries.into_iter().for_each(&mut match_up);
+            }
+            None => match_up((tree, key)),
         }
     }
+    let mut unmatched = Found::default();
     for (tree, key) in single {
-        report.unmatched.add(tree, &key);
+        unmatched.add(tree, &key);
     }
-    Ok(report)
+    Ok(unmatched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Index as _;
+    use crate::store::tests::{ByTown, person, put, schema};
+
+    #[test]
+    fn unmatched_index_entries_of_a_snapshot_are_counted() {
+        let (store, schema) = (Store::in_memory(schema()), schema());
+        for key in 0..3 {
+            put(&store, key, person("Lund", 30)).unwrap();
+        }
+        store.0.core.memtable.drain().unwrap();
+        let engine = store.0.core.engine();
+        let mut pairs = Vec::new();
+        for tree in schema.trees() {
+            for pair in engine.scan(tree, &[], None) {
+                let (key, value) = pair.unwrap();
+                pairs.push((tree, key, value));
+            }
+        }
+        let examine = |pairs: &[Triple]| {
+            let all = || pairs.to_vec().into_iter().map(Ok);
+            examine_snapshot(all(), || Ok(all()), &schema).unwrap()
+        };
+        let sound = examine(&pairs);
+        assert_eq!((sound.total(), sound.damage()), (3, None));
+        let at = pairs.iter().position(|(tree, ..)| *tree == ByTown::NAME);
+        let (tree, mut entry, value) = pairs.remove(at.unwrap());
+        assert_eq!(examine(&pairs).unmatched.count, 1);
+        entry[0] ^= 1;
+        pairs.push((tree, entry, value));
+        let wrong = examine(&pairs);
+        assert_eq!((wrong.total(), wrong.unmatched.count), (3, 2));
+    }
 }

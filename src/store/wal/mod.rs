@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 
 use end::EndFile;
 pub(super) use end::{End, StoredEnd, boot_id};
-pub(super) use frame::{announced_size, frame, parse, payload_at};
+pub(super) use frame::{Frame, announced_size, frame, parse, payload_at};
 use preallocate::PreallocatedSegment;
 pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_frames, read_segment};
 
 use super::StoreError;
-use super::files::{create_private, make_directory, sync_data, sync_directory, sync_file};
+use super::files::{create_private, make_directory, remove_file, rename, sync_data, sync_file};
 use crate::store::snapshot::history::History;
 use head::{HEAD, Head};
 #[cfg(test)]
@@ -50,6 +50,8 @@ pub(super) trait CommitLog: Send {
 
 /// Size of a segment, unless a single payload needs more.
 const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// File name while a segment is created; readers of the log ignore it.
+const UNFINISHED: &str = "unfinished";
 
 pub(super) struct FileLog {
     directory: PathBuf,
@@ -94,6 +96,8 @@ impl FileLog {
         // store is intact if its log is newer than its end record.
         let mut end = EndFile::open(end)?;
         make_directory(directory, sync)?;
+        // A killed process may have left it.
+        remove_file(&directory.join(UNFINISHED), false)?;
         if let Some(last) = survey.segments.last() {
             let file = File::options().write(true).open(&last.path)?;
             if let Some(end) = survey.torn {
@@ -148,16 +152,8 @@ impl FileLog {
             SEGMENT_BYTES => self.preallocated.adopt(&path, &head),
             _ => Ok(None),
         };
-        let made =
-            ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length, &head), Ok));
-        let file = match made {
-            Ok(file) => file,
-            Err(error) => {
-                // A partial file would only use space on a full disk.
-                let _ = std::fs::remove_file(&path);
-                return Err(error.into());
-            }
-        };
+        let file =
+            ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length, &head), Ok))?;
         self.segments.push(Segment {
             first: self.next,
             end: u64::MAX,
@@ -173,12 +169,17 @@ impl FileLog {
     }
 
     fn make(&self, path: &Path, length: u64, head: &[u8]) -> io::Result<File> {
-        let file = prepare(path, length, head, self.sync)?;
-        if self.sync {
-            // Without this the file itself could be missing after a power cut.
-            sync_directory(&self.directory)?;
+        // An open segment without frames has the same path. It stays in use if the new one cannot be created.
+        let unfinished = self.directory.join(UNFINISHED);
+        let made = prepare(&unfinished, length, head, self.sync).and_then(|file| {
+            rename(&unfinished, path, self.sync)?;
+            Ok(file)
+        });
+        if made.is_err() {
+            // A partial file would only use space on a full disk.
+            let _ = std::fs::remove_file(&unfinished);
         }
-        Ok(file)
+        made
     }
 
     fn write_end(&mut self) -> Result<(), StoreError> {

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
 
 use super::*;
+
+/// How long a test waits for another thread before it fails.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the payloads after a number, and the reopened log.
 fn reopen(directory: &Path, after: u64) -> (Vec<(u64, Vec<u8>)>, FileLog) {
@@ -194,6 +198,27 @@ fn only_unneeded_segments_are_retired() {
     assert_eq!(reopen(directory.path(), 4).0.len(), 1);
 }
 
+/// The segment that is open after a snapshot has no frame, and a large commit replaces it by a longer one.
+#[test]
+fn failed_replacement_of_an_empty_segment_loses_no_later_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut log = filled(directory.path(), 3);
+    log.roll().unwrap();
+    let large = vec![7; 5 * 1024 * 1024];
+    let blocked = directory.path().join(UNFINISHED);
+    fs::create_dir(&blocked).unwrap();
+    assert!(log.append(4, &large).is_err());
+    log.append(4, b"small").unwrap();
+    fs::remove_dir(&blocked).unwrap();
+    log.append(5, &large).unwrap();
+    log.append(6, b"after it").unwrap();
+    drop(log);
+    let (seen, _) = reopen(directory.path(), 3);
+    let numbers: Vec<_> = seen.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [4, 5, 6]);
+    assert_eq!(seen.first().unwrap().1, b"small");
+}
+
 #[test]
 fn damaged_magic_number_hides_no_frame() {
     let directory = tempfile::tempdir().unwrap();
@@ -236,7 +261,9 @@ fn next_segment_is_created_in_advance() {
     log.append(1, &megabyte).unwrap();
     assert!(!ahead.exists());
     log.append(2, &megabyte).unwrap();
+    let until = Instant::now() + PATIENCE;
     while fs::metadata(&ahead).map_or(0, |file| file.len()) < SEGMENT_BYTES {
+        assert!(Instant::now() < until, "no segment was prepared");
         std::thread::yield_now();
     }
     let made = fs::metadata(&ahead).unwrap().ino();
