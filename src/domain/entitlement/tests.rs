@@ -123,13 +123,13 @@ impl GuideEvents for Listed {
     }
 }
 
-struct World {
+struct Fixture {
     store: Store,
     grants: Grants,
     rights: EntitlementService,
 }
 
-fn world(settings: EntitlementSettings) -> World {
+fn world(settings: EntitlementSettings) -> Fixture {
     let schema = catalog::schema(schema(Schema::default()));
     let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
     let zone = chrono_tz::Tz::UTC;
@@ -158,7 +158,7 @@ fn world(settings: EntitlementSettings) -> World {
     schedule.import(draft, &options).unwrap();
     let grants = Grants::open(store.clone(), catalog.clone(), |_, _| Ok(true)).unwrap();
     let rights = EntitlementService::new(catalog, Arc::new(schedule), grants.clone(), settings);
-    World {
+    Fixture {
         store,
         grants,
         rights,
@@ -223,7 +223,7 @@ fn offer(id: &str) -> OfferId {
     OfferId::parse(id).unwrap()
 }
 
-impl World {
+impl Fixture {
     fn decide_at(
         &self,
         user: &User,
@@ -557,7 +557,7 @@ fn the_age_rule_asks_for_the_pin() {
         // A gap is not rated.
         ("news", -86_400, true, false),
     ] {
-        let pin = |world: &World, user: &User| {
+        let pin = |world: &Fixture, user: &User| {
             world
                 .decide_at(user, asset, offset, NOW)
                 .ok()
@@ -692,9 +692,9 @@ fn an_explanation_names_every_offer_and_continues_after_a_denial() {
         [
             "true asset - video on demand `nordic`",
             "true country - IT, by the account",
-            "false offer north subscription offer: expired on 2026-01-10 at 17:00 UTC, and it does not hold in this country",
+            "false offer north subscription offer: expired on 2026-01-10 at 17:00 UTC, not valid in this country",
             "false offer south pass offer: the user does not have it",
-            "true rights - is within its availability",
+            "true rights - the video is inside its availability window",
         ]
     );
     assert_eq!(explained.denied, Some(Denied::NotEntitled));
