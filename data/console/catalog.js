@@ -177,7 +177,7 @@ function parsed(text) {
 
 function ruleActions({ number, rule, text }, self) {
   const remove = async () => {
-    await call('DELETE', `rules/${number}`);
+    await call('DELETE', `rules/${number}${query({ text })}`);
     await self.done(t`Removed rule ${number}.`);
   };
   const details = el('details', el('summary', t`Edit`));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-use crate::domain::accounts::{Accounts, AccountsError};
+use crate::domain::accounts::{Accounts, AccountsError, AttemptKind};
 use crate::domain::lab::Lab;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
@@ -88,15 +88,16 @@ impl Authenticator for TokenAuthenticator {
         if let Some(partner) = partner {
             self.rates.admit(partner, now)?;
         }
-        let allowed = match class {
-            RateClass::SignUp => self.accounts.check_sign_up_rate(peer, now),
-            RateClass::Reset => self.accounts.check_reset_rate(peer, now),
+        let kind = match class {
+            RateClass::SignUp => AttemptKind::SignUpAddress,
+            RateClass::Reset => AttemptKind::ResetAddress,
             // The limits of the account, which the body names, are checked with the body.
-            RateClass::Login => self.accounts.check_login_rate_of_address(peer, now),
-            RateClass::ResetMail => self.accounts.check_reset_mail_rate(peer, now),
-            RateClass::General => Ok(()),
+            RateClass::Login => AttemptKind::LoginAddress,
+            RateClass::ResetMail => AttemptKind::ResetMailAddress,
+            RateClass::General => return Ok(()),
         };
-        match allowed {
+        let partner = partner.as_ref();
+        match self.accounts.check_address_rate(kind, partner, peer, now) {
             Err(AccountsError::TooManyAttempts(limit)) => Err(limit),
             // Other errors are found and reported by the handler.
             Ok(()) | Err(_) => Ok(()),

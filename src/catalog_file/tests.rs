@@ -242,7 +242,7 @@ id = "x"
             "line 8: livestream `news`: playlist: `dashs` is not known; did you mean `dash`?",
             "line 11: livestream `news` is defined twice, first in line 2",
             "line 12: livestream `news`: `streams` must be a whole number from 1 to 1000",
-            "line 15: asset `news` has the id of the livestream in line 2",
+            "line 15: id `news` is already used by the livestream in line 2",
             "line 16: asset `news`: `pg_age` must be a whole number from 0 to 99",
             "line 17: asset `news`: available: `from` must be a date and time with its offset, such as 2026-01-01T00:00:00Z",
             "line 17: asset `news`: available: `to` must be a date and time with its offset, such as 2026-01-01T00:00:00Z",
@@ -250,7 +250,7 @@ id = "x"
             "line 18: asset `news`: keys: `key`: must be 32 hexadecimal digits",
             "line 18: asset `news`: keys: `kid` is missing",
             "line 18: asset `news`: keys: `kid`: must be 32 hexadecimal digits or a UUID",
-            "line 21: asset `bc-1` has the id of a broadcast of the schedule",
+            "line 21: id `bc-1` is already used by a broadcast of the schedule",
             "line 22: asset `bc-1`: available: `to` must be after `from`",
             "line 25: offer `a/b`: `id`: an id has no control characters, commas or slashes",
             "line 26: offer `a/b`: `type`: must be one of default, subscription, pass, rental, est, thirdparty",
@@ -264,7 +264,7 @@ id = "x"
             "line 36: rule: `title`: must have 1 to 200 bytes",
             "line 39: rule: sets no rights",
             "line 40: rule: rating: `to` must not be under `from`",
-            "line 43: broadcast `news` has the id of the livestream in line 2",
+            "line 43: id `news` is already used by the livestream in line 2",
             "line 44: broadcast `news`: `live` must be true or false",
             "line 46: `ofer` is not known; did you mean `offer`?",
         ]
@@ -364,9 +364,9 @@ fn merging_replaces_what_is_named_and_keeps_the_rest() {
     assert_eq!(
         mistakes_in(&catalog, text, Mode::Merge),
         [
-            "line 2: asset `news` has the id of a livestream",
+            "line 2: id `news` is already used by a livestream",
             "line 6: offer `p`: pack: there is no livestream `none`",
-            "line 8: livestream `b-1` has the id of a broadcast",
+            "line 8: id `b-1` is already used by a broadcast",
         ]
     );
 }

@@ -7,14 +7,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::store::{
-    self, All, Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn,
-    read_record,
+    self, Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn, read_record,
 };
 use crate::types::{OperatorId, Role, UnixSeconds};
 
 /// Maximum number of entries. The limit is a count and not an age, so that the space is bounded and an installation
 /// with few changes keeps its whole history.
-pub(crate) const KEPT: u64 = 100_000;
+pub(crate) const ENTRIES_MAX: u64 = 100_000;
 
 const DONE: u16 = 200;
 
@@ -182,11 +181,12 @@ impl Audit {
         // Durable: a power cut must not lose the entry of a change that was made.
         self.store.write(Durability::Durable, move |txn| {
             // Keys are complements, so the first record is the newest.
-            let newest = txn.scan::<Changes>(&All, 1)?;
+            // Its contents are not needed: a damaged entry must not refuse every change.
+            let newest = txn.scan_from::<Changes>(None, 1)?;
             let number = newest.first().map_or(1, |(key, _)| !key + 1);
             txn.put::<Changes>(&!number, &record)?;
-            // A ring buffer: each entry replaces the one that is `KEPT` older.
-            if let Some(old) = number.checked_sub(KEPT) {
+            // A ring buffer: each entry replaces the one that is `ENTRIES_MAX` older.
+            if let Some(old) = number.checked_sub(ENTRIES_MAX) {
                 txn.delete::<Changes>(&!old)?;
             }
             Ok(number)
@@ -292,17 +292,42 @@ mod tests {
                 .write::<_, StoreError, _>(Durability::Logged, batch)
         };
         // The gap stands for the entries in between.
-        for number in [1, 2, KEPT] {
+        for number in [1, 2, ENTRIES_MAX] {
             record(number).await.unwrap();
         }
-        assert_eq!(audit.begin(change("x")).await.unwrap(), KEPT + 1);
+        assert_eq!(audit.begin(change("x")).await.unwrap(), ENTRIES_MAX + 1);
         let numbers: Vec<_> = audit
             .list(None, 10)
             .unwrap()
             .iter()
             .map(|e| e.number)
             .collect();
-        assert_eq!(numbers, [KEPT + 1, KEPT, 2]);
+        assert_eq!(numbers, [ENTRIES_MAX + 1, ENTRIES_MAX, 2]);
+    }
+
+    #[tokio::test]
+    async fn damaged_newest_entry_refuses_no_change() {
+        let audit = Audit::open(Store::in_memory(schema(Schema::default())));
+        let damage = |txn: &mut Txn<'_>| txn.put::<DamagedChanges>(&!1, &Damaged);
+        let damaged = audit
+            .store
+            .write::<_, StoreError, _>(Durability::Logged, damage);
+        damaged.await.unwrap();
+        assert_eq!(audit.begin(change("x")).await, Ok(2));
+        assert_eq!(audit.list(None, 10).unwrap().len(), 1);
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Damaged;
+
+    impl Record for Damaged {}
+
+    struct DamagedChanges;
+
+    impl Table for DamagedChanges {
+        const NAME: TreeName = Changes::NAME;
+        type Key = u64;
+        type Record = Damaged;
     }
 
     #[test]

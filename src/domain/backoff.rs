@@ -8,12 +8,18 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
+    /// Returns the delay after `failures` earlier failures, without jitter.
+    #[must_use]
+    pub(crate) fn delay(self, failures: u32) -> i64 {
+        // The bound keeps the shift from overflowing.
+        let factor = 1_i64 << failures.min(20);
+        self.first.saturating_mul(factor).min(self.longest)
+    }
+
     /// Returns the delay after `failures` earlier failures, ±25 %.
     #[must_use]
     pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
-        // The bound keeps the shift from overflowing.
-        let factor = 1_i64 << failures.min(20);
-        let delay = self.first.saturating_mul(factor).min(self.longest);
+        let delay = self.delay(failures);
         // Tasks that failed together must not retry together.
         let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);
         delay - delay / 4 + i64::try_from(spread).unwrap_or(0)

@@ -146,15 +146,13 @@ impl<I: IdentityTable> Identities<I> {
         // Entries stay until the store has them, so that a failed commit loses no use.
         let mut unsaved = Vec::new();
         self.uses.retain(|hash, used| {
-            let record = self.tokens.get(hash);
-            if record
-                .as_ref()
-                .is_some_and(|token| token.used != Some(*used))
-            {
+            let token = self.tokens.get(hash);
+            // Otherwise the token was revoked, or its use is in the store.
+            let is_unsaved = token.is_some_and(|token| token.used != Some(*used));
+            if is_unsaved {
                 unsaved.push((*hash, *used));
             }
-            // The token was revoked, or its use is in the store.
-            record.is_some_and(|token| token.used != Some(*used))
+            is_unsaved
         });
         if unsaved.is_empty() {
             return Ok(0);

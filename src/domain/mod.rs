@@ -6,6 +6,7 @@ pub mod accounts;
 pub(crate) mod audit;
 pub(crate) mod backoff;
 pub mod backups;
+pub(crate) mod batches;
 pub mod catalog;
 pub(crate) mod clock_guard;
 pub mod conformance;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::accounts::{self, Accounts};
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
-use super::entitlement::{self, EntitlementService, PositionRights};
+use super::entitlement::{self, EntitlementService, PositionRights, Subject};
 use super::playback::context::{AssetDelivery, Playable, PlayedProgram, ProgramAtPosition};
 use super::playback::{PlaybackContext, Viewer};
 use super::schedule::{self, Schedule};
@@ -53,20 +53,12 @@ impl ServiceContext {
 
     /// Returns the catalogue item that is played; a broadcast is played from its livestream.
     fn source(&self, asset: &AssetId) -> Option<PlayableItem> {
-        let catalog = self.catalog.snapshot();
-        // The three share one namespace, so the order does not matter.
-        if let Some(found) = catalog.asset(asset) {
-            return Some(PlayableItem::Asset(Arc::clone(found)));
+        match self.rights.subject(&self.catalog.snapshot(), asset)? {
+            Subject::Livestream(found) | Subject::Broadcast(found, _) => {
+                Some(PlayableItem::Livestream(found))
+            }
+            Subject::Asset(found) => Some(PlayableItem::Asset(found)),
         }
-        if let Some(found) = catalog.livestream(&LivestreamId::from(asset)) {
-            return Some(PlayableItem::Livestream(Arc::clone(found)));
-        }
-        let program = self
-            .schedule
-            .snapshot()
-            .program(&BroadcastId::from(asset))?;
-        let found = catalog.livestream(program.livestream())?;
-        Some(PlayableItem::Livestream(Arc::clone(found)))
     }
 }
 

@@ -282,7 +282,7 @@ fn offers_are_granted_explained_and_revoked() {
             {"check": "asset", "finding": "video on demand `A Film`", "passed": true},
             {"check": "country", "finding": "DE, by the address", "passed": true},
             {"check": "offer", "subject": "premium", "finding": "subscription offer: the user does not have it", "passed": false},
-            {"check": "rights", "finding": "is within its availability", "passed": true},
+            {"check": "rights", "finding": "the video is inside its availability window", "passed": true},
             {"check": "devices", "finding": "0 of 5 devices are registered", "passed": true},
             {"check": "streams", "finding": "0 of 3 streams run, 0 of 3 of this asset", "passed": true},
             {"check": "playback", "finding": "no playlist: the catalogue names none for dash, hls or sstr", "passed": false},

@@ -239,14 +239,17 @@ fn logins_are_found_by_user_also_those_that_fail_with_their_reason() {
         ]
     );
     assert_eq!(found[0]["email"], "eve@example.com");
-    let exists = "true account : exists and is not disabled";
+    let exists = "true account : the account is enabled";
     for (refused, expected) in [
-        (&wrong, &[exists, "false password : is wrong"][..]),
+        (
+            &wrong,
+            &[exists, "false password : the password is wrong"][..],
+        ),
         (
             &unknown,
             &["false account : no user of the partner has the address"],
         ),
-        (&disabled, &["false account : is disabled"]),
+        (&disabled, &["false account : the account is disabled"]),
     ] {
         assert_eq!(refused.code(), "INVALID_CREDENTIALS");
         assert_eq!(steps(&record(&server, refused)), expected);

@@ -220,7 +220,10 @@ fn each_right_can_be_overridden_separately() {
     assert_eq!(seen(&server, "film-a"), (false, Some(3)), "nobody rated it");
     ok("POST", "rules", r#"{"title": "A", "live": true}"#);
     assert_eq!(seen(&server, "film-a"), (true, Some(3)));
-    assert_eq!(ok("DELETE", "rules/1", "")["removed"], 1);
+    let other = admin(&server, "DELETE", "rules/1?text=title+A%2C+live+true", "");
+    assert_eq!(other.status, 404, "{}", other.json());
+    let first = "rules/1?text=livestream+sport%2C+title+Match*%2C+live+false%2C+catchup_days+2";
+    assert_eq!(ok("DELETE", first, "")["removed"], 1);
     assert_eq!(seen(&server, "match"), (true, Some(7)), "its rule has gone");
     assert_eq!(rules().as_array().unwrap().len(), 4);
     for report in server.services.store.verify().unwrap().tables {

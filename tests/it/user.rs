@@ -366,6 +366,12 @@ fn operators_manage_users() {
         .operator("GET", "users?partner=Acme", &Value::Null)
         .json();
     assert_eq!(list.as_array().unwrap().len(), 1);
+    // An id says nothing about a place in another order.
+    for (sort, status) in [("id", 200), ("-id", 400), ("email", 400)] {
+        let target = format!("users?sort={sort}&after={id}");
+        let page = server.operator("GET", &target, &Value::Null);
+        assert_eq!(page.status, status, "{sort}");
+    }
     assert_eq!(
         server
             .operator("DELETE", &format!("users/{id}"), &Value::Null)

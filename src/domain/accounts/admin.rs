@@ -104,7 +104,7 @@ fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     if tags.len() > TAGS_MAX || !tags.iter().all(is_valid) {
         return Err(AccountsError::FieldMalformed {
             field: "tags",
-            why: Malformed("has at most 32 tags of 1 to 64 characters, all of them visible"),
+            why: Malformed("must be at most 32 tags of 1 to 64 visible characters"),
         });
     }
     Ok(tags)

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::throttle::{self, AttemptSubject, Refused, Reservation, ThrottleKey};
 use super::{Accounts, HashMemory};
-use crate::store::{Durability, StoreError, WritePriority};
+use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
 use crate::types::UnixSeconds;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -126,6 +126,20 @@ impl Attempt {
         };
         pool.run(job).await
     }
+
+    /// Takes the attempt back in a batch of its own.
+    pub(super) fn refund(&self) -> Commit<(), StoreError> {
+        let (accounts, reservation, now) = (self.accounts.clone(), self.reservation(), self.now);
+        let batch = move |txn: &mut Txn<'_>| {
+            throttle::refund(txn, &accounts.0.settings.limits, &reservation, now)
+        };
+        // Not durable: a refund that a power cut loses costs one attempt. With the priority of the count: otherwise
+        // right guesses would lock the user while the disk is low.
+        self.accounts
+            .0
+            .store
+            .write_for(WritePriority::Login, Durability::Logged, batch)
+    }
 }
 
 impl Drop for Attempt {
@@ -133,15 +147,8 @@ impl Drop for Attempt {
         if self.tried.load(Relaxed) {
             return;
         }
-        let (accounts, reservation, now) = (self.accounts.clone(), self.reservation(), self.now);
-        let inner = &self.accounts.0;
-        let refund = inner
-            .store
-            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
-                throttle::refund(txn, &accounts.0.settings.limits, &reservation, now)
-            });
         // Fire and forget: if the refund fails, the attempt stays counted.
-        drop(refund);
+        drop(self.refund());
     }
 }
 

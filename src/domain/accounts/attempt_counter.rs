@@ -12,6 +12,9 @@ use crate::types::time::HOUR;
 const ESCALATION_WINDOW: i64 = HOUR;
 /// Approximate maximum of distinct instants in a counter, which keeps its record below 4 KiB.
 const INSTANTS_MAX: i64 = 256;
+/// Seconds by which the clock reading of an attempt may be older than the newest attempt. A request reads the clock when
+/// its head arrives, and may be counted only after a slow body.
+const STALE_MAX: i64 = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptRule {
@@ -56,6 +59,7 @@ impl AttemptCounter {
         rule: &AttemptRule,
         now: UnixSeconds,
     ) -> Result<CountedAttempt, i64> {
+        let now = self.not_before_newest(rule, now);
         self.tidy(rule, now);
         if let Some(seconds) = self.refusal(rule, now) {
             return Err(seconds);
@@ -84,6 +88,7 @@ impl AttemptCounter {
 
     /// Takes an attempt back, and lifts the lock that it caused or helped to cause.
     pub(super) fn refund(&mut self, rule: &AttemptRule, mark: CountedAttempt, now: UnixSeconds) {
+        let now = self.not_before_newest(rule, now);
         if let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
             *count = count.saturating_sub(1);
         }
@@ -123,6 +128,7 @@ impl AttemptCounter {
 
     /// Like [`Self::refusal`], for a counter that need not be tidy.
     pub(super) fn refusal_at(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
+        let now = self.not_before_newest(rule, now);
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.refusal(rule, now)
@@ -134,6 +140,7 @@ impl AttemptCounter {
     }
 
     pub(super) fn is_idle(&self, rule: &AttemptRule, now: UnixSeconds) -> bool {
+        let now = self.not_before_newest(rule, now);
         let mut tidy = self.clone();
         tidy.tidy(rule, now);
         tidy.marks.is_empty() && tidy.level == 0 && tidy.locked_until <= now
@@ -145,6 +152,18 @@ impl AttemptCounter {
             .fold(0, |sum: u32, (_, count)| sum.saturating_add(*count))
     }
 
+    /// Returns `now`, or the time of the newest attempt if that is slightly later. Otherwise an attacker could erase
+    /// marks and locks: open a request, guess with others, and then send its body.
+    fn not_before_newest(&self, rule: &AttemptRule, now: UnixSeconds) -> UnixSeconds {
+        // Marks are rounded up: an attempt may be that much older than its mark.
+        let rounding = rule.grain() - 1;
+        self.marks
+            .iter()
+            .map(|(at, _)| *at - rounding)
+            .filter(|at| at.since(now) <= STALE_MAX)
+            .fold(now, UnixSeconds::max)
+    }
+
     /// Drops expired marks and ends the escalation of old locks.
     fn tidy(&mut self, rule: &AttemptRule, now: UnixSeconds) {
         // Marks and locks too far in the future were left by a clock that ran ahead; they would lock the
@@ -154,7 +173,9 @@ impl AttemptCounter {
             .retain(|(at, count)| *count > 0 && *at <= latest && now < *at + rule.window);
         let longest = rule.locks.last().copied().unwrap_or(0);
         // A quiet hour after a lock starts the escalation over.
-        if self.locked_until > now + longest || now >= self.locked_until + ESCALATION_WINDOW {
+        if self.locked_until > now + longest + STALE_MAX
+            || now >= self.locked_until + ESCALATION_WINDOW
+        {
             self.level = 0;
             self.locked_until = UnixSeconds::default();
         }
@@ -277,6 +298,43 @@ mod tests {
     }
 
     #[test]
+    fn attempt_with_an_old_clock_reading_keeps_newer_marks_and_locks() {
+        let opened = NOW;
+        let mut counter = AttemptCounter::default();
+        fail(&mut counter, 2, NOW + 30);
+        fail(&mut counter, 1, opened);
+        assert_eq!(counter.count(), 3);
+        assert_eq!(counter.reserve(&RULE, opened), Err(60));
+        assert_eq!(counter.refusal_at(&RULE, opened), Some(60));
+        assert_eq!(counter.reserve(&RULE, NOW + 30), Err(60));
+        assert!(!counter.is_idle(&RULE, opened));
+    }
+
+    #[test]
+    fn refund_with_an_old_clock_reading_keeps_newer_marks() {
+        let mut counter = AttemptCounter::default();
+        let slow = counter.reserve(&RULE, NOW).unwrap();
+        fail(&mut counter, 2, NOW + 30);
+        counter.refund(&RULE, slow, NOW);
+        assert_eq!(counter.count(), 2);
+        fail(&mut counter, 1, NOW + 30);
+        assert_eq!(counter.reserve(&RULE, NOW + 30), Err(60));
+    }
+
+    #[test]
+    fn attempt_with_an_old_clock_reading_keeps_a_lock_without_newer_marks() {
+        let rule = AttemptRule {
+            locks: &[60],
+            ..RULE
+        };
+        let mut counter = AttemptCounter {
+            locked_until: NOW + 90,
+            ..AttemptCounter::default()
+        };
+        assert_eq!(counter.reserve(&rule, NOW), Err(90));
+    }
+
+    #[test]
     fn counters_of_large_limits_stay_small() {
         let large = AttemptRule {
             limit: 100_000,
@@ -294,20 +352,25 @@ mod tests {
     proptest! {
         /// No window contains more failures than the limit plus one per lock that ended in it.
         #[test]
-        fn attempts_never_exceed_the_limit(steps in prop::collection::vec((0_i64..200, any::<bool>()), 1..200)) {
+        fn attempts_never_exceed_the_limit(
+            steps in prop::collection::vec((0_i64..200, any::<bool>(), 0_i64..60), 1..200)
+        ) {
             let mut counter = AttemptCounter::default();
             let mut failed: Vec<i64> = Vec::new();
             let mut now = NOW;
-            for (pause, right) in steps {
+            for (pause, right, age) in steps {
                 now = now + pause;
-                if let Ok(mark) = counter.reserve(&RULE, now) {
+                // The request was opened earlier.
+                let read = now - age;
+                if let Ok(mark) = counter.reserve(&RULE, read) {
                     if right {
-                        counter.refund(&RULE, mark, now);
+                        counter.refund(&RULE, mark, read);
                     } else {
                         failed.push(now.0);
                     }
                 }
-                let within = failed.iter().filter(|at| now.0 < *at + 900).count();
+                // An attempt expires earlier by the age of its reading.
+                let within = failed.iter().filter(|at| now.0 < *at + 900 - 60).count();
                 prop_assert!(within <= 3 + 2, "{within}");
             }
         }

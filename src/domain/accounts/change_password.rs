@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::tables::{CredentialTable, UserRecord};
+use super::tables::{CredentialRecord, CredentialTable, UserRecord};
 use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, Login, login_sessions, password_reset,
@@ -30,9 +30,7 @@ impl Accounts {
         let hash = move |this: &Self, memory: &mut HashMemory| this.hash(new.reveal(), memory);
         let confirming = self.confirm(&who.user, current, from, now, pool, hash);
         let (confirmed, password) = confirming.await?;
-        let proof = confirmed.proof();
-        let changed = self.change(move |inner, txn| {
-            let credentials = proof.redeem(inner, txn, &who.user, now)?;
+        let change = move |inner: &Inner, txn: &mut Txn<'_>, credentials: CredentialRecord| {
             txn.put::<CredentialTable>(&who.user, &credentials.with_password(password, now))?;
             // The login that makes the change stays.
             login_sessions::end_all(txn, &who.user, Some(who.login))?;
@@ -40,8 +38,8 @@ impl Accounts {
             password_reset::void(txn, &who.user)?;
             let user = user_record(txn, &who.user)?;
             inner.queue_password_notice(txn, who.user, user, now)
-        });
-        changed.await
+        };
+        confirmed.change(self, who.user, now, change).await
     }
 }
 

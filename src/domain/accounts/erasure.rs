@@ -6,10 +6,11 @@ use super::login_sessions::end_all;
 use super::tables::{CredentialTable, Throttles, Users, UsersByEmail};
 use super::throttle::{AttemptKind, AttemptSubject};
 use super::{AccountExport, Accounts, AccountsError, HashPool, Inner, password_reset, user_record};
+use crate::domain::batches::in_batches;
 use crate::domain::mail;
 use crate::domain::partners::{self, PartnerStatus};
 use crate::store::{Commit, StoreError, Txn};
-use crate::types::{PartnerId, Password, UnixSeconds, UserId};
+use crate::types::{Email, PartnerId, Password, UnixSeconds, UserId};
 
 const BATCH: usize = 50;
 
@@ -41,13 +42,9 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let confirming = self.confirm(user, password, from, now, pool, |_, _| Ok(()));
         let (confirmed, ()) = confirming.await?;
-        let (user, proof) = (*user, confirmed.proof());
-        let erased = self.change(move |inner, txn| {
-            // The password may have been changed since it was confirmed.
-            proof.redeem(inner, txn, &user, now)?;
-            inner.erase(txn, &user, now)
-        });
-        erased.await
+        let user = *user;
+        let erase = move |inner: &Inner, txn: &mut Txn<'_>, _| inner.erase(txn, &user, now);
+        confirmed.change(self, user, now, erase).await
     }
 
     pub fn remove(&self, user: &UserId, now: UnixSeconds) -> Commit<(), AccountsError> {
@@ -61,7 +58,7 @@ impl Accounts {
         // Disabled first, so that no user can sign up.
         self.0.partners.set_disabled(id, true).wait()?;
         loop {
-            self.remove_all(id, now)?;
+            self.remove_all(id, now, |_, _| Ok(()))?;
             let removed = self.change(move |_, txn| {
                 // Operators may still have added users, so the batch that removes the partner checks again.
                 if !txn.scan_index::<UsersByEmail>(&id, 1)?.is_empty() {
@@ -114,49 +111,37 @@ impl Accounts {
         partner: PartnerId,
         now: UnixSeconds,
     ) -> Result<usize, AccountsError> {
-        let mut removed = 0;
-        loop {
-            let batch = self.change(move |inner, txn| {
-                let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
-                for (_, user) in &users {
-                    let email = user_record(txn, user)?.email;
-                    inner.erase(txn, user, now)?;
-                    // An erasure keeps the counters of mails. A lab must start without them.
-                    for subject in [
-                        AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email),
-                        AttemptSubject::user(AttemptKind::PinMail, user),
-                        AttemptSubject::user(AttemptKind::NoticeMail, user),
-                    ] {
-                        txn.delete::<Throttles>(&subject.key())?;
-                    }
-                }
-                Ok(users.len())
-            });
-            let batch = batch.wait()?;
-            removed += batch;
-            if batch < BATCH {
-                return Ok(removed);
+        self.remove_all(partner, now, move |txn, email| {
+            // An erasure keeps the counters of mails. A lab must start without them.
+            for kind in [
+                AttemptKind::ResetMailAccount,
+                AttemptKind::PinMail,
+                AttemptKind::NoticeMail,
+            ] {
+                let subject = AttemptSubject::account(kind, &partner, email);
+                txn.delete::<Throttles>(&subject.key())?;
             }
-        }
+            Ok(())
+        })
     }
 
-    fn remove_all(&self, partner: PartnerId, now: UnixSeconds) -> Result<usize, AccountsError> {
-        let mut removed = 0;
-        loop {
-            // In batches: one commit for all users of a large partner would hold the writer thread.
+    fn remove_all(
+        &self,
+        partner: PartnerId,
+        now: UnixSeconds,
+        after_each: impl Fn(&mut Txn<'_>, &Email) -> Result<(), StoreError> + Copy + Send + 'static,
+    ) -> Result<usize, AccountsError> {
+        in_batches(BATCH, || {
             let batch = self.change(move |inner, txn| {
                 let users = txn.scan_index::<UsersByEmail>(&partner, BATCH)?;
-                for (_, user) in &users {
+                for ((_, email), user) in &users {
                     inner.erase(txn, user, now)?;
+                    after_each(txn, email)?;
                 }
                 Ok(users.len())
             });
-            let batch = batch.wait()?;
-            removed += batch;
-            if batch < BATCH {
-                return Ok(removed);
-            }
-        }
+            batch.wait()
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::tables::{Logins, LoginsByExpiry, ResetTokens, ResetsByExpiry, Throttles};
 use super::{Accounts, Swept};
+use crate::domain::batches::in_batches;
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::UnixSeconds;
 
@@ -68,14 +69,8 @@ impl Accounts {
         &self,
         batch_fn: impl Fn(&mut Txn<'_>) -> Result<usize, StoreError> + Copy + Send + 'static,
     ) -> Result<usize, StoreError> {
-        let mut done = 0;
-        loop {
-            // Small commits, so that other commits do not wait for the whole sweep.
-            let batch = self.0.store.write(Durability::Logged, batch_fn).wait()?;
-            done += batch;
-            if batch < BATCH {
-                return Ok(done);
-            }
-        }
+        in_batches(BATCH, || {
+            self.0.store.write(Durability::Logged, batch_fn).wait()
+        })
     }
 }

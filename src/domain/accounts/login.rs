@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use super::hashing::{self, PasswordVerdict};
 use super::login_sessions::begin;
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
-use super::{
-    Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, guesses, throttle,
-};
+use super::{Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, throttle};
 use crate::domain::decision::DecisionTrace;
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
@@ -35,7 +33,7 @@ impl Accounts {
     ) -> Result<NewLogin, AccountsError> {
         // An unknown user, a disabled account and a wrong password take the same time, count alike and give
         // the same error, so that an attacker cannot discover accounts.
-        let subjects = guesses(partner, &given.email, given.from);
+        let subjects = self.guesses(partner, &given.email, given.from);
         let attempt = self
             .attempt(Durability::Logged, subjects.into(), now)
             .await?;
@@ -142,11 +140,11 @@ fn trace_check(trace: &DecisionTrace, found: Option<&FoundUser>, matches: bool) 
     };
     trace.user(found.id);
     if found.disabled {
-        return trace.step("account", false, || "is disabled");
+        return trace.step("account", false, || "the account is disabled");
     }
-    trace.step("account", true, || "exists and is not disabled");
+    trace.step("account", true, || "the account is enabled");
     if !matches {
-        trace.step("password", false, || "is wrong");
+        trace.step("password", false, || "the password is wrong");
     }
 }
 

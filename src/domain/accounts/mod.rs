@@ -44,7 +44,7 @@ pub use model::{
 };
 pub use search::{UserOrder, UserSearch};
 pub use sign_up::{NewAccount, PreparedSignUp, Unhashed};
-pub use throttle::AttemptLimits;
+pub use throttle::{AttemptKind, AttemptLimits};
 
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
@@ -53,14 +53,14 @@ use crate::ports::Entropy;
 use crate::store::{
     Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn, WritePriority,
 };
-use crate::types::{Email, PartnerId, Password, PersonName, UserId};
+use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use decoy_hash::DecoyHashes;
 use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
 use tables::{ResetTokens, UsersByEmail};
-use throttle::{AttemptKind, AttemptSubject, Reservation};
+use throttle::AttemptSubject;
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
@@ -175,43 +175,18 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         // A flood is rejected before it queues for a worker.
-        self.check_limits(&guesses(partner, email, from), now)
+        self.check_limits(&self.guesses(partner, email, from), now)
     }
 
-    pub fn check_login_rate_of_address(
+    /// Checks from memory the limit of a client address. `partner` is `None` if the request names none.
+    pub fn check_address_rate(
         &self,
+        kind: AttemptKind,
+        partner: Option<&PartnerId>,
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        self.check_limits(
-            &[AttemptSubject::address(AttemptKind::LoginAddress, from)],
-            now,
-        )
-    }
-
-    pub fn check_reset_mail_rate(
-        &self,
-        from: IpAddr,
-        now: UnixSeconds,
-    ) -> Result<(), AccountsError> {
-        self.check_limits(
-            &[AttemptSubject::address(AttemptKind::ResetMailAddress, from)],
-            now,
-        )
-    }
-
-    pub fn check_sign_up_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.check_limits(
-            &[AttemptSubject::address(AttemptKind::SignUpAddress, from)],
-            now,
-        )
-    }
-
-    pub fn check_reset_rate(&self, from: IpAddr, now: UnixSeconds) -> Result<(), AccountsError> {
-        self.check_limits(
-            &[AttemptSubject::address(AttemptKind::ResetAddress, from)],
-            now,
-        )
+        self.check_limits(&[self.address_subject(kind, partner, from)], now)
     }
 
     pub fn check_pin_lock(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
@@ -232,6 +207,26 @@ impl Accounts {
             Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
             None => Ok(()),
         }
+    }
+
+    fn guesses(&self, partner: PartnerId, email: &Email, from: IpAddr) -> [AttemptSubject; 2] {
+        // Both limits: an attacker may guess at one account from many addresses, or at many accounts from one.
+        [
+            AttemptSubject::account(AttemptKind::LoginAccount, &partner, email),
+            self.address_subject(AttemptKind::LoginAddress, Some(&partner), from),
+        ]
+    }
+
+    /// Partners share the counter of an address. A lab partner has its own: its clock can be moved, and a shifted time
+    /// would expire the attempts of other partners.
+    fn address_subject(
+        &self,
+        kind: AttemptKind,
+        partner: Option<&PartnerId>,
+        from: IpAddr,
+    ) -> AttemptSubject {
+        let is_lab = |partner: &&PartnerId| self.0.partners.kind(partner) == Some(PartnerKind::Lab);
+        AttemptSubject::address(kind, partner.filter(is_lab), from)
     }
 
     fn refusal(&self, subject: &AttemptSubject, now: UnixSeconds) -> Option<LimitReached> {
@@ -294,7 +289,7 @@ impl Accounts {
     }
 
     /// Confirms the current password of a logged-in user. After a correct one, `then` runs in the same
-    /// pool job. The caller refunds the attempt.
+    /// pool job.
     async fn confirm<T: Send + 'static>(
         &self,
         user: &UserId,
@@ -306,7 +301,7 @@ impl Accounts {
     ) -> Result<(Confirmed, T), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         // A wrong password counts like a failed login, so that this does not bypass the login limit.
-        let subjects = guesses(known.partner, &known.email, from);
+        let subjects = self.guesses(known.partner, &known.email, from);
         let attempt = self
             .attempt(Durability::Logged, subjects.into(), now)
             .await?;
@@ -330,6 +325,7 @@ impl Accounts {
     }
 }
 
+/// A password that was right. [`Confirmed::change`] refunds the attempt.
 struct Confirmed {
     attempt: Attempt,
     /// The write batch compares it with the current one, so that an old password has no effect after a concurrent
@@ -337,47 +333,40 @@ struct Confirmed {
     generation: u32,
 }
 
-struct Proof {
-    reservation: Arc<Reservation>,
-    generation: u32,
-}
-
 impl Confirmed {
-    fn proof(&self) -> Proof {
-        Proof {
-            reservation: self.attempt.reservation(),
-            generation: self.generation,
-        }
-    }
-}
-
-impl Proof {
-    /// Refunds the attempt and returns the credentials, if the password is unchanged.
-    fn redeem(
-        &self,
-        inner: &Inner,
-        txn: &mut Txn<'_>,
-        user: &UserId,
+    /// Runs the write batch that the password allows, and refunds the attempt.
+    async fn change<T: Send + 'static>(
+        self,
+        accounts: &Accounts,
+        user: UserId,
         now: UnixSeconds,
-    ) -> Result<CredentialRecord, AccountsError> {
-        // If the check below fails, its error discards the refund as well.
-        throttle::refund(txn, &inner.settings.limits, &self.reservation, now)?;
-        let credentials = credentials(txn, user)?;
-        // Otherwise the password was changed after this proof was checked against the earlier one.
-        if credentials.generation == self.generation {
-            Ok(credentials)
-        } else {
-            Err(AccountsError::PasswordWrong)
+        batch: impl FnOnce(&Inner, &mut Txn<'_>, CredentialRecord) -> Result<T, AccountsError>
+        + Send
+        + 'static,
+    ) -> Result<T, AccountsError> {
+        let (reservation, generation) = (self.attempt.reservation(), self.generation);
+        let changed = accounts.change(move |inner, txn| {
+            // An error below discards the refund as well.
+            throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            let credentials = credentials(txn, &user)?;
+            // The password was changed after it was confirmed.
+            if credentials.generation != generation {
+                return Err(AccountsError::PasswordWrong);
+            }
+            batch(inner, txn, credentials)
+        });
+        let result = changed.await;
+        // The password was right, so an attempt that fails for another reason must not count: while the disk is low,
+        // retries would lock the user.
+        if result
+            .as_ref()
+            .is_err_and(|error| *error != AccountsError::PasswordWrong)
+        {
+            // If this fails, too, the attempt stays counted.
+            let _ = self.attempt.refund().await;
         }
+        result
     }
-}
-
-fn guesses(partner: PartnerId, email: &Email, from: IpAddr) -> [AttemptSubject; 2] {
-    // Both limits: an attacker may guess at one account from many addresses, or at many accounts from one.
-    [
-        AttemptSubject::account(AttemptKind::LoginAccount, &partner, email),
-        AttemptSubject::address(AttemptKind::LoginAddress, from),
-    ]
 }
 
 /// Checked by write batches that store data of a user. The account may have been erased since the token was checked,
@@ -406,7 +395,7 @@ fn check_birth_date(
     match (date, today) {
         (Some(date), Some(today)) if date.date() > today => Err(AccountsError::FieldMalformed {
             field: "birthDate",
-            why: Malformed("must lie in the past"),
+            why: Malformed("must not lie in the future"),
         }),
         _ => Ok(()),
     }

@@ -29,9 +29,9 @@ impl Accounts {
     ) -> Commit<(), AccountsError> {
         let token = Token::new(TokenKind::Reset, self.0.entropy.array());
         let email = email.clone();
+        let address = self.address_subject(AttemptKind::ResetMailAddress, Some(&partner), from);
         self.change(move |inner, txn| {
             let limits = &inner.settings.limits;
-            let address = AttemptSubject::address(AttemptKind::ResetMailAddress, from);
             throttle::reserve(txn, limits, &[address], now)?;
             let account = AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email);
             // Too many mails to one account are dropped silently, since an error would reveal the account.
@@ -66,7 +66,7 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<(), AccountsError> {
-        let subject = AttemptSubject::address(AttemptKind::ResetAddress, from);
+        let subject = self.address_subject(AttemptKind::ResetAddress, partner.as_ref(), from);
         // Not refunded after a success: the limit counts all completions from an address.
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let (of_token, new) = (token, new.clone());

@@ -7,7 +7,7 @@ use super::tables::{CredentialRecord, CredentialTable, Throttles, UserRecord, Us
 use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
-    throttle, user_record,
+    user_record,
 };
 use crate::domain::mail;
 use crate::store::{Commit, Durability, Txn};
@@ -75,12 +75,7 @@ impl Accounts {
             Ok((PinConfirmed(stored), then(this, memory)?))
         };
         let confirmed = attempt.work(pool, work).await??;
-        let (this, reservation) = (self.clone(), attempt.reservation());
-        // Not durable: a refund that a power cut loses costs one attempt.
-        let refund = self.0.store.write(Durability::Logged, move |txn| {
-            throttle::refund(txn, &this.0.settings.limits, &reservation, now)
-        });
-        refund.await?;
+        attempt.refund().await?;
         Ok(confirmed)
     }
 
@@ -114,16 +109,14 @@ impl Accounts {
         let hash = move |this: &Self, memory: &mut HashMemory| this.hash(new.reveal(), memory);
         let confirming = self.confirm(&user, password, from, now, pool, hash);
         let (confirmed, hash) = confirming.await?;
-        let proof = confirmed.proof();
-        let changed = self.change(move |inner, txn| {
-            let credentials = proof.redeem(inner, txn, &user, now)?;
+        let set = move |_: &Inner, txn: &mut Txn<'_>, credentials: CredentialRecord| {
             // A concurrent request set a PIN: the password is not enough to change it.
             if credentials.pin.is_some() {
                 return Err(PinError::Required.into());
             }
             put_pin(txn, &user, user_record(txn, &user)?, hash)
-        });
-        changed.await
+        };
+        confirmed.change(self, user, now, set).await
     }
 
     fn pin_hash(&self, pin: &Pin, memory: &mut HashMemory) -> Result<String, PinError> {

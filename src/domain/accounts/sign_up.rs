@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::login_sessions::begin;
 use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
-use super::throttle::{AttemptKind, AttemptSubject};
+use super::throttle::AttemptKind;
 use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, HashPool, Inner, NewLogin, NewUser,
     ParentalControl, User, check_birth_date, hashing,
@@ -26,7 +26,7 @@ impl Accounts {
     ) -> Result<NewLogin, AccountsError> {
         self.check_new(partner, &new, password, now)?;
         // Counted even if it fails: the error reveals that an address has an account.
-        let subject = AttemptSubject::address(AttemptKind::SignUpAddress, from);
+        let subject = self.address_subject(AttemptKind::SignUpAddress, Some(&partner), from);
         let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
         let password = password.clone();
         let work = move |this: &Self, memory: &mut HashMemory| {

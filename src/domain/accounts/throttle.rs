@@ -15,7 +15,7 @@ use crate::types::time::HOUR;
 use crate::types::{Email, LimitReached, PartnerId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum AttemptKind {
+pub enum AttemptKind {
     LoginAccount,
     LoginAddress,
     SignUpAddress,
@@ -83,18 +83,12 @@ impl AttemptSubject {
     /// Also for an address without an account.
     pub(super) fn account(kind: AttemptKind, partner: &PartnerId, email: &Email) -> Self {
         // Hashed, so that the table does not collect typed addresses.
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(partner.as_bytes());
-        context.update(email.as_str().as_bytes());
-        let mut id = [0; 16];
-        // The first 16 bytes of the hash.
-        for (to, from) in id.iter_mut().zip(context.finish().as_ref()) {
-            *to = *from;
-        }
+        let id = hash(partner, email.as_str().as_bytes());
         Self { kind, id }
     }
 
-    pub(super) fn address(kind: AttemptKind, address: IpAddr) -> Self {
+    /// `lab` is the partner, if its clock can be moved.
+    pub(super) fn address(kind: AttemptKind, lab: Option<&PartnerId>, address: IpAddr) -> Self {
         // An IPv4 client may also appear under its IPv4-mapped IPv6 address.
         let id = match address.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -102,9 +96,10 @@ impl AttemptSubject {
             // rest.
             IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
         };
+        let id = id.to_be_bytes();
         Self {
             kind,
-            id: id.to_be_bytes(),
+            id: lab.map_or(id, |lab| hash(lab, &id)),
         }
     }
 
@@ -122,6 +117,18 @@ impl AttemptSubject {
     pub(super) const fn key(&self) -> ThrottleKey {
         (self.kind.number(), self.id)
     }
+}
+
+fn hash(partner: &PartnerId, subject: &[u8]) -> [u8; 16] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    context.update(partner.as_bytes());
+    context.update(subject);
+    let mut id = [0; 16];
+    // The first 16 bytes of the hash.
+    for (to, from) in id.iter_mut().zip(context.finish().as_ref()) {
+        *to = *from;
+    }
+    id
 }
 
 /// Section `limits` of the configuration.
@@ -303,8 +310,9 @@ mod tests {
 
     #[test]
     fn ipv6_addresses_count_per_subscriber() {
-        let subject =
-            |text: &str| AttemptSubject::address(AttemptKind::LoginAddress, text.parse().unwrap());
+        let subject = |text: &str| {
+            AttemptSubject::address(AttemptKind::LoginAddress, None, text.parse().unwrap())
+        };
         assert_eq!(subject("2001:db8::1"), subject("2001:db8::ffff:1"));
         assert_ne!(subject("2001:db8::1"), subject("2001:db8:0:1::1"));
         assert_ne!(subject("192.0.2.1"), subject("192.0.2.2"));

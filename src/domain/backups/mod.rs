@@ -26,6 +26,7 @@ pub use directory::{
 pub use error::BackupError;
 
 use crate::domain::audit::AuditedChange;
+use crate::domain::backoff::Backoff;
 use crate::store::{Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
@@ -33,8 +34,11 @@ use nightly::last_night;
 
 /// Seconds for which a listing is cached. It expires, because an operator may delete backups.
 const LISTING_CACHED: i64 = HOUR;
-/// First and longest delay after a failure, in seconds.
-const RETRY_DELAYS: (i64, i64) = (60, HOUR);
+/// Without jitter: one task runs the backups.
+const RETRY: Backoff = Backoff {
+    first: 60,
+    longest: HOUR,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
@@ -114,15 +118,14 @@ impl Backups {
             return Ok(0);
         };
         // An unreachable directory must not be tried every second.
-        if at.is_some() && inner.is_backing_off(now) {
+        if inner.is_backing_off(now) {
             return Ok(0);
         }
-        let looked = inner.refresh_listing(now);
+        // Without a listing it is not known whether this night has a backup.
+        inner.record_result(now, inner.refresh_listing(now))?;
         let Some(at) = at else {
             return Ok(0);
         };
-        // Without a listing it is not known whether this night has a backup.
-        inner.record_result(now, looked)?;
         let night = last_night(now, at, zone);
         let newest = self.status().newest.map(|newest| newest.created);
         let nightly = inner.state.lock().nightly;
@@ -192,11 +195,10 @@ impl Backups {
 impl Inner {
     fn is_backing_off(&self, now: UnixSeconds) -> bool {
         let state = self.state.lock();
-        let Some(doublings) = state.failures.checked_sub(1) else {
+        let Some(earlier) = state.failures.checked_sub(1) else {
             return false;
         };
-        // Doubles with each failure; the shift is bounded against overflow.
-        let wait = (RETRY_DELAYS.0 << doublings.min(10)).min(RETRY_DELAYS.1);
+        let wait = RETRY.delay(earlier);
         state
             .status
             .failed

@@ -21,7 +21,7 @@ const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
 /// Seconds from noon to 03:30.
 const TO_NIGHT: i64 = 15 * HOUR + HOUR / 2;
 
-struct Place {
+struct Fixture {
     folder: TempDir,
     clock: Arc<ManualClock>,
     /// Whether snapshot verification succeeds.
@@ -30,7 +30,7 @@ struct Place {
     opened: AtomicU64,
 }
 
-struct Machine {
+struct Server {
     backups: Backups,
     partners: Partners,
 }
@@ -48,7 +48,7 @@ fn change() -> AuditedChange {
     }
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -70,7 +70,7 @@ impl Place {
         }
     }
 
-    fn machine(&self, settings: BackupSettings, instance: u8) -> Machine {
+    fn server(&self, settings: BackupSettings, instance: u8) -> Server {
         let (clock, sound) = (Arc::clone(&self.clock), Arc::clone(&self.sound));
         let options = Options {
             clock: Arc::new(move || clock.now().0),
@@ -87,7 +87,7 @@ impl Place {
         };
         let store = Store::open(&settings.data, domain::schema(), options).unwrap();
         let seed = self.opened.fetch_add(1, Ordering::Relaxed);
-        Machine {
+        Server {
             partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(seed))).unwrap(),
             backups: Backups::new(store, settings, Arc::new(examine)),
         }
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-impl Machine {
+impl Server {
     fn add(&self, name: &str) {
         self.partners
             .add(name, PartnerKind::Standard, NOON)
@@ -123,32 +123,32 @@ fn files(directory: &Path) -> usize {
 
 #[test]
 fn backup_is_made_every_night_and_a_missed_one_is_made_up_for() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    let run = || machine.backups.run_scheduled(place.now()).unwrap();
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    let run = || server.backups.run_scheduled(fixture.now()).unwrap();
     // The first backup is made immediately; commits trigger no further one before the night.
     assert_eq!(run(), 1);
-    machine.add("Acme");
-    place.clock.advance(TO_NIGHT - 1);
+    server.add("Acme");
+    fixture.clock.advance(TO_NIGHT - 1);
     assert_eq!(run(), 0);
-    let age = place.now().since(NOON);
-    let newest = machine.backups.status().newest.unwrap();
-    assert_eq!(place.now().since(newest.created), age);
-    place.clock.advance(1);
+    let age = fixture.now().since(NOON);
+    let newest = server.backups.status().newest.unwrap();
+    assert_eq!(fixture.now().since(newest.created), age);
+    fixture.clock.advance(1);
     assert_eq!((run(), run()), (1, 0));
     // A backup is made even if nothing was committed since the last.
-    place.clock.advance(DAY);
+    fixture.clock.advance(DAY);
     assert_eq!((run(), run()), (1, 0));
     // Off for three and a half nights: one backup is made up for immediately.
-    drop(machine);
-    place.clock.advance(3 * DAY + DAY / 2);
-    let machine = place.machine(place.settings("a"), 1);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(0));
-    assert_eq!(machine.names().len(), 3, "as many as are kept");
-    let newest = machine.backups.status().newest.unwrap();
-    assert_eq!(newest.created, place.now());
-    let contents = machine.backups.verify(&machine.names()[0]).unwrap();
+    drop(server);
+    fixture.clock.advance(3 * DAY + DAY / 2);
+    let server = fixture.server(fixture.settings("a"), 1);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(1));
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(0));
+    assert_eq!(server.names().len(), 3, "as many as are kept");
+    let newest = server.backups.status().newest.unwrap();
+    assert_eq!(newest.created, fixture.now());
+    let contents = server.backups.verify(&server.names()[0]).unwrap();
     assert_eq!(contents.records, newest.records);
     assert_eq!(contents.keys(Some("ours")), Keys::Open);
     assert_eq!(contents.keys(Some("another")), Keys::Sealed);
@@ -156,46 +156,46 @@ fn backup_is_made_every_night_and_a_missed_one_is_made_up_for() {
 
 #[test]
 fn disabled_nightly_backup_is_not_made() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let settings = BackupSettings {
         at: None,
-        ..place.settings("a")
+        ..fixture.settings("a")
     };
-    let machine = place.machine(settings, 1);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(0));
-    machine.backups.create(place.now()).unwrap();
-    assert_eq!(machine.names().len(), 1);
+    let server = fixture.server(settings, 1);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(0));
+    server.backups.create(fixture.now()).unwrap();
+    assert_eq!(server.names().len(), 1);
 }
 
 #[test]
 fn only_backups_of_this_store_are_removed() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    let directory = place.settings("a").directory;
-    let made = machine.backups.create(place.now()).unwrap();
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    let directory = fixture.settings("a").directory;
+    let made = server.backups.create(fixture.now()).unwrap();
     fs::copy(&made.path, directory.join("before-the-move.snapshot")).unwrap();
     fs::write(directory.join("notes.txt"), "a person's").unwrap();
     fs::write(directory.join("torn.snapshot"), "no snapshot").unwrap();
     // Another instance uses the same directory: one finished backup, one in progress.
     let settings = BackupSettings {
         directory: directory.clone(),
-        ..place.settings("b")
+        ..fixture.settings("b")
     };
-    let other = place.machine(settings, 2);
-    let foreign = other.backups.create(place.now()).unwrap();
+    let other = fixture.server(settings, 2);
+    let foreign = other.backups.create(fixture.now()).unwrap();
     let under_way = format!("{}.partial", foreign.path.display()).replace("20260105", "20260106");
     fs::write(&under_way, "half").unwrap();
     let left = format!("{}.partial", made.path.display());
     fs::write(&left, "half").unwrap();
     for _ in 0..5 {
-        place.clock.advance(DAY);
-        machine.backups.create(place.now()).unwrap();
+        fixture.clock.advance(DAY);
+        server.backups.create(fixture.now()).unwrap();
     }
-    let own = |machine: &Machine| {
-        let listed = machine.backups.directory().list().unwrap();
+    let own = |server: &Server| {
+        let listed = server.backups.directory().list().unwrap();
         listed.iter().filter(|backup| backup.own).count()
     };
-    assert_eq!((own(&machine), own(&other)), (3, 1));
+    assert_eq!((own(&server), own(&other)), (3, 1));
     assert!(!made.path.exists() && !Path::new(&left).exists());
     for kept in ["before-the-move.snapshot", "notes.txt", "torn.snapshot"] {
         assert!(directory.join(kept).exists(), "{kept}");
@@ -205,113 +205,110 @@ fn only_backups_of_this_store_are_removed() {
 
 #[test]
 fn failed_backup_leaves_no_file_and_is_retried() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    let directory = place.settings("a").directory;
-    machine.backups.create(place.now()).unwrap();
-    place.clock.advance(DAY);
-    place.sound.store(false, Ordering::Relaxed);
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    let directory = fixture.settings("a").directory;
+    server.backups.create(fixture.now()).unwrap();
+    fixture.clock.advance(DAY);
+    fixture.sound.store(false, Ordering::Relaxed);
     let mut tries = 0;
-    let begin = place.now();
-    while place.now().since(begin) < 6 * HOUR {
-        tries += usize::from(machine.backups.run_scheduled(place.now()).is_err());
-        place.clock.advance(5);
+    let begin = fixture.now();
+    while fixture.now().since(begin) < 6 * HOUR {
+        tries += usize::from(server.backups.run_scheduled(fixture.now()).is_err());
+        fixture.clock.advance(5);
     }
     // After one minute, two, four …, then once an hour.
     assert!((8..=13).contains(&tries), "{tries}");
     assert_eq!(files(&directory), 1);
-    assert!(machine.backups.status().failed.is_some());
-    place.sound.store(true, Ordering::Relaxed);
-    place.clock.advance(HOUR);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
+    assert!(server.backups.status().failed.is_some());
+    fixture.sound.store(true, Ordering::Relaxed);
+    fixture.clock.advance(HOUR);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(1));
     assert_eq!(files(&directory), 2);
 }
 
 #[test]
 fn unmounted_backup_disk_is_reported_and_nothing_is_written() {
-    let place = Place::new();
-    let disk = place.folder.path().join("mnt/disk");
+    let fixture = Fixture::new();
+    let disk = fixture.folder.path().join("mnt/disk");
     let directory = disk.join("playgate");
     let settings = BackupSettings {
         directory: directory.clone(),
-        ..place.settings("a")
+        ..fixture.settings("a")
     };
     fs::create_dir_all(&directory).unwrap();
-    let machine = place.machine(settings, 1);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
-    let away = place.folder.path().join("unplugged");
+    let server = fixture.server(settings, 1);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(1));
+    let away = fixture.folder.path().join("unplugged");
     fs::rename(&disk, &away).unwrap();
     fs::create_dir(&disk).unwrap();
-    place.clock.advance(DAY);
+    fixture.clock.advance(DAY);
     let refused = Err(BackupError::NoDirectory(directory.clone()));
-    assert_eq!(machine.backups.run_scheduled(place.now()), refused);
-    assert!(machine.backups.create(place.now()).is_err());
+    assert_eq!(server.backups.run_scheduled(fixture.now()), refused);
+    assert!(server.backups.create(fixture.now()).is_err());
     assert_eq!(files(&disk), 0);
     // The status still shows the last backup, which grows older.
-    assert!(machine.backups.status().newest.is_some());
+    assert!(server.backups.status().newest.is_some());
     fs::remove_dir(&disk).unwrap();
     fs::rename(&away, &disk).unwrap();
-    place.clock.advance(HOUR);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
-    assert_eq!(machine.names().len(), 2);
+    fixture.clock.advance(HOUR);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(1));
+    assert_eq!(server.names().len(), 2);
 }
 
 #[test]
 fn backup_from_the_far_future_suppresses_no_backup() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    place.clock.advance(3_000 * DAY);
-    assert_eq!(machine.backups.run_scheduled(place.now()), Ok(1));
-    place.clock.set(NOON);
-    assert_eq!(machine.backups.run_scheduled(NOON), Ok(1));
-    assert_eq!(machine.backups.status().newest.unwrap().created, NOON);
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    fixture.clock.advance(3_000 * DAY);
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(1));
+    fixture.clock.set(NOON);
+    assert_eq!(server.backups.run_scheduled(NOON), Ok(1));
+    assert_eq!(server.backups.status().newest.unwrap().created, NOON);
 }
 
 #[test]
 fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    machine.add("Acme");
-    let made = machine.backups.create(place.now()).unwrap();
-    machine.add("Later");
-    let restored = machine
-        .backups
-        .restore(&made.path, false, change())
-        .unwrap();
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    server.add("Acme");
+    let made = server.backups.create(fixture.now()).unwrap();
+    server.add("Later");
+    let restored = server.backups.restore(&made.path, false, change()).unwrap();
     assert_eq!(Some(restored.records), made.records);
     // Until the next start the store keeps working unchanged.
-    machine.add("Last");
-    assert_eq!(machine.partners(), 3);
-    drop(machine);
-    let machine = place.machine(place.settings("a"), 1);
-    assert_eq!(machine.partners(), 1);
-    let aside = place.settings("a").data.join("aside");
+    server.add("Last");
+    assert_eq!(server.partners(), 3);
+    drop(server);
+    let server = fixture.server(fixture.settings("a"), 1);
+    assert_eq!(server.partners(), 1);
+    let aside = fixture.settings("a").data.join("aside");
     assert_eq!(files(&aside), 1);
     // The restored store has the same identity: new backups are its own and sort as newest.
-    machine.add("After");
-    place.clock.advance(DAY);
-    let after = machine.backups.create(place.now()).unwrap();
+    server.add("After");
+    fixture.clock.advance(DAY);
+    let after = server.backups.create(fixture.now()).unwrap();
     assert!(after.own && after.number > made.number);
-    assert_eq!(machine.names()[0], after.name);
-    drop(machine);
-    let shelf = BackupDirectory::new_offline(place.settings("a"));
+    assert_eq!(server.names()[0], after.name);
+    drop(server);
+    let directory = BackupDirectory::new_offline(fixture.settings("a"));
     let how = Restoring {
         instance: [9; 16],
         timeline: [9; 16],
         adopt: false,
         change: change(),
     };
-    shelf.restore_offline(&after.path, how).unwrap();
-    assert_eq!(place.machine(place.settings("a"), 1).partners(), 2);
+    directory.restore_offline(&after.path, how).unwrap();
+    assert_eq!(fixture.server(fixture.settings("a"), 1).partners(), 2);
 }
 
 #[test]
 fn foreign_or_damaged_backup_changes_nothing() {
-    let place = Place::new();
-    let machine = place.machine(place.settings("a"), 1);
-    machine.add("Acme");
-    let made = machine.backups.create(place.now()).unwrap();
-    let other = place.machine(place.settings("b"), 2);
+    let fixture = Fixture::new();
+    let server = fixture.server(fixture.settings("a"), 1);
+    server.add("Acme");
+    let made = server.backups.create(fixture.now()).unwrap();
+    let other = fixture.server(fixture.settings("b"), 2);
     assert_eq!(
         other.backups.restore(&made.path, false, change()),
         Err(BackupError::Foreign)
@@ -319,7 +316,7 @@ fn foreign_or_damaged_backup_changes_nothing() {
     let mut bytes = fs::read(&made.path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    let damaged: PathBuf = place.folder.path().join("damaged.snapshot");
+    let damaged: PathBuf = fixture.folder.path().join("damaged.snapshot");
     fs::write(&damaged, &bytes).unwrap();
     for adopt in [false, true] {
         let refused = other.backups.restore(&damaged, adopt, change());
@@ -343,16 +340,31 @@ fn foreign_or_damaged_backup_changes_nothing() {
     ] {
         assert_eq!(other.backups.verify(name), Err(BackupError::NotFound));
     }
-    let data = place.settings("b").data;
+    let data = fixture.settings("b").data;
     assert!(!data.join("restored").exists() && !data.join("upload.snapshot").exists());
     drop(other);
-    assert_eq!(place.machine(place.settings("b"), 2).partners(), 0);
-    let other = place.machine(place.settings("b"), 2);
+    assert_eq!(fixture.server(fixture.settings("b"), 2).partners(), 0);
+    let other = fixture.server(fixture.settings("b"), 2);
     let mut sent = &fs::read(&made.path).unwrap()[..];
     other
         .backups
         .restore_upload(&mut sent, true, change())
         .unwrap();
     drop(other);
-    assert_eq!(place.machine(place.settings("b"), 2).partners(), 1);
+    assert_eq!(fixture.server(fixture.settings("b"), 2).partners(), 1);
+}
+
+#[test]
+fn failed_listing_is_reported_without_nightly_backups() {
+    let fixture = Fixture::new();
+    let settings = BackupSettings {
+        directory: fixture.folder.path().join("missing"),
+        at: None,
+        ..fixture.settings("a")
+    };
+    let server = fixture.server(settings, 1);
+    server.backups.run_scheduled(fixture.now()).unwrap_err();
+    assert_eq!(server.backups.status().failed, Some(fixture.now()));
+    // The next attempt waits.
+    assert_eq!(server.backups.run_scheduled(fixture.now()), Ok(0));
 }

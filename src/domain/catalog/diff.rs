@@ -154,33 +154,36 @@ impl CatalogDiff {
             let kind = ObjectKind::Rule;
             self.changes.push(ObjectChange { kind, id, what });
         };
-        for rule in new.iter().filter(|rule| !old.contains(rule)) {
+        // A rule may occur more than once: each occurrence is matched with one of the other list.
+        let mut unmatched: Vec<Option<&Arc<Rule>>> = old.iter().map(Some).collect();
+        let mut match_old = |rule| {
+            let at = unmatched.iter().position(|other| *other == Some(rule))?;
+            unmatched.get_mut(at)?.take();
+            Some(at)
+        };
+        let places: Vec<Option<usize>> = new.iter().map(&mut match_old).collect();
+        for (rule, _) in new.iter().zip(&places).filter(|(_, old)| old.is_none()) {
             add(rule, What::Added);
         }
-        for rule in old.iter().filter(|rule| !new.contains(rule)) {
+        for rule in unmatched.into_iter().flatten() {
             add(rule, What::Removed);
         }
-        let place = |rules: &[Arc<Rule>], rule| {
-            let at = rules.iter().position(|other| other == rule);
-            at.map(|at| (at + 1).to_string()).unwrap_or_default()
-        };
-        for rule in new.iter().filter(|rule| old.contains(rule)) {
-            let (before, after) = (place(old, rule), place(new, rule));
-            if before == after {
-                self.unchanged += 1;
-            } else {
-                let member = "place";
-                let moved = MemberChange {
-                    member,
-                    before,
-                    after,
-                };
-                let id = rule.to_string();
-                let what = What::Changed(vec![moved]);
-                let kind = ObjectKind::Rule;
-                self.changes.push(ObjectChange { kind, id, what });
+        let mut unchanged = 0;
+        for (after, (rule, before)) in new.iter().zip(places).enumerate() {
+            match before {
+                None => {}
+                Some(before) if before == after => unchanged += 1,
+                Some(before) => {
+                    let moved = MemberChange {
+                        member: "place",
+                        before: (before + 1).to_string(),
+                        after: (after + 1).to_string(),
+                    };
+                    add(rule, What::Changed(vec![moved]));
+                }
             }
         }
+        self.unchanged += unchanged;
     }
 }
 
@@ -325,36 +328,32 @@ fn effects(row: &Effects) -> ObjectMembers {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&one_line(self))
+        let condition = &self.condition;
+        let when = condition.when.map(|when| match when {
+            TimeWindow::Window(one) => window(&one),
+            TimeWindow::Hours(hours) => hours.texts().join(" to "),
+        });
+        let rating = condition
+            .rating
+            .map(|(least, most)| format!("{least} to {most}"));
+        let mut members = vec![
+            ("livestream", list(&condition.livestreams)),
+            ("window", option(when)),
+            (
+                "title",
+                option(condition.title.as_ref().map(super::Glob::as_str)),
+            ),
+            (
+                "category",
+                option(condition.category.as_ref().map(super::Glob::as_str)),
+            ),
+            ("rating", option(rating)),
+        ];
+        members.extend(effects(&self.effects));
+        // An empty value means that the rule does not set the member.
+        let given = members.into_iter().filter(|(_, value)| !value.is_empty());
+        f.write_str(&shorten(list(
+            given.map(|(member, value)| format!("{member} {value}")),
+        )))
     }
-}
-
-fn one_line(rule: &Rule) -> String {
-    let condition = &rule.condition;
-    let when = condition.when.map(|when| match when {
-        TimeWindow::Window(one) => window(&one),
-        TimeWindow::Hours(hours) => hours.texts().join(" to "),
-    });
-    let rating = condition
-        .rating
-        .map(|(least, most)| format!("{least} to {most}"));
-    let mut members = vec![
-        ("livestream", list(&condition.livestreams)),
-        ("window", option(when)),
-        (
-            "title",
-            option(condition.title.as_ref().map(super::Glob::as_str)),
-        ),
-        (
-            "category",
-            option(condition.category.as_ref().map(super::Glob::as_str)),
-        ),
-        ("rating", option(rating)),
-    ];
-    members.extend(effects(&rule.effects));
-    // An empty value means that the rule does not set the member.
-    let given = members.into_iter().filter(|(_, value)| !value.is_empty());
-    shorten(list(
-        given.map(|(member, value)| format!("{member} {value}")),
-    ))
 }

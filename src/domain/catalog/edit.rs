@@ -14,7 +14,12 @@ pub enum CatalogEdit {
     /// Replaces the previous override.
     Override(BroadcastId, Effects),
     Forget(BroadcastId),
-    DropRule(usize),
+    DropRule {
+        /// Rules are numbered from 1.
+        number: usize,
+        /// The rule must have this text, if it is given: the numbers change when another rule is removed.
+        text: Option<String>,
+    },
 }
 
 impl Catalog {
@@ -43,10 +48,13 @@ impl CatalogEdit {
             Self::Forget(id) => {
                 to.broadcasts.remove(&id);
             }
-            Self::DropRule(number) => {
-                // Rules are numbered from 1.
-                let at = number.checked_sub(1).filter(|at| *at < to.rules.len());
-                to.rules.remove(at.ok_or(CatalogError::NoRule)?);
+            Self::DropRule { number, text } => {
+                let at = number.checked_sub(1).ok_or(CatalogError::NoRule)?;
+                let rule = to.rules.get(at).ok_or(CatalogError::NoRule)?;
+                if text.is_some_and(|text| text != rule.to_string()) {
+                    return Err(CatalogError::NoRule);
+                }
+                to.rules.remove(at);
             }
         }
         Ok(())

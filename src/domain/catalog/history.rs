@@ -52,22 +52,17 @@ impl Replaced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub number: u64,
+    pub record: VersionRecord,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionRecord {
     pub replaced: UnixSeconds,
     pub by: Replaced,
     pub livestreams: u32,
     pub assets: u32,
     pub offers: u32,
     pub rules: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct VersionRecord {
-    replaced: UnixSeconds,
-    by: Replaced,
-    livestreams: u32,
-    assets: u32,
-    offers: u32,
-    rules: u32,
 }
 
 impl Record for VersionRecord {}
@@ -190,12 +185,7 @@ impl Catalog {
         let version = |(key, record): (u64, VersionRecord)| Version {
             // Keys are complements, so that a scan begins with the newest.
             number: !key,
-            replaced: record.replaced,
-            by: record.by,
-            livestreams: record.livestreams,
-            assets: record.assets,
-            offers: record.offers,
-            rules: record.rules,
+            record,
         };
         Ok(kept.into_iter().map(version).collect())
     }

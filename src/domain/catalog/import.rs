@@ -170,7 +170,7 @@ impl Check<'_> {
                 let message = if *other == kind {
                     format!("{kind} `{id}` is defined twice, first in line {other_line}")
                 } else {
-                    format!("{kind} `{id}` has the id of the {other} in line {other_line}")
+                    format!("id `{id}` is already used by the {other} in line {other_line}")
                 };
                 self.report(line, message);
                 continue;
@@ -195,7 +195,7 @@ impl Check<'_> {
                 broadcast.then_some("a broadcast of the schedule")
             });
             if let Some(other) = taken {
-                self.report(line, format!("{kind} `{id}` has the id of {other}"));
+                self.report(line, format!("id `{id}` is already used by {other}"));
             }
         }
     }

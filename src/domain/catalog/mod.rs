@@ -32,7 +32,7 @@ pub use edit::CatalogEdit;
 pub use error::CatalogError;
 pub use explain::{ExplainedRight, Layer, Source};
 pub use glob::Glob;
-pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, WriteText};
+pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, VersionRecord, WriteText};
 pub use import::{CatalogImport, Mode, Reference, Spanned};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, CHANNEL_NUMBER_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights,

@@ -265,10 +265,12 @@ pub enum Location<'a> {
 impl<'a> Location<'a> {
     pub fn parse(text: &'a str) -> Result<Self, Malformed> {
         if text.len() > LOCATION_MAX {
-            return Err(Malformed("has at most 1500 bytes"));
+            return Err(Malformed("must have at most 1500 bytes"));
         }
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(Malformed("has no blanks and no control characters"));
+            return Err(Malformed(
+                "must not contain white space or control characters",
+            ));
         }
         if let Some(path) = text.strip_prefix("origin:") {
             let names = path

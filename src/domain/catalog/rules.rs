@@ -62,7 +62,7 @@ impl Condition {
         let facts = &broadcast.facts;
         let when = self.when.is_none_or(|when| match when {
             TimeWindow::Window(window) => window.contains(broadcast.start),
-            TimeWindow::Hours(hours) => hours.contain(broadcast.start, livestream.zone),
+            TimeWindow::Hours(hours) => hours.contains(broadcast.start, livestream.zone),
         });
         let rating = || {
             let within =

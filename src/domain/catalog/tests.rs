@@ -163,3 +163,65 @@ fn catalogue_follows_commits_that_another_process_planned() {
     assert_eq!(livestreams_of(&owner), ["a", "b", "c"]);
     assert_eq!(livestreams_of(&open(&store)), ["a", "b", "c"]);
 }
+
+fn rule(title: &str, live: bool) -> Rule {
+    Rule {
+        condition: Condition {
+            title: Glob::parse(title).ok(),
+            ..Condition::default()
+        },
+        effects: Effects {
+            live: Some(live),
+            ..Effects::default()
+        },
+    }
+}
+
+fn replace_rules(catalog: &Catalog, rules: &[Rule]) -> Vec<String> {
+    let import = CatalogImport {
+        rules: rules
+            .iter()
+            .map(|rule| Spanned {
+                line: 1,
+                item: rule.clone(),
+            })
+            .collect(),
+        ..CatalogImport::default()
+    };
+    let difference = catalog.import(import, Mode::Replace, false, &|_| false);
+    let changes = difference.unwrap().changes;
+    changes.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn repeated_rules_are_stored_and_reported() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let catalog = open(&store);
+    let (a, b) = (rule("*", true), rule("*", false));
+    replace_rules(&catalog, &[a.clone(), b.clone()]);
+    let stored = || {
+        open(&store)
+            .snapshot()
+            .rules()
+            .map(|rule| Rule::clone(rule))
+            .collect::<Vec<_>>()
+    };
+    let repeated = [a.clone(), b.clone(), a.clone()];
+    assert_eq!(
+        replace_rules(&catalog, &repeated),
+        ["+ rule title *, live true"]
+    );
+    assert_eq!(stored(), repeated);
+    assert_eq!(replace_rules(&catalog, &repeated), [""; 0]);
+    // Without the first of the two equal rules, the other one moves.
+    let rest = [b, a];
+    assert_eq!(
+        replace_rules(&catalog, &rest),
+        [
+            "- rule title *, live true",
+            "~ rule title *, live false: place \"2\" -> \"1\"",
+            "~ rule title *, live true: place \"1\" -> \"2\"",
+        ]
+    );
+    assert_eq!(stored(), rest);
+}

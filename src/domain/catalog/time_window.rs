@@ -30,7 +30,7 @@ impl Hours {
     }
 
     #[must_use]
-    pub fn contain(self, at: UnixSeconds, zone: Tz) -> bool {
+    pub fn contains(self, at: UnixSeconds, zone: Tz) -> bool {
         let Some(utc) = DateTime::from_timestamp(at.0, 0) else {
             // Out of calendar range: fail closed, so that a PIN is required.
             return true;
@@ -94,7 +94,7 @@ mod tests {
             ("2026-01-11T06:00:00+01:00", false),
             ("2026-01-11T12:00:00+01:00", false),
         ] {
-            assert_eq!(Hours::NIGHT.contain(at(time), zone), night, "{time}");
+            assert_eq!(Hours::NIGHT.contains(at(time), zone), night, "{time}");
         }
     }
 
@@ -102,8 +102,8 @@ mod tests {
     fn hours_use_the_local_time_of_the_zone() {
         // 21:30 in London is 22:30 in Stockholm.
         let evening = at("2026-01-10T21:30:00Z");
-        assert!(!Hours::NIGHT.contain(evening, Tz::Europe__London));
-        assert!(Hours::NIGHT.contain(evening, Tz::Europe__Stockholm));
+        assert!(!Hours::NIGHT.contains(evening, Tz::Europe__London));
+        assert!(Hours::NIGHT.contains(evening, Tz::Europe__Stockholm));
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             ("2026-03-29T19:59:59Z", false),
             ("2026-03-29T20:00:00Z", true),
         ] {
-            assert_eq!(Hours::NIGHT.contain(at(time), zone), night, "{time}");
+            assert_eq!(Hours::NIGHT.contains(at(time), zone), night, "{time}");
         }
         // 25 October 2026: 03:00 becomes 02:00; both 02:30s are in the range.
         for time in [
@@ -127,9 +127,9 @@ mod tests {
             "2026-10-25T01:30:00Z",
             "2026-10-25T04:59:59Z",
         ] {
-            assert!(Hours::NIGHT.contain(at(time), zone), "{time}");
+            assert!(Hours::NIGHT.contains(at(time), zone), "{time}");
         }
-        assert!(!Hours::NIGHT.contain(at("2026-10-25T05:00:00Z"), zone));
+        assert!(!Hours::NIGHT.contains(at("2026-10-25T05:00:00Z"), zone));
     }
 
     #[test]
@@ -137,10 +137,10 @@ mod tests {
         assert_eq!(Hours::parse("22:00", "06:00"), Ok(Hours::NIGHT));
         assert_eq!(Hours::NIGHT.texts(), ["22:00", "06:00"]);
         let evening = Hours::parse("20:00", "24:00").unwrap();
-        assert!(evening.contain(at("2026-01-10T23:59:00Z"), Tz::UTC));
-        assert!(!evening.contain(at("2026-01-10T00:00:00Z"), Tz::UTC));
+        assert!(evening.contains(at("2026-01-10T23:59:00Z"), Tz::UTC));
+        assert!(!evening.contains(at("2026-01-10T00:00:00Z"), Tz::UTC));
         let always = Hours::parse("06:00", "06:00").unwrap();
-        assert!(always.contain(at("2026-01-10T05:00:00Z"), Tz::UTC));
+        assert!(always.contains(at("2026-01-10T05:00:00Z"), Tz::UTC));
         for bad in ["", "6:00", "06:60", "24:01", "25:00", "06.00", "0a:00"] {
             assert!(Hours::parse(bad, "06:00").is_err(), "{bad}");
         }

@@ -32,7 +32,10 @@ pub struct ClockGuard {
     boot: Option<String>,
     store: Store,
     expiry: Arc<ExpiryClock>,
+    /// Held while the mark is committed.
     state: Mutex<GuardState>,
+    /// A copy of the jump in `state`, for readers that must not wait for a commit.
+    jump: Mutex<Option<ClockJump>>,
 }
 
 struct GuardState {
@@ -56,6 +59,7 @@ impl ClockGuard {
         // A system without an uptime cannot detect jumps, so it trusts every reading.
         let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
         let expiry = Arc::new(ExpiryClock::new(trusted_time.token(), reach));
+        let jump = Mutex::new(trusted_time.untrusted_jump());
         let state = GuardState {
             trusted_time,
             marked: mark.map(|mark| mark.token),
@@ -67,6 +71,7 @@ impl ClockGuard {
             store,
             expiry,
             state: Mutex::new(state),
+            jump,
         })
     }
 
@@ -91,29 +96,37 @@ impl ClockGuard {
             }
             None => {}
         }
-        self.publish(&mut state, Durability::Logged);
-        match state.trusted_time.untrusted_jump() {
+        let jump = state.trusted_time.untrusted_jump();
+        *self.jump.lock() = jump;
+        // A failure is logged: the expiry clock advances all the same, so that tokens expire in this process.
+        let _ = self.publish(&mut state, Durability::Logged);
+        match jump {
             Some(untrusted_jump) => Err(untrusted_jump),
             None => Ok(reading.seconds()),
         }
     }
 
     /// Trusts the clock at an operator's request. Blocks for a commit.
-    pub fn accept(&self) {
+    ///
+    /// # Errors
+    /// The clock is trusted, but a restart may find the jump again.
+    pub fn accept(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         // A new reading: the operator accepts the clock as it is now.
         state.trusted_time.accept(Reading::read(&*self.clock));
-        // Durable: the operator must not have to repeat it after a crash.
-        self.publish(&mut state, Durability::Durable);
+        *self.jump.lock() = None;
         tracing::info!("an operator accepted the clock; deletions resume");
+        // Durable: the operator must not have to repeat it after a crash.
+        self.publish(&mut state, Durability::Durable)
     }
 
     #[must_use]
     pub fn untrusted_jump(&self) -> Option<ClockJump> {
-        self.state.lock().trusted_time.untrusted_jump()
+        *self.jump.lock()
     }
 
-    fn publish(&self, state: &mut GuardState, class: Durability) {
+    fn publish(&self, state: &mut GuardState, class: Durability) -> Result<(), StoreError> {
+        let mut result = Ok(());
         let token = state.trusted_time.token();
         // The store first: expired tokens must stay expired after a kill, even if the clock goes back.
         // Steps below MARK_EVERY are not written; a start that cannot tell the downtime adds that much.
@@ -125,17 +138,16 @@ impl ClockGuard {
             let batch = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
                 txn.put::<Marks>(&MARK, &mark)
             };
-            match self
+            result = self
                 .store
                 // The highest priority: without the mark, a start on a clock set back would revive expired tokens.
                 .write_for(WritePriority::Login, class, batch)
-                .wait()
-            {
+                .wait();
+            match &result {
                 Ok(()) => {
                     state.marked = Some(token);
                     state.failed = false;
                 }
-                // Not returned: the expiry clock advances all the same, so that tokens expire in this process.
                 Err(error) => {
                     // Logged once, because the check runs every second.
                     if !std::mem::replace(&mut state.failed, true) {
@@ -145,6 +157,7 @@ impl ClockGuard {
             }
         }
         self.expiry.raise(token);
+        result
     }
 }
 

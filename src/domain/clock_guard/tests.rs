@@ -141,7 +141,7 @@ fn expired_tokens_stay_expired_and_new_ones_last_as_promised() {
     let expiry = guard.expiry();
     let old = expiry.at(guard.now()) + 30 * 86_400;
     machine.set(400 * DAY);
-    guard.accept();
+    guard.accept().unwrap();
     assert!(old <= expiry.at(guard.now()), "an accepted jump expires");
     machine.set(-400 * DAY);
     assert!(guard.check().is_err());
@@ -192,7 +192,7 @@ fn the_mark_survives_a_restart() {
     let first = guard(&store, &machine, "a");
     pass(&machine, &first, SECOND);
     machine.set(400 * DAY);
-    first.accept();
+    first.accept().unwrap();
     // The process is killed immediately, and the clock is set back.
     drop(first);
     machine.set(-400 * DAY);
@@ -297,4 +297,43 @@ fn jump_is_described_in_its_message() {
             .to_string()
             .starts_with("the clock jumped back by 2 hours: ")
     );
+}
+
+#[test]
+fn jump_is_read_while_a_check_waits_for_its_commit() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    machine.set(2 * DAY);
+    guard.check().unwrap_err();
+    // Stands for a check that waits for the disk.
+    let waiting = guard.state.lock();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| sender.send(guard.untrusted_jump()));
+        // The time only ends a failing test.
+        let jump = receiver.recv_timeout(std::time::Duration::from_secs(60));
+        drop(waiting);
+        assert_eq!(jump.unwrap().unwrap().seconds(), 2 * DAY / SECOND);
+    });
+}
+
+#[test]
+fn acceptance_that_is_not_stored_is_an_error() {
+    let (store, machine) = (store(), Machine::new());
+    let guard = guard(&store, &machine, "a");
+    machine.set(2 * DAY);
+    guard.check().unwrap_err();
+    // Holds the writer thread and fills its queue, so that further writes are refused.
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let hold = move |_: &mut crate::store::Txn<'_>| {
+        let _ = held.recv();
+        Ok::<_, StoreError>(())
+    };
+    let _held = store.write(Durability::Logged, hold);
+    for _ in 0..10_000 {
+        let _ = store.write(Durability::Logged, |_| Ok::<_, StoreError>(()));
+    }
+    guard.accept().unwrap_err();
+    assert!(guard.untrusted_jump().is_none());
+    drop(release);
 }

@@ -21,7 +21,8 @@ pub struct EntitlementService {
     settings: EntitlementSettings,
 }
 
-pub(super) enum Subject {
+/// What an asset id names.
+pub(crate) enum Subject {
     Livestream(Arc<Livestream>),
     Broadcast(Arc<Livestream>, Program),
     Asset(Arc<Asset>),
@@ -29,13 +30,13 @@ pub(super) enum Subject {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OfferState {
-    Yes(Option<UnixSeconds>),
+    Held(Option<UnixSeconds>),
     /// A default offer outside its sale window.
     NotOnSale,
     /// The end of the last grant.
     Expired(UnixSeconds),
     Revoked(UnixSeconds),
-    No,
+    NotHeld,
 }
 
 pub(super) struct OfferEvaluation {
@@ -98,7 +99,7 @@ impl EntitlementService {
         let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
         trace.steps(|| evaluations.iter().map(offer).collect());
         if evaluations.is_empty() {
-            trace.step("offer", false, || "no offer includes it");
+            trace.step("offer", false, || "no offer includes the asset");
         }
         let access = access(user, &evaluations);
         let playing = self.playing(subject, offset, trace, now);
@@ -144,7 +145,7 @@ impl EntitlementService {
     }
 
     /// Resolves an asset id. A broadcast whose livestream is not in the catalogue does not resolve.
-    pub(super) fn subject(&self, snapshot: &CatalogSnapshot, id: &AssetId) -> Option<Subject> {
+    pub(crate) fn subject(&self, snapshot: &CatalogSnapshot, id: &AssetId) -> Option<Subject> {
         // The order does not matter: the three share one namespace.
         if let Some(livestream) = snapshot.livestream(&LivestreamId::from(id)) {
             return Some(Subject::Livestream(Arc::clone(livestream)));
@@ -308,7 +309,7 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     // A default offer belongs to all users, so there is no grant.
     if offer.kind == OfferKind::Default {
         return if offer.sale.contains(now) {
-            OfferState::Yes(offer.sale.to)
+            OfferState::Held(offer.sale.to)
         } else {
             OfferState::NotOnSale
         };
@@ -317,20 +318,20 @@ pub(super) fn held(offer: &Offer, grants: &[Arc<Grant>], now: UnixSeconds) -> Of
     let active = of_offer().filter(|grant| grant.is_active(now));
     // Several grants of one offer combine to the latest end.
     if let Some(until) = active.map(|grant| grant.expiry).reduce(later) {
-        return OfferState::Yes(until);
+        return OfferState::Held(until);
     }
     // Without an active grant, the last one explains why.
-    of_offer().next_back().map_or(OfferState::No, |last| {
+    of_offer().next_back().map_or(OfferState::NotHeld, |last| {
         let revoked = last.revoked.map(|revoked| OfferState::Revoked(revoked.at));
         let expired = last.expiry.map(OfferState::Expired);
-        revoked.or(expired).unwrap_or(OfferState::No)
+        revoked.or(expired).unwrap_or(OfferState::NotHeld)
     })
 }
 
 /// Combines the offers. The error is `GeoBlocked` if the user has an offer that does not cover this country, or if no
 /// offer covers it; `NotEntitled` if an offer that covers it could be bought.
 pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Access, Denied> {
-    let has = |evaluation: &&OfferEvaluation| matches!(evaluation.held, OfferState::Yes(_));
+    let has = |evaluation: &&OfferEvaluation| matches!(evaluation.held, OfferState::Held(_));
     let mut open = evaluations
         .iter()
         .filter(|one| one.here)
@@ -350,7 +351,7 @@ pub(super) fn access(user: &User, evaluations: &[OfferEvaluation]) -> Result<Acc
     let mut countries = Vec::new();
     let mut everywhere = any_country(user);
     for (at, one) in open.enumerate() {
-        if let OfferState::Yes(end) = one.held {
+        if let OfferState::Held(end) = one.held {
             // `None` means without end, so the first offer sets the end.
             until = if at == 0 { end } else { later(until, end) };
         }

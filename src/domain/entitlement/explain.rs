@@ -56,8 +56,8 @@ impl EntitlementService {
         let rating = playing.pg_age();
         let rating = rating.map_or("not rated".to_owned(), |age| format!("rated {age}"));
         let limit = user.parental.limit;
-        let verdict = if needed { "asks" } else { "does not ask" };
-        format!("{rule}: {rating}, the user's limit is {limit}; it {verdict} for the PIN")
+        let verdict = if needed { "required" } else { "not required" };
+        format!("{rule}: {rating}, the user's limit is {limit}; PIN {verdict}")
     }
 }
 
@@ -103,21 +103,21 @@ pub(super) fn country(
 pub(super) fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
     let offer = &evaluation.offer;
     let held = match evaluation.held {
-        OfferState::Yes(None) => "the user has it".to_owned(),
-        OfferState::Yes(Some(end)) => format!("the user has it until {}", end.in_utc()),
+        OfferState::Held(None) => "the user has it".to_owned(),
+        OfferState::Held(Some(end)) => format!("the user has it until {}", end.in_utc()),
         OfferState::NotOnSale => "is outside of its sale window".to_owned(),
         OfferState::Expired(at) => format!("expired on {}", at.in_utc()),
         OfferState::Revoked(at) => format!("was revoked on {}", at.in_utc()),
-        OfferState::No => "the user does not have it".to_owned(),
+        OfferState::NotHeld => "the user does not have it".to_owned(),
     };
     let here = if evaluation.here {
         ""
     } else {
-        ", and it does not hold in this country"
+        ", not valid in this country"
     };
     DecisionStep {
         subject: Some(offer.id.as_str().to_owned()),
-        passed: evaluation.here && matches!(evaluation.held, OfferState::Yes(_)),
+        passed: evaluation.here && matches!(evaluation.held, OfferState::Held(_)),
         ..step(
             "offer",
             format!("{} offer: {held}{here}", offer.kind.as_str()),
@@ -137,6 +137,6 @@ pub(super) fn describe_playing(playing: &Playing) -> String {
         Playing::Catchup { program, .. } => {
             format!("{} may be watched from its start", title(program))
         }
-        Playing::Vod { .. } => "is within its availability".to_owned(),
+        Playing::Vod { .. } => "the video is inside its availability window".to_owned(),
     }
 }

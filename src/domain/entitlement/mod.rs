@@ -16,7 +16,7 @@ mod tables;
 mod tests;
 
 pub(crate) use error::GrantError;
-pub(crate) use evaluate::{EntitlementService, any_country};
+pub(crate) use evaluate::{EntitlementService, Subject, any_country};
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
 pub(crate) use model::{

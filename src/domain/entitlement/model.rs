@@ -125,7 +125,7 @@ impl EntitlementSettings {
                 PinRule::Age => self.is_rated_above(user, pg_age, livestream.unrated),
                 PinRule::Watershed => {
                     // In a gap of the schedule, `start` is the position.
-                    self.night.contain(start, livestream.zone)
+                    self.night.contains(start, livestream.zone)
                         || (livestream.verify_age
                             && self.is_rated_above(user, pg_age, livestream.unrated))
                 }

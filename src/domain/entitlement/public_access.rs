@@ -89,15 +89,15 @@ impl EntitlementService {
             let here = offer.countries.is_empty()
                 || address.is_some_and(|country| offer.countries.contains(&country));
             match held(offer, &[], now) {
-                OfferState::Yes(end) if here => {
+                OfferState::Held(end) if here => {
                     ends = Some(ends.map_or(end, |known| later(known, end)))
                 }
                 // Only this case is a refusal by country.
-                OfferState::Yes(_) => elsewhere = true,
+                OfferState::Held(_) => elsewhere = true,
                 OfferState::NotOnSale
                 | OfferState::Expired(_)
                 | OfferState::Revoked(_)
-                | OfferState::No => {}
+                | OfferState::NotHeld => {}
             }
         }
         let end = ends.ok_or(match elsewhere {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::model::{MailCounts, MailStatus};
-use super::tables::{MailKey, MailRecord, Mails, MailsByUser};
+use super::tables::{MailKey, MailRecord, Mails, MailsByUser, QUEUE_MAX_AGE};
 use super::{BATCH, Mail, MailKind};
 use crate::domain::backoff::Backoff;
 use crate::ports::mailer::{
@@ -21,8 +21,6 @@ use crate::types::{UnixSeconds, UserId};
 /// Maximum number of mails per connection and run of the job.
 const PER_CONNECTION: usize = 20;
 const RESPONSE_MAX: usize = 500;
-/// Number of the user's newest mails that are searched for queued ones.
-const WITHDRAW_SEARCH: usize = 16;
 
 /// Pauses between the attempts for one mail. Greylisting servers want a second attempt after some minutes.
 const MAIL_RETRY: Backoff = Backoff {
@@ -372,8 +370,16 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), St
 
 /// Expires the queued mails of a kind, in the write batch that invalidates their token or PIN.
 pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Result<(), StoreError> {
-    for (_, key) in txn.scan_index::<MailsByUser>(user, WITHDRAW_SEARCH)? {
-        if let Some(mail) = txn.get::<Mails>(&key)?.filter(|mail| mail.kind == kind) {
+    let mut newest = None;
+    for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
+        let Some(mail) = txn.get::<Mails>(&key)? else {
+            continue;
+        };
+        // Newest first: the rest has left the queue.
+        if mail.created + QUEUE_MAX_AGE < *newest.get_or_insert(mail.created) {
+            break;
+        }
+        if mail.kind == kind {
             let outcome = DeliveryOutcome {
                 key,
                 status: MailStatus::Expired,

@@ -20,10 +20,11 @@ pub(crate) use model::{
 };
 pub(crate) use templates::TemplateError;
 
+use super::batches::in_batches;
 use super::sealing::Sealer;
 use crate::ports::Entropy;
 use crate::ports::mailer::{Mailer, OutgoingMail, SendError, SmtpTranscript};
-use crate::store::{All, Durability, Schema, Store, StoreError, Txn};
+use crate::store::{Durability, Schema, Store, StoreError, Txn};
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 use delivery::Delivery;
 use queue::MailQueue;
@@ -139,14 +140,17 @@ impl Mail {
         response: Option<String>,
     ) -> Result<MailId, StoreError> {
         // Keys hold the complement of the number, so the first record is the newest.
-        let newest = txn.scan::<Mails>(&All, 1)?;
+        // Its contents are not needed: a damaged mail must not refuse every reset.
+        let newest = txn.scan_from::<Mails>(None, 1)?;
         let number = newest.first().map_or(0, |((newest, _), _)| !newest + 1);
         // The table is a ring buffer: the mail that falls out makes room for this one. Queued mails are exempt;
         // rate limits bound their number.
         let oldest = number.checked_sub(MAILS_MAX).map(|number| !number);
         if let Some(oldest) = oldest {
-            for (key, mail) in txn.scan::<Mails>(&oldest, 1)? {
-                if mail.status != MailStatus::Queued {
+            for (key, mail) in txn.scan_from::<Mails>(Some(&(oldest, [0; 8])), 1)? {
+                // A damaged mail is not sent.
+                let queued = mail.is_some_and(|mail| mail.status == MailStatus::Queued);
+                if key.0 == oldest && !queued {
                     txn.delete::<Mails>(&key)?;
                 }
             }
@@ -179,13 +183,19 @@ impl Mail {
         Ok(id)
     }
 
-    /// Newest first; reads from disk.
+    /// Newest first; reads from disk. Damaged mails are skipped; `store verify` reports them.
     pub fn list(&self, limit: usize) -> Result<Vec<Summary>, StoreError> {
-        let mails = self.0.store.read(|txn| txn.scan::<Mails>(&All, limit))?;
+        let mails = self
+            .0
+            .store
+            .read(|txn| txn.scan_from::<Mails>(None, limit))?;
         Ok(mails
             .iter()
-            // Only the subject is used, so no secret is decrypted.
-            .map(|(key, m)| self.render_mail(key, m, Secrets::Masked).summary)
+            .filter_map(|(key, mail)| {
+                // Only the subject is used, so no secret is decrypted.
+                let rendered = self.render_mail(key, mail.as_ref()?, Secrets::Masked);
+                Some(rendered.summary)
+            })
             .collect())
     }
 
@@ -283,19 +293,12 @@ impl Mail {
     }
 
     pub fn sweep(&self, now: UnixSeconds) -> Result<usize, StoreError> {
-        let mut touched = 0;
-        loop {
-            let batch = self
-                .0
+        in_batches(BATCH, || {
+            self.0
                 .store
-                // In small batches, so that other commits do not wait.
                 .write(Durability::Logged, move |txn| sweep_batch(txn, now))
-                .wait()?;
-            touched += batch;
-            if batch < BATCH {
-                return Ok(touched);
-            }
-        }
+                .wait()
+        })
     }
 
     fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {

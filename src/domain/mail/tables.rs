@@ -8,10 +8,10 @@ use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
 use crate::types::time::DAY;
 use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 
-const KEPT: i64 = 30 * DAY;
+const RETENTION: i64 = 30 * DAY;
 /// Maximum time in the queue, in seconds. After a day the message is out of date, and `/readyz` and the metrics have
 /// reported the failure of the server.
-const WAITS: i64 = DAY;
+pub(super) const QUEUE_MAX_AGE: i64 = DAY;
 
 /// The complement of the sequence number, so that the newest mail sorts first, and random bytes, so that ids cannot be
 /// guessed.
@@ -98,14 +98,14 @@ impl MailRecord {
     pub(super) fn deadline(&self) -> UnixSeconds {
         // Notices and PINs have no validity, so only the maximum applies.
         let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
-        self.created + good_for.map_or(WAITS, |seconds| seconds.min(WAITS))
+        self.created + good_for.map_or(QUEUE_MAX_AGE, |seconds| seconds.min(QUEUE_MAX_AGE))
     }
 
     /// Returns the time of the next sweep of the mail, which first removes the secret, then the mail.
     pub(super) fn due(&self) -> UnixSeconds {
         let kept = match self.secret {
             Some(_) => self.kind.secret_retention(),
-            None => KEPT,
+            None => RETENTION,
         };
         self.created + kept
     }

@@ -180,9 +180,17 @@ impl Templates {
             // A line break in the subject could add mail headers.
             .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
             .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
+        let has_placeholder = TemplateText::parse(subject).map_or(true, |subject| {
+            let is_value = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Value(_));
+            subject.0.iter().any(is_value)
+        });
+        // Placeholders in the subject are not replaced: lists of mails show it, and it must contain no secret.
+        if has_placeholder {
+            let what = "the subject must not have placeholders such as `{email}`";
+            return Err(wrong(what.to_owned()));
+        }
         let text = TemplateText::parse(body).map_err(wrong)?;
         let template = self.entry(language, kind);
-        // The subject is plain text: placeholders in it are not replaced.
         subject.trim().clone_into(&mut template.subject);
         template.text = text;
         Ok(())
@@ -436,6 +444,10 @@ mod tests {
             (
                 "Hello",
                 "en/pin.txt: must begin with `Subject: …` and an empty line",
+            ),
+            (
+                "Subject: {pin}\n\n{pin}",
+                "en/pin.txt: the subject must not have placeholders such as `{email}`",
             ),
             (
                 "Subject: a\nBcc: b\n\nc",

@@ -207,7 +207,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
         to: Email::parse("a@b.c").unwrap(),
         user: Some(UserId::from_bytes([7; 16])),
         locale: Locale::parse("sv").ok(),
-        secret: Some(sealer.seal(b"place", b"1", &SeededEntropy::new(1))),
+        secret: Some(sealer.seal(b"place", b"12345678", &SeededEntropy::new(1))),
         good_for: 1,
         created: UnixSeconds(1),
         status: MailStatus::Queued,
@@ -217,7 +217,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
     };
     let written = crate::store::golden(&record);
     let begins = format!(
-        "02 02 05 6140622e63 01 {} 01 02 7376 01 1d",
+        "02 02 05 6140622e63 01 {} 01 02 7376 01 24",
         "07".repeat(16)
     );
     assert!(written.starts_with(&begins.replace(' ', "")), "{written}");
@@ -225,7 +225,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
         written.ends_with("02020102060101 34".replace(' ', "").as_str()),
         "{written}"
     );
-    assert!(!written.contains("61622e63013100"));
+    assert!(!written.contains(&data_encoding::HEXLOWER.encode(b"12345678")));
 
     let old = format!(
         "02 05 6140622e63 01 {} 01 02 7376 01 01 31 02 02 00",
@@ -246,4 +246,63 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
     assert!(upgraded == expected);
     let key = (!5, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(key_of(&id_of(&key)), key);
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Damaged;
+
+impl crate::store::Record for Damaged {}
+
+struct DamagedMails;
+
+impl crate::store::Table for DamagedMails {
+    const NAME: crate::store::TreeName = <Mails as crate::store::Table>::NAME;
+    type Key = MailKey;
+    type Record = Damaged;
+}
+
+#[test]
+fn damaged_mails_are_skipped() {
+    let (store, mail) = mail();
+    let new = || draft(MailKind::Reset, "a@b.example", "t");
+    let intact = queue(&store, &mail, new(), NOW);
+    // The newest mail, and the one that falls out of the ring next.
+    for number in [MAILS_MAX, 1] {
+        let damage = move |txn: &mut Txn<'_>| txn.put::<DamagedMails>(&(!number, [9; 8]), &Damaged);
+        let damaged = store.write::<_, StoreError, _>(Durability::Logged, damage);
+        damaged.wait().unwrap();
+    }
+    let newest = queue(&store, &mail, new(), NOW);
+    assert_eq!(key_of(&newest).0, !(MAILS_MAX + 1));
+    let listed: Vec<_> = mail.list(10).unwrap().into_iter().map(|m| m.id).collect();
+    assert_eq!(listed, [newest, intact]);
+    let left = store.read(|txn| txn.scan_from::<Mails>(None, 10)).unwrap();
+    assert_eq!(left.len(), 3);
+}
+
+#[test]
+fn all_queued_mails_of_a_user_are_withdrawn() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let mailer = Arc::new(delivery::Server::default());
+    let mail = Mail::open(
+        store.clone(),
+        entropy,
+        &[1; 32],
+        MailSettings::default(),
+        Some(mailer),
+    )
+    .unwrap();
+    let pin = queue(&store, &mail, draft(MailKind::Pin, "a@b.example", "1"), NOW);
+    for n in 0..40 {
+        let notice = draft(MailKind::PasswordChanged, "a@b.example", "");
+        queue(&store, &mail, notice, NOW + n);
+    }
+    let user = UserId::from_bytes([7; 16]);
+    let withdrawn = store.write(Durability::Logged, move |txn| {
+        withdraw(txn, &user, MailKind::Pin)
+    });
+    withdrawn.wait().unwrap();
+    let shown = mail.show(&pin, Secrets::Masked).unwrap().unwrap();
+    assert_eq!(shown.summary.status, MailStatus::Expired);
 }

@@ -176,10 +176,6 @@ pub(crate) async fn accept(
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
     let guard = Arc::clone(&services.clock_guard);
-    cold(services, move || {
-        guard.accept();
-        Ok::<_, ApiError>(())
-    })
-    .await?;
+    cold(services, move || guard.accept()).await?;
     body(services, Vec::new())
 }

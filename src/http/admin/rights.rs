@@ -108,7 +108,11 @@ pub(crate) async fn remove_rule(
     request: RemoveRuleRequest,
 ) -> Result<Reply, ApiError> {
     // The rule is known only by its number, so every livestream may be affected.
-    edit(services, CatalogEdit::DropRule(request.rule), Touched::All).await
+    let change = CatalogEdit::DropRule {
+        number: request.rule,
+        text: request.text,
+    };
+    edit(services, change, Touched::All).await
 }
 
 /// The livestreams whose prepared schedule responses must be rebuilt.

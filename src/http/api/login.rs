@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::accounts::{LoginAttempt, NewUser};
+use crate::domain::accounts::{AttemptKind, LoginAttempt, NewUser};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -35,7 +35,10 @@ pub(crate) async fn sign_up(
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     cx.trace.address(&request.identity);
     // Checked before the password is hashed, so that rejected attempts cost no hashing time.
-    services.accounts.check_sign_up_rate(from, now)?;
+    let kind = AttemptKind::SignUpAddress;
+    services
+        .accounts
+        .check_address_rate(kind, Some(&partner), from, now)?;
     let new = NewUser {
         email: request.identity,
         name: request.name,
@@ -132,7 +135,10 @@ pub(crate) async fn reset(
     let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
     let ResetRequest { password, token } = request;
     // Checked before the hash, as for a login.
-    services.accounts.check_reset_rate(from, now)?;
+    let kind = AttemptKind::ResetAddress;
+    services
+        .accounts
+        .check_address_rate(kind, Some(&partner), from, now)?;
     let pool = pool(services, cx, Some(partner));
     pool.guess(
         services

@@ -6,6 +6,7 @@
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
+use crate::domain::accounts::AttemptKind;
 use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
@@ -80,7 +81,10 @@ async fn set_password(
     let password =
         Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
     let (from, now) = (cx.peer, cx.now);
-    services.accounts.check_reset_rate(from, now)?;
+    let kind = AttemptKind::ResetAddress;
+    services
+        .accounts
+        .check_address_rate(kind, None, from, now)?;
     let pool = pool(services, cx, None);
     pool.guess(
         services

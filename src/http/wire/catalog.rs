@@ -216,14 +216,15 @@ pub(crate) struct VersionLine {
 
 impl From<Version> for VersionLine {
     fn from(version: Version) -> Self {
+        let Version { number, record } = version;
         Self {
-            version: version.number,
-            replaced_at: version.replaced.0,
-            replaced_by: version.by.as_str(),
-            livestreams: version.livestreams,
-            assets: version.assets,
-            offers: version.offers,
-            rules: version.rules,
+            version: number,
+            replaced_at: record.replaced.0,
+            replaced_by: record.by.as_str(),
+            livestreams: record.livestreams,
+            assets: record.assets,
+            offers: record.offers,
+            rules: record.rules,
         }
     }
 }

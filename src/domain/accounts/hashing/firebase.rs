@@ -47,7 +47,7 @@ impl FirebaseScrypt {
         })
     }
 
-    pub(super) fn is_of(&self, secret: &[u8]) -> Result<bool, HashingFailed> {
+    pub(super) fn matches(&self, secret: &[u8]) -> Result<bool, HashingFailed> {
         let params = scrypt::Params::new(self.log_n, self.r, 1).map_err(|_| HashingFailed)?;
         let mut key = [0; 32];
         scrypt::scrypt(secret, &self.salt, &params, &mut key).map_err(|_| HashingFailed)?;
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn firebases_example_verifies() {
         let hash = FirebaseScrypt::parse(EXAMPLE).unwrap();
-        assert!(hash.is_of(b"user1password").unwrap());
+        assert!(hash.matches(b"user1password").unwrap());
         for wrong in ["", "user1passwor", "user1Password"] {
-            assert!(!hash.is_of(wrong.as_bytes()).unwrap(), "{wrong}");
+            assert!(!hash.matches(wrong.as_bytes()).unwrap(), "{wrong}");
         }
     }
 

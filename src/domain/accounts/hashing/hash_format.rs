@@ -18,6 +18,8 @@ const OUTPUTS: std::ops::RangeInclusive<usize> = 16..=64;
 /// Bytes of a password that bcrypt hashes; it ignores the rest.
 const BCRYPT_BYTES: usize = 72;
 
+const BCRYPT_COST_MIN: u32 = 4;
+
 /// Cost limits of imported hashes. They include the defaults of other services (100 MiB in Django's argon2, 128
 /// MiB in the scrypt parameters that OWASP recommends) at about a second of one core: ten such logins must not
 /// block the service.
@@ -77,9 +79,10 @@ impl HashFormat {
             "argon2d" => argon2(Algorithm::Argon2d, rest),
             // One algorithm: the letters name fixed bugs of implementations.
             "2a" | "2b" | "2y" => {
-                let parts = bcrypt::HashParts::from_str(text).ok()?;
-                Some(Self::Bcrypt {
-                    cost: parts.get_cost(),
+                let cost = bcrypt::HashParts::from_str(text).ok()?.get_cost();
+                // bcrypt defines no lower costs, and the check of a password would fail.
+                (cost >= BCRYPT_COST_MIN).then(|| Self::Bcrypt {
+                    cost,
                     text: text.to_owned(),
                 })
             }
@@ -130,7 +133,7 @@ impl HashFormat {
         }
     }
 
-    pub(super) fn is_of(
+    pub(super) fn matches(
         &self,
         secret: &str,
         memory: &mut HashMemory,
@@ -176,7 +179,7 @@ impl HashFormat {
                 salt,
                 output,
             } => Ok(pbkdf2::verify(*digest, *rounds, salt, bytes, output).is_ok()),
-            Self::Firebase(hash) => hash.is_of(bytes),
+            Self::Firebase(hash) => hash.matches(bytes),
         }
     }
 }
@@ -222,10 +225,13 @@ fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
         iterations,
         parallelism,
     };
-    cost.is_sound().then_some(HashFormat::Argon2 {
+    let salt = BASE64_NOPAD.decode(salt.as_bytes()).ok()?;
+    // argon2 rejects shorter salts, so the check of a password would fail.
+    let is_valid = cost.is_sound() && salt.len() >= argon2::MIN_SALT_LEN;
+    is_valid.then_some(HashFormat::Argon2 {
         kind: (algorithm, version),
         cost,
-        salt: BASE64_NOPAD.decode(salt.as_bytes()).ok()?,
+        salt,
         output: check_output_length(BASE64_NOPAD.decode(output.as_bytes()).ok()?)?,
     })
 }
@@ -322,10 +328,10 @@ mod tests {
 
     const PASSWORD: &str = "correct horse";
 
-    fn is_of(secret: &str, stored: &str) -> bool {
+    fn matches(secret: &str, stored: &str) -> bool {
         let memory = &mut HashMemory::default();
         let stored = HashFormat::parse(stored).unwrap_or_else(|| panic!("{stored}"));
-        stored.is_of(secret, memory).unwrap()
+        stored.matches(secret, memory).unwrap()
     }
 
     /// Made by other implementations: libxcrypt, OpenSSL through Python's hashlib, and the test vectors of the
@@ -376,9 +382,9 @@ mod tests {
     #[test]
     fn hashes_of_other_services_verify() {
         for (secret, stored) in FOREIGN {
-            assert!(is_of(secret, stored), "{stored}");
+            assert!(matches(secret, stored), "{stored}");
             for wrong in ["", "correct horsf", "correct hors", "passwor"] {
-                assert!(!is_of(wrong, stored), "{stored}");
+                assert!(!matches(wrong, stored), "{stored}");
             }
             let read = HashFormat::parse(stored).unwrap();
             assert!(
@@ -393,10 +399,10 @@ mod tests {
         // libxcrypt gives the same hash for 72 bytes and for 72 bytes with a suffix.
         let stored = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
         let whole = "x".repeat(72);
-        assert!(is_of(&whole, stored));
-        assert!(!is_of(&format!("{whole}y"), stored));
+        assert!(matches(&whole, stored));
+        assert!(!matches(&format!("{whole}y"), stored));
         let (_, short) = FOREIGN[1];
-        assert!(!is_of(&format!("{PASSWORD}\0more"), short));
+        assert!(!matches(&format!("{PASSWORD}\0more"), short));
     }
 
     #[test]
@@ -458,6 +464,8 @@ mod tests {
         .into();
         bad.push(good[1].replace("$2b", "$2x"));
         bad.push(good[1].replace("$04", "$4"));
+        bad.push(good[1].replace("$04", "$03"));
+        bad.push(good[8].replace("c29tZXNhbHQ", "c29tZXNhbA"));
         bad.push(good[3].replace("ln=4", "ln=+4"));
         bad.push(good[3].replace("r=8,p=1", "r=8"));
         bad.push(good[3].replace("r=8", "r=65"));

@@ -126,7 +126,7 @@ impl ForeignHash {
             Ok(Self(text.to_owned()))
         } else {
             Err(Malformed(
-                "costs too much: at most 128 MiB, and about a second of one core",
+                "exceeds the cost limit: at most 128 MiB, and about a second of one core",
             ))
         }
     }
@@ -183,7 +183,7 @@ pub(super) fn verify(
 ) -> Result<PasswordVerdict, HashingFailed> {
     // Imported hashes were parsed before they were stored: one that cannot be parsed now is damage.
     let stored = HashFormat::parse(stored).ok_or(HashingFailed)?;
-    let matches = stored.is_of(secret, memory)?;
+    let matches = stored.matches(secret, memory)?;
     // One imported hash may need 128 MiB, which the thread must not keep.
     memory.trim(today);
     Ok(PasswordVerdict {

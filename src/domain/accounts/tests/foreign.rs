@@ -19,7 +19,7 @@ impl HashPool for Counting {
 }
 
 impl Fixture {
-    fn bring(&self, n: u8, address: &str, hash: &str) -> Result<UserId, AccountsError> {
+    fn import_hash(&self, n: u8, address: &str, hash: &str) -> Result<UserId, AccountsError> {
         let hash = ForeignHash::parse(hash).unwrap_or_else(|why| panic!("{why}"));
         let password = FirstPassword::Hashed(hash);
         self.accounts
@@ -46,7 +46,7 @@ impl Fixture {
 #[test]
 fn imported_hash_is_replaced_at_the_first_login() {
     let f = fixture();
-    let user = f.bring(1, "ann@example.com", BCRYPT).unwrap();
+    let user = f.import_hash(1, "ann@example.com", BCRYPT).unwrap();
     assert_eq!(f.stored(&user), BCRYPT);
     assert_eq!(
         f.log_in("ann@example.com", "correct horsf", NOW),
@@ -58,7 +58,7 @@ fn imported_hash_is_replaced_at_the_first_login() {
     assert!(f.stored(&user).starts_with("$argon2id$v=19$m=8,t=1,p=1$"));
     assert_eq!(f.cost_of(1, "ann@example.com", IMPORTED), (true, (1, 0)));
     assert_eq!(
-        f.bring(1, "ann@example.com", BCRYPT),
+        f.import_hash(1, "ann@example.com", BCRYPT),
         Err(AccountsError::EmailInUse)
     );
     f.assert_sound();
@@ -74,7 +74,7 @@ fn imported_argon2id_hash_at_current_cost_is_kept() {
         &mut HashMemory::default(),
     );
     let made = made.unwrap_or_else(|_| panic!("a sound cost"));
-    let user = f.bring(1, "ann@example.com", &made).unwrap();
+    let user = f.import_hash(1, "ann@example.com", &made).unwrap();
     assert_eq!(f.cost_of(1, "ann@example.com", IMPORTED), (true, (1, 0)));
     assert_eq!(f.stored(&user), made);
 }
@@ -129,7 +129,8 @@ fn unknown_address_is_checked_against_a_user_of_the_same_partner() {
     let f = fixture();
     // All users of one partner are imported, none of the other.
     for n in 0..20 {
-        f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
+        f.import_hash(1, &format!("user{n}@example.com"), BCRYPT)
+            .unwrap();
     }
     let mut ours = new_user("ann@example.com");
     ours.locale = None;
@@ -151,10 +152,11 @@ fn unknown_address_is_checked_against_a_user_of_the_same_partner() {
 fn decoy_of_an_address_is_stable() {
     let f = fixture();
     for n in 0..20 {
-        f.bring(1, &format!("user{n}@example.com"), BCRYPT).unwrap();
+        f.import_hash(1, &format!("user{n}@example.com"), BCRYPT)
+            .unwrap();
         f.sign_up(&format!("own{n}@example.com"));
     }
-    let stand_in = |accounts: &Accounts, n: usize| {
+    let decoy = |accounts: &Accounts, n: usize| {
         let address = email(&format!("nobody{n}@example.com"));
         accounts
             .0
@@ -169,8 +171,8 @@ fn decoy_of_an_address_is_stable() {
         dependencies(&f.store, &f.mail, Vec::new()),
     )
     .unwrap();
-    let chosen: Vec<_> = (0..20).map(|n| stand_in(&f.accounts, n)).collect();
-    assert!((0..20).all(|n| stand_in(&again, n) == chosen[n]));
+    let chosen: Vec<_> = (0..20).map(|n| decoy(&f.accounts, n)).collect();
+    assert!((0..20).all(|n| decoy(&again, n) == chosen[n]));
     // Decoys of both kinds, like the users.
     let brought = chosen.iter().filter(|hash| *hash == BCRYPT).count();
     assert!((1..20).contains(&brought), "{brought}");

@@ -151,6 +151,10 @@ fn all_sign_ups_of_an_address_are_counted() {
             .wait()
             .map(|_| ())
     });
+    let sign_up_rate = |now| {
+        f.accounts
+            .check_address_rate(AttemptKind::SignUpAddress, Some(&partner(1)), HERE, now)
+    };
     // One of the 100 attempts was used above: 99 of these 200 are tried.
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 2);
     assert_eq!(
@@ -161,10 +165,10 @@ fn all_sign_ups_of_an_address_are_counted() {
         101
     );
     assert_eq!(
-        f.accounts.check_sign_up_rate(HERE, NOW + 599),
+        sign_up_rate(NOW + 599),
         too_many(AttemptKind::SignUpAddress, 1)
     );
-    assert_eq!(f.accounts.check_sign_up_rate(HERE, NOW + 600), Ok(()));
+    assert_eq!(sign_up_rate(NOW + 600), Ok(()));
 }
 
 #[test]
@@ -213,4 +217,48 @@ fn idle_counters_are_swept() {
             .unwrap()
             .is_empty()
     );
+}
+
+#[test]
+fn right_password_is_not_counted_if_its_change_fails() {
+    let f = fixture();
+    let user = f.sign_up("ann@example.com").user.id;
+    // Another request sets a PIN while the password is checked.
+    let pool = Meanwhile(|| {
+        f.accounts
+            .override_pin(&user, &pin("9999"), &InPlace)
+            .wait()
+            .unwrap()
+    });
+    let proof = (None, Some(&password(PASSWORD)));
+    let new = pin("1234");
+    let set = f.accounts.set_pin(&user, proof, &new, HERE, NOW, &pool);
+    assert_eq!(set.wait(), Err(PinError::Required.into()));
+    let account = AttemptSubject::account(
+        AttemptKind::LoginAccount,
+        &partner(1),
+        &email("ann@example.com"),
+    );
+    let counter = f.store.read(|txn| txn.get::<Throttles>(&account.key()));
+    assert_eq!(counter.unwrap(), None);
+}
+
+#[test]
+fn moved_clock_of_a_lab_partner_keeps_the_attempts_of_others() {
+    let f = fixture();
+    let add = f.partners.add("lab", PartnerKind::Lab, NOW).unwrap();
+    let (lab, _) = add.wait().unwrap();
+    for n in 0..50 {
+        f.log_in_from(&format!("user{n}@example.com"), "wrong wrong", HERE, NOW)
+            .map(drop)
+            .unwrap_err();
+    }
+    let address = email("ann@example.com");
+    let rate = |partner| f.accounts.check_login_rate(partner, &address, HERE, NOW);
+    assert_eq!(rate(partner(1)), too_many(AttemptKind::LoginAddress, 60));
+    assert_eq!(rate(lab), Ok(()));
+    let given = login_attempt("ann@example.com", "wrong wrong");
+    let later = f.accounts.log_in(lab, given, NOW + 86_400, &InPlace).wait();
+    assert_eq!(later.map(drop), Err(AccountsError::InvalidCredentials));
+    assert_eq!(rate(partner(1)), too_many(AttemptKind::LoginAddress, 60));
 }

@@ -125,6 +125,20 @@ impl HashPool for InPlace {
     }
 }
 
+/// Runs something else after each hash, before the commit that uses it.
+struct Meanwhile<F>(F);
+
+impl<F: Fn() + Sync> HashPool for Meanwhile<F> {
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let result = InPlace.run(job).await;
+        (self.0)();
+        result
+    }
+}
+
 /// Blocks the test thread on a future.
 trait Wait: Future + Sized {
     fn wait(self) -> Self::Output {

@@ -145,7 +145,7 @@ fn operators_can_set_restricted_fields() {
         ));
     }
     assert!(f.is_known(&opened, NOW));
-    let shut = |disabled| {
+    let set_disabled = |disabled| {
         let disabled = Some(disabled);
         assert!(
             change(OperatorChange {
@@ -155,7 +155,7 @@ fn operators_can_set_restricted_fields() {
             .is_ok()
         );
     };
-    shut(true);
+    set_disabled(true);
     assert!(!f.is_known(&opened, NOW));
     assert_eq!(
         f.log_in("ann@example.com", PASSWORD, NOW),
@@ -166,7 +166,7 @@ fn operators_can_set_restricted_fields() {
         .wait()
         .unwrap();
     assert_eq!(f.mails(MailKind::Reset), 0);
-    shut(false);
+    set_disabled(false);
     f.log_in("ann@example.com", PASSWORD, NOW).unwrap();
     f.assert_sound();
 }

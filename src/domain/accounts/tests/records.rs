@@ -87,3 +87,20 @@ fn counter_record_bytes_are_stable() {
     counter.reserve(&rule, UnixSeconds(1)).unwrap();
     assert_golden(&counter, "01 01 02 02 01 0c");
 }
+
+#[test]
+fn reset_of_a_partner_removes_the_counters_of_mails() {
+    let f = fixture();
+    let reset_pin = |user: UserId| f.accounts.reset_pin(&user, NOW, &InPlace).wait();
+    let user = f.sign_up("ann@example.com").user.id;
+    for _ in 0..3 {
+        reset_pin(user).unwrap();
+    }
+    assert!(matches!(
+        reset_pin(user),
+        Err(AccountsError::TooManyAttempts(_))
+    ));
+    assert_eq!(f.accounts.reset_partner(partner(1), NOW), Ok(1));
+    let user = f.sign_up("ann@example.com").user.id;
+    reset_pin(user).unwrap();
+}

@@ -140,7 +140,11 @@ fn weak_password_keeps_the_token_and_counts_as_attempt() {
         .reached(throttle::AttemptKind::ResetAddress, 900);
     let refused = Err(AccountsError::TooManyAttempts(limit));
     assert_eq!(f.complete(&token, NEW, NOW), refused);
-    assert_eq!(f.accounts.check_reset_rate(HERE, NOW), refused);
+    assert_eq!(
+        f.accounts
+            .check_address_rate(AttemptKind::ResetAddress, None, HERE, NOW),
+        refused
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ type Answer = Result<&'static str, SendError>;
 
 /// A fake server: returns the scripted answers, then `250`.
 #[derive(Clone, Default)]
-struct Server {
+pub(super) struct Server {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     down: Arc<Mutex<Option<ServerUnavailable>>>,
     /// Id, address and text of each accepted mail.

@@ -35,7 +35,9 @@ impl From<CatalogError> for ApiError {
             CatalogError::NoLivestream => {
                 Self::new(ErrorCode::LivestreamNotFound, "no livestream has this id")
             }
-            CatalogError::NoRule => Self::new(ErrorCode::RuleNotFound, "no rule has this number"),
+            CatalogError::NoRule => {
+                Self::new(ErrorCode::RuleNotFound, "no rule has this number and text")
+            }
             CatalogError::Store(error) => error.into(),
         }
     }

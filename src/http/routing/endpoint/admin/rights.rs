@@ -77,15 +77,17 @@ impl ParseRequest for AddRuleRequest {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoveRuleRequest {
     pub rule: usize,
+    pub text: Option<String>,
 }
 
 impl ParseRequest for RemoveRuleRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             rule: known(input.text("rule")?.parse(), ErrorCode::RuleNotFound)?,
+            text: input.query.parsed("text", |text| Ok(text.to_owned()))?,
         })
     }
 }

@@ -114,6 +114,11 @@ impl ParseRequest for UsersRequest {
         )
             .combine()?;
         let (order, descending) = sort.unwrap_or_default();
+        // `after` is an id, which says nothing about the place of a user in another order.
+        if after.is_some() && (order != UserOrder::Id || descending) {
+            let why = "is allowed only in the order of ids; use `offset` with another `sort`";
+            return Err(ApiError::field("after", why));
+        }
         let offset = offset.unwrap_or_default();
         if offset > OFFSET_MAX {
             return Err(ApiError::field("offset", "must be from 0 to 10000"));
