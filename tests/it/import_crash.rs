@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::support::appliance::{Appliance, err, playgate};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
+use crate::support::stop_on_drop::StopOnDrop;
 use crate::support::synthetic_guide::SyntheticGuide;
 
 const CHANNELS: usize = 40;
@@ -120,10 +121,11 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
         let wire = Wire::to(appliance.address);
         thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(wire, &partner, &stop));
+            let stop = StopOnDrop(&stop);
             let mut upload = import(&guides[to]).spawn().unwrap();
             thread::park_timeout(whole.mul_f64(f64::from(round * 37 % 100) / 80.0));
             appliance.kill();
-            stop.store(true, Ordering::SeqCst);
+            drop(stop);
             watcher.join().unwrap();
             upload.status_in_time();
         });

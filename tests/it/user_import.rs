@@ -547,15 +547,16 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
             "{more}: {:?} {stderr:?}; backup: {backup:?}",
             done.status.code()
         );
+        let now = users(&appliance);
         if done.status.success() {
             let report: Value = serde_json::from_slice(&done.stdout).unwrap();
             let [added, existing, rejected] = count(&report);
             assert_eq!((added + existing, rejected), (USERS as u64, 0), "{report}");
+            assert_eq!(now, USERS, "{more}: a counted user is lost");
         } else {
             refusals += 1;
             assert!(stderr.contains("error: "), "{more}: {stderr}");
         }
-        let now = users(&appliance);
         assert!(now >= there, "{more}: {now} users, and {there} before");
         there = now;
         assert!(
