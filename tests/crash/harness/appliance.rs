@@ -314,12 +314,11 @@ fn kill(process: &mut Child) {
 }
 
 pub fn signal(name: &str, pid: u32) {
-    let status = Command::new("kill")
+    // A process that has ended already is fine.
+    Command::new("kill")
         .args([format!("-{name}"), pid.to_string()])
         .stderr(Stdio::null())
-        .status();
-    // A process that has ended already is fine.
-    status.unwrap();
+        .status_in_time();
 }
 
 /// Returns `None` if the process still runs; otherwise its exit code, if it has one.
