@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::appliance::{Appliance, Launch, Started, freeze};
+use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::client::{Connection, NoResponse};
 use crate::harness::disk::Disk;
 use crate::harness::raw_http::Answer;
@@ -237,14 +237,6 @@ fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn cut(disk: &mut Disk, appliance: &mut Appliance) {
-    freeze(appliance.process.id());
-    disk.cut();
-    appliance.kill();
-    disk.unmount();
-    disk.mount().unwrap();
-}
-
 #[test]
 fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
     let mut disk = match Disk::ext4(256) {
@@ -253,7 +245,7 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
     };
     let launch = Launch::new(&disk.path().join("data"));
     let outcome = find_loss(&launch, &launch, rounds(6, 100), |appliance| {
-        cut(&mut disk, appliance);
+        appliance.cut_power(&mut disk);
     });
     assert_eq!(outcome.wrong, None);
     assert!(outcome.plays > 0);
@@ -268,7 +260,9 @@ fn a_power_cut_without_syncs_costs_more_figures() {
     };
     let set_up = Launch::new(&disk.path().join("data"));
     let launch = Launch::new(&disk.path().join("data")).with(NO_SYNC, "1");
-    let outcome = find_loss(&set_up, &launch, 30, |appliance| cut(&mut disk, appliance));
+    let outcome = find_loss(&set_up, &launch, 30, |appliance| {
+        appliance.cut_power(&mut disk)
+    });
     let wrong = outcome.wrong;
     let is_lost = matches!(wrong, Some(Wrong::Figures(_) | Wrong::Store(_)));
     assert!(is_lost, "{wrong:?}");
