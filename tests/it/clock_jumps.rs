@@ -12,7 +12,7 @@ use crate::support::appliance::{Appliance, playgate, sign_up};
 use crate::support::external_tools::faketime_library;
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::process::InTime as _;
-use crate::support::server::PASSWORD;
+use crate::support::server::{PASSWORD, token_in};
 use crate::support::synthetic_guide::SyntheticGuide;
 use crate::support::until::until;
 
@@ -271,8 +271,7 @@ fn mailed_token(appliance: &Appliance) -> String {
     let mails = read("/admin/v1/mail");
     let id = mails[0]["id"].as_str().unwrap();
     let mail = read(&format!("/admin/v1/mail/{id}"));
-    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    rest.split_whitespace().next().unwrap().to_owned()
+    token_in(mail["text"].as_str().unwrap())
 }
 
 #[test]

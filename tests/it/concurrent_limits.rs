@@ -84,11 +84,7 @@ fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
     server.sign_up("ann@example.com");
     let send = "/api/login/v2/password/send-reset-password";
     server.partner("POST", send, &json!({"email": "ann@example.com"}));
-    let mails = server.operator("GET", "mail", &Value::Null).json();
-    let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
-    let mail = server.operator("GET", &target, &Value::Null).json();
-    let (_, token) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    let token = token.split_whitespace().next().unwrap();
+    let token = server.mailed_token();
     let new = |n: usize| format!("goats gruff and gruffer {n}");
     let statuses = in_parallel(50, |n| {
         let body = json!({"token": token, "password": new(n)});

@@ -12,6 +12,7 @@ use crate::support::external_tools::program;
 use crate::support::gate_only::GateOnly;
 use crate::support::process::{InTime as _, LIMIT};
 use crate::support::raw_http::{Wire, ask, request};
+use crate::support::until::{until, until_some_within};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -82,10 +83,9 @@ fn a_client_that_does_not_read_times_out() {
     // About 50 KB each: far more than the kernel buffers at both ends.
     wire.send(request("GET", "/metrics", &[], "").repeat(400));
     let began = Instant::now();
-    while open() > 0 {
-        assert!(began.elapsed() < Duration::from_secs(40), "still open");
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    until_some_within(Duration::from_secs(40), "the end of the connection", || {
+        (open() == 0).then_some(())
+    });
     assert!(
         began.elapsed() > Duration::from_secs(20),
         "closed after {:?}",
@@ -294,14 +294,7 @@ fn an_administrator_gets_in_when_no_descriptor_is_free() {
         let links = open().filter_map(|file| fs::read_link(file.path()).ok());
         links.filter(|link| link.as_os_str() == "/dev/null").count()
     };
-    let began = Instant::now();
-    while reserved() < RESERVED {
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "it is not filled"
-        );
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    until("the reserve of descriptors", || reserved() >= RESERVED);
     let names = open().map(|file| file.file_name().to_str().unwrap().parse::<usize>().unwrap());
     appliance.limit_descriptors(names.max().unwrap() + 1);
     // Control: at some point a client is not accepted any more.

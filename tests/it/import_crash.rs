@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::appliance::{Appliance, err, playgate};
+use crate::support::appliance::{Appliance, err, playgate, real_time};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
 use crate::support::stop_on_drop::StopOnDrop;
@@ -22,11 +22,6 @@ use crate::support::synthetic_guide::SyntheticGuide;
 const CHANNELS: usize = 40;
 const PROGRAMMES: usize = 60;
 const DAY: i64 = 86_400;
-
-fn now() -> i64 {
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    i64::try_from(now).unwrap()
-}
 
 fn livestreams() -> String {
     let ids = (0..CHANNELS).map(|n| format!("channel-{n}"));
@@ -77,7 +72,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
     // Present minus one day, so that the present is in the middle of a programme.
-    let first = now() - DAY;
+    let first = real_time().0 - DAY;
     let guide = |word: &'static str, shift| {
         let path = folder.path().join(word);
         SyntheticGuide {

@@ -30,11 +30,6 @@ fn lab_with(settings: &[(&'static str, &str)]) -> PlaybackFixture {
     fixture
 }
 
-fn status_and_code(answer: &Answer) -> (u16, String) {
-    let code = answer.json()["error"]["code"].as_str().unwrap().to_owned();
-    (answer.status, code)
-}
-
 /// Returns an access token of the standard partner.
 fn acme_token(fixture: &PlaybackFixture) -> String {
     let made = fixture
@@ -135,7 +130,7 @@ fn a_fault_applies_to_its_route_as_often_as_configured() {
             let named = answer.header("x-playgate-fault").unwrap().to_owned();
             match code {
                 Some(code) => {
-                    assert_eq!(status_and_code(&answer).1, code);
+                    assert_eq!(answer.status_and_code().1, code);
                     assert!(named.ends_with(&format!("refuse={code}")), "{named}");
                 }
                 None => {
@@ -340,9 +335,9 @@ fn playlist_faults_spoil_the_address_of_a_preflight() {
     let fetch = |fault| fixture.fetch(&address(fault), &[]);
     assert_eq!(fetch(None).status, 200);
     let expired = (403, "PLAYLIST_TOKEN_INVALID".to_owned());
-    assert_eq!(status_and_code(&fetch(Some("expired"))), expired);
+    assert_eq!(fetch(Some("expired")).status_and_code(), expired);
     let missing = (404, "FILE_NOT_FOUND".to_owned());
-    assert_eq!(status_and_code(&fetch(Some("missing"))), missing);
+    assert_eq!(fetch(Some("missing")).status_and_code(), missing);
     // Files of the media directory have no time; the demo's tests check that the manifest of a loop channel stands
     // still.
     let stale = address(Some("stale"));
@@ -436,11 +431,11 @@ fn a_bad_fault_is_refused_with_its_reason() {
     ] {
         let fault = json!({"route": "heartbeat", "match": matching, "do": {"cut": "head"}});
         let answer = fixture.server.operator("POST", FAULTS, &fault);
-        assert_eq!(status_and_code(&answer), (404, code.to_owned()));
+        assert_eq!(answer.status_and_code(), (404, code.to_owned()));
     }
     let unknown = "partners/Lab/faults/f9";
     let gone = fixture.server.operator("DELETE", unknown, &Value::Null);
-    assert_eq!(status_and_code(&gone), (404, "FAULT_NOT_FOUND".to_owned()));
+    assert_eq!(gone.status_and_code(), (404, "FAULT_NOT_FOUND".to_owned()));
 }
 
 #[test]
@@ -503,7 +498,7 @@ fn other_partners_have_neither_faults_nor_clocks() {
     ] {
         let answer = fixture.server.operator(method, target, body);
         assert_eq!(
-            status_and_code(&answer),
+            answer.status_and_code(),
             (403, "LAB_NOT_ALLOWED".to_owned()),
             "{target}"
         );
@@ -573,7 +568,7 @@ fn a_partners_clock_moves_its_schedule_and_no_other() {
         .server
         .operator("PUT", clock, &json!({"freeze": true}));
     assert_eq!(
-        status_and_code(&frozen),
+        frozen.status_and_code(),
         (400, "INVALID_REQUEST".to_owned())
     );
 }
@@ -653,7 +648,7 @@ fn the_journal_marks_what_a_fault_did_and_nothing_else() {
         &json!({"route": "heartbeat", "times": 1, "do": {"refuse": "SESSION_ENDED"}}),
     );
     let refused = fixture.beat(&player, &[]);
-    assert_eq!(status_and_code(&refused), (410, "SESSION_ENDED".to_owned()));
+    assert_eq!(refused.status_and_code(), (410, "SESSION_ENDED".to_owned()));
     fixture.server.wait(1);
     assert_eq!(fixture.beat(&player, &[]).status, 200);
     // This license fault finds no license that it could spoil.
@@ -779,7 +774,7 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
             .server
             .operator("POST", RESET, &json!({"fixture": name}));
         assert_eq!(
-            status_and_code(&refused),
+            refused.status_and_code(),
             (400, "INVALID_REQUEST".to_owned()),
             "{name}"
         );
@@ -790,13 +785,13 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
         (json!({"fixtur": "demo"}), 400, "INVALID_REQUEST"),
     ] {
         let answer = fixture.server.operator("POST", RESET, &body);
-        assert_eq!(status_and_code(&answer), (status, code.to_owned()));
+        assert_eq!(answer.status_and_code(), (status, code.to_owned()));
     }
     let refused = fixture
         .server
         .operator("POST", "partners/Acme/reset", &json!({}));
     assert_eq!(
-        status_and_code(&refused),
+        refused.status_and_code(),
         (403, "LAB_NOT_ALLOWED".to_owned())
     );
     assert_eq!(login(), 200);
@@ -834,7 +829,7 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
             .server
             .partner_with(token, "GET", target, &Value::Null);
         assert_eq!(
-            status_and_code(&refused),
+            refused.status_and_code(),
             (403, "LAB_NOT_ALLOWED".to_owned())
         );
     }
@@ -861,7 +856,7 @@ fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
         let answer = server.operator(method, target, &body);
         let reason = answer.json()["error"]["message"].to_string();
         assert_eq!(
-            status_and_code(&answer),
+            answer.status_and_code(),
             (403, "LAB_NOT_ALLOWED".to_owned())
         );
         assert!(reason.contains("production"), "{method} {target}: {reason}");
@@ -874,7 +869,7 @@ fn in_production_every_function_of_the_lab_is_refused_with_the_reason() {
         let target = format!("/api/lab/v1/{target}");
         let answer = server.partner("GET", &target, &Value::Null);
         assert_eq!(
-            status_and_code(&answer),
+            answer.status_and_code(),
             (403, "LAB_NOT_ALLOWED".to_owned())
         );
     }
@@ -954,7 +949,7 @@ fn resets_at_the_same_time_run_one_after_the_other() {
     let turn = fixture.server.services.resets.try_lock().unwrap();
     let refused = reset();
     drop(turn);
-    assert_eq!(status_and_code(&refused), (503, "OVERLOADED".to_owned()));
+    assert_eq!(refused.status_and_code(), (503, "OVERLOADED".to_owned()));
     let message = refused.json()["error"]["message"].to_string();
     assert!(message.contains("other resets are running"), "{message}");
     assert!(refused.header("retry-after").is_some());

@@ -4,8 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::Path;
-use std::thread::park_timeout;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -14,7 +12,7 @@ use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
-use crate::support::until::until_some;
+use crate::support::until::{until, until_some};
 
 const PASSWORD: &str = "correct horse";
 /// Hashes of [`PASSWORD`] by other implementations.
@@ -406,11 +404,7 @@ fn an_interrupted_import_continues_when_repeated() {
             .unwrap()
             .len()
     };
-    let began = Instant::now();
-    while stored() < 1_000 {
-        assert!(began.elapsed() < Duration::from_secs(60));
-        park_timeout(Duration::from_millis(20));
-    }
+    until("a thousand users", || stored() >= 1_000);
     drop(socket);
     let bearer = format!("Bearer {}", server.admin);
     let headers = [("Authorization", bearer.as_str())];
