@@ -12,97 +12,26 @@
 )]
 #![allow(clippy::disallowed_methods)]
 
+#[path = "../tests/it/support/stop_on_drop.rs"]
+mod stop_on_drop;
 mod yardstick;
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stop_on_drop::StopOnDrop;
 use yardstick::client::{member, request, send_to};
+use yardstick::installation::{HASH, InstalledServer, run_command};
 use yardstick::{median, sorted};
 
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
-/// No user logs in with it, but the import and the start read it.
-const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
-    RdescudvJCsgt3ub+b1dWRWJTmaaJObGAAAAAAAAAAA";
 /// The pause between two commits of the measured client.
 const BETWEEN: Duration = Duration::from_millis(10);
 const QUIET: Duration = Duration::from_secs(5);
-
-fn playgate(data: &Path) -> Command {
-    let binary = std::env::var_os("PLAYGATE_BENCH_BINARY");
-    let mut command = Command::new(binary.unwrap_or(env!("CARGO_BIN_EXE_playgate").into()));
-    command
-        .arg("--data-dir")
-        .arg(data)
-        .env("PLAYGATE_OPS_LISTEN", "127.0.0.1:0")
-        .env("PLAYGATE_LOG_LEVEL", "error")
-        .env("PLAYGATE_BACKUP_AT", "off");
-    command
-}
-
-struct Server {
-    child: Child,
-    address: String,
-    /// Seconds from the launch to the readiness line.
-    took: f64,
-}
-
-impl Server {
-    fn start(data: &Path) -> Self {
-        let began = Instant::now();
-        let mut child = playgate(data)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it was built");
-        let mut line = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("a line");
-        let address = line.trim().rsplit("//").next().unwrap_or_default();
-        assert!(line.contains("http://"), "it is not ready: {line}");
-        Self {
-            child,
-            address: address.to_owned(),
-            took: began.elapsed().as_secs_f64(),
-        }
-    }
-
-    /// Resident memory in MB.
-    fn resident(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-        kib.expect("a number") * 1024.0 / 1e6
-    }
-
-    /// Ends the process. Returns the seconds that it took.
-    fn end(mut self, signal: &str) -> f64 {
-        let began = Instant::now();
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.expect("a command").success());
-        self.child.wait().expect("it ends");
-        began.elapsed().as_secs_f64()
-    }
-}
-
-fn run_command(data: &Path, arguments: &[&str]) -> String {
-    let output = playgate(data)
-        .args(arguments)
-        .output()
-        .expect("it was built");
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 fn write_users(path: &Path, users: usize) {
     let mut out = BufWriter::new(File::create(path).expect("it can be written"));
@@ -127,7 +56,7 @@ struct Committer {
 }
 
 impl Committer {
-    fn new(server: &Server, partner: String) -> Self {
+    fn new(server: &InstalledServer, partner: String) -> Self {
         let body = r#"{"identity":"committer@example.com","accessKey":"troll under the bridge"}"#;
         let headers = [("Service-AccessToken", partner.as_str())];
         let sign_up = request("PUT", "/api/login/v2/auth/email", &headers, body);
@@ -165,10 +94,11 @@ impl Committer {
         let stop = AtomicBool::new(false);
         let (times, took) = thread::scope(|scope| {
             let commits = scope.spawn(|| self.run(address, &stop));
+            let stop = StopOnDrop(&stop);
             let began = Instant::now();
             work();
             let took = began.elapsed().as_secs_f64();
-            stop.store(true, Ordering::Relaxed);
+            drop(stop);
             (commits.join().expect("it ran"), took)
         });
         let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
@@ -209,7 +139,7 @@ fn measure(folder: &Path, users: usize) {
     println!("\n{users} users\n");
     println!("| | s | a commit beside it, ms: p50 / p99 / longest |");
     println!("|---|---|---|");
-    let server = Server::start(&data);
+    let server = InstalledServer::start(&data);
     let partner = run_command(&data, &["partner", "add", "scale", "--json"]);
     let partner = member(&partner, "accessToken").expect("a token");
     let committer = Committer::new(&server, partner);
@@ -224,15 +154,15 @@ fn measure(folder: &Path, users: usize) {
     let after_import = server.resident();
     let row = |what: &str, seconds: f64| println!("| {what} | {seconds:.1} | |");
     row("stop", server.end("-TERM"));
-    let server = Server::start(&data);
+    let server = InstalledServer::start(&data);
     row("ready after SIGTERM", server.took);
     let after_start = server.resident();
     server.end("-KILL");
-    let server = Server::start(&data);
+    let server = InstalledServer::start(&data);
     row("ready after SIGKILL", server.took);
     server.end("-KILL");
     damage_engine(&data);
-    let server = Server::start(&data);
+    let server = InstalledServer::start(&data);
     row("ready with a damaged engine", server.took);
     let after_rebuild = server.resident();
     let address = server.address.clone();

@@ -129,7 +129,7 @@ fn main() {
         spread(&rounds, |round| median(&round.raw)),
         spread(&rounds, |round| p99(&round.raw))
     );
-    println!("goals: one writer's p50 <= 1.3 fdatasync, p50 of 64 <= 4 and >= 13 commits in one\n");
+    println!("goals: one writer's p50 <= 1.2 fdatasync, p50 of 64 <= 4 and >= 20 commits in one\n");
     println!(
         "| writers | p50 us | in fdatasyncs | p99 us | commits in one fdatasync | share a sync |"
     );

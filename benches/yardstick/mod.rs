@@ -9,6 +9,7 @@
 
 pub mod bare;
 pub mod client;
+pub mod installation;
 pub mod load;
 #[allow(dead_code, reason = "not every benchmark has a row of nginx")]
 pub mod nginx;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, files};
 use crate::support::raw_http::Answer;
+use crate::support::server::token_in;
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const RESET: &str = "/api/login/v2/password/reset";
@@ -216,10 +217,8 @@ fn reset(planted: &mut PlantedSecrets, token: &str) {
         .find(|mail| mail["kind"] == "reset");
     let id = newest.unwrap()["id"].as_str().unwrap().to_owned();
     let mail = planted.appliance.run_json(&["mail", "show", &id, "--json"]);
-    let words = mail[0]["text"].as_str().unwrap();
-    let (_, link) = words.split_once("token=").unwrap();
-    let mailed = link.split_whitespace().next().unwrap();
-    let mailed = planted.plant("a reset token", mailed);
+    let mailed = token_in(mail[0]["text"].as_str().unwrap());
+    let mailed = planted.plant("a reset token", &mailed);
     for odd in [
         json!({"token": token, "password": NEXT}),
         json!({"token": mailed, "password": "password"}),

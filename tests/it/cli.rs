@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::appliance::real_time;
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{ask, request};
 use crate::support::until::until_some;
@@ -121,8 +122,7 @@ const CATALOG: &str = include_str!("../../data/demo/catalog.toml");
 
 /// Returns a guide of `open` with hourly broadcasts from tomorrow on.
 fn guide(broadcasts: i64) -> String {
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let first = i64::try_from(now).unwrap() / 3_600 * 3_600 + 86_400;
+    let first = real_time().0 / 3_600 * 3_600 + 86_400;
     let all: Vec<Value> = (0..broadcasts)
         .map(|n| json!({"title": format!("No. {n}"), "start": first + n * 3_600, "stop": first + (n + 1) * 3_600}))
         .collect();

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::external_tools::faketime_library;
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::process::InTime as _;
-use crate::support::server::PASSWORD;
+use crate::support::server::{PASSWORD, token_in};
 use crate::support::synthetic_guide::SyntheticGuide;
 use crate::support::until::until;
 
@@ -21,24 +22,15 @@ const FIRST_RUN: Duration = Duration::from_secs(12);
 
 /// The wall clock of a process, which libfaketime reads from a file.
 struct FakeClock {
-    library: PathBuf,
+    library: String,
     file: PathBuf,
 }
 
 impl FakeClock {
     /// Returns `None` if libfaketime is missing, which fails the test in CI.
     fn new(folder: &Path) -> Option<Self> {
-        let name = "faketime/libfaketimeMT.so.1";
-        let triplets = fs::read_dir("/usr/lib").unwrap();
-        let mut paths = triplets.map(|entry| entry.unwrap().path().join(name));
-        let Some(library) = paths.find(|path| path.is_file()) else {
-            let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-            assert!(!must, "{name} is absent");
-            eprintln!("skipped: {name} is absent");
-            return None;
-        };
         let clock = Self {
-            library,
+            library: faketime_library()?,
             file: folder.join("faketime"),
         };
         clock.set(0);
@@ -55,7 +47,7 @@ impl FakeClock {
     /// Starts a server with this clock. Its timers are not affected.
     fn serve(&self, data: &Path) -> Appliance {
         let settings = [
-            ("LD_PRELOAD", self.library.to_str().unwrap()),
+            ("LD_PRELOAD", self.library.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", self.file.to_str().unwrap()),
             ("FAKETIME_NO_CACHE", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
@@ -279,8 +271,7 @@ fn mailed_token(appliance: &Appliance) -> String {
     let mails = read("/admin/v1/mail");
     let id = mails[0]["id"].as_str().unwrap();
     let mail = read(&format!("/admin/v1/mail/{id}"));
-    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    rest.split_whitespace().next().unwrap().to_owned()
+    token_in(mail["text"].as_str().unwrap())
 }
 
 #[test]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, USER};
 use crate::support::playback_fixture::PlaybackFixture;
-use crate::support::raw_http::{Answer, ask, request};
+use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
 use crate::support::until::until;
 
@@ -96,10 +96,6 @@ const OPERATORS_ONLY: &[ErrorCode] = &[
     ErrorCode::MisdirectedRequest,
 ];
 
-fn status_and_code(answer: &Answer) -> (u16, String) {
-    (answer.status, answer.code())
-}
-
 /// Method, target, headers, body, and the expected status and code.
 type Case<'a> = (
     &'a str,
@@ -148,7 +144,7 @@ fn pipeline_errors_have_their_codes() {
     for (method, target, headers, body, (status, code)) in cases {
         let answer = ask(lab.ops, request(method, target, headers, body));
         assert_eq!(
-            status_and_code(&answer),
+            answer.status_and_code(),
             (status, code.to_owned()),
             "{method}"
         );
@@ -168,7 +164,7 @@ fn operator_errors_have_their_codes() {
     ] {
         let answer = server.operator(method, target, &Value::Null);
         assert_eq!(
-            status_and_code(&answer),
+            answer.status_and_code(),
             (status, code.to_owned()),
             "{target}"
         );
@@ -176,11 +172,11 @@ fn operator_errors_have_their_codes() {
     let lab = json!({"name": "Lab", "kind": "lab"});
     let refused = server.operator("POST", "partners", &lab);
     assert_eq!(
-        status_and_code(&refused),
+        refused.status_and_code(),
         (403, "LAB_NOT_ALLOWED".to_owned())
     );
     let moved = server.operator("PUT", "clock", &json!({"offset": 60}));
-    assert_eq!(status_and_code(&moved), (403, "LAB_CLOCK_OFF".to_owned()));
+    assert_eq!(moved.status_and_code(), (403, "LAB_CLOCK_OFF".to_owned()));
     let read = server.operator("GET", "clock", &Value::Null).json();
     assert_eq!(
         (&read["movable"], &read["offset"]),
@@ -194,7 +190,7 @@ fn an_unsatisfiable_range_has_its_code() {
     let player = stage.play(&stage.ann, "film", "tv");
     let beyond = stage.fetch(&player.playlist, &[("Range", "bytes=1000-")]);
     assert_eq!(
-        status_and_code(&beyond),
+        beyond.status_and_code(),
         (416, "RANGE_NOT_SATISFIABLE".to_owned())
     );
 }
@@ -238,11 +234,11 @@ fn slow_and_full_worker_pools_have_their_codes() {
             jobs.push(job);
         }
         let full = devices();
-        assert_eq!(status_and_code(&full), (503, "OVERLOADED".to_owned()));
+        assert_eq!(full.status_and_code(), (503, "OVERLOADED".to_owned()));
         assert!(full.header("retry-after").is_some());
         let slow = slow.join().unwrap();
         assert_eq!(
-            status_and_code(&slow),
+            slow.status_and_code(),
             (503, "DEADLINE_EXCEEDED".to_owned())
         );
         assert!(slow.header("retry-after").is_some());
@@ -287,14 +283,14 @@ fn a_failed_store_has_its_code_and_reads_continue() {
     let failed = (0..8).map(write).find(|answer| answer.status >= 400);
     let failed = failed.unwrap();
     assert_eq!(
-        status_and_code(&failed),
+        failed.status_and_code(),
         (503, "STORE_UNAVAILABLE".to_owned())
     );
     assert!(failed.header("retry-after").is_some());
     let target = format!("/api/user/v1/users/{}", ann.id);
     let written = server.user(&ann.token, "PUT", &target, &json!({"name": "Anna"}));
     assert_eq!(
-        status_and_code(&written),
+        written.status_and_code(),
         (503, "STORE_UNAVAILABLE".to_owned())
     );
     let read = server.user(&ann.token, "GET", &target, &Value::Null);

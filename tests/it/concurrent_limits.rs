@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, viewer};
+use crate::support::stop_on_drop::StopOnDrop;
 
 const AUTH: &str = "/api/login/v2/auth/email";
 const WRONG: &str = "wrong wrong";
@@ -83,11 +84,7 @@ fn of_50_concurrent_uses_of_a_reset_token_1_succeeds() {
     server.sign_up("ann@example.com");
     let send = "/api/login/v2/password/send-reset-password";
     server.partner("POST", send, &json!({"email": "ann@example.com"}));
-    let mails = server.operator("GET", "mail", &Value::Null).json();
-    let target = format!("mail/{}", mails[0]["id"].as_str().unwrap());
-    let mail = server.operator("GET", &target, &Value::Null).json();
-    let (_, token) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    let token = token.split_whitespace().next().unwrap();
+    let token = server.mailed_token();
     let new = |n: usize| format!("goats gruff and gruffer {n}");
     let statuses = in_parallel(50, |n| {
         let body = json!({"token": token, "password": new(n)});
@@ -270,13 +267,12 @@ fn a_slow_disk_does_not_block_the_hashing_pool() {
                 busy.wait().unwrap();
             }
         });
-        let statuses = in_parallel(60, |n| {
+        let _stop = StopOnDrop(&stop);
+        in_parallel(60, |n| {
             let email = format!("u{n}@example.com");
             let body = json!({"identity": email, "accessKey": PASSWORD});
             server.partner("PUT", AUTH, &body).status
-        });
-        stop.store(true, Ordering::Relaxed);
-        statuses
+        })
     });
     assert_eq!(count(&statuses, 200), 60, "{statuses:?}");
 }
@@ -321,6 +317,7 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
     thread::scope(|scope| {
         let flood = &flood;
         let all: Vec<_> = (0..120).map(|n| scope.spawn(move || flood(n))).collect();
+        let stop = StopOnDrop(&stop);
         begun.wait();
         let answers: Vec<(u16, u64)> = (0..20_u8)
             .map(|n| {
@@ -332,7 +329,7 @@ fn right_log_ins_under_a_flood(networks: u8, cost: &[(&'static str, &str)]) -> u
                 (status, hashes(&server).0 - before)
             })
             .collect();
-        stop.store(true, Ordering::Relaxed);
+        drop(stop);
         for one in all {
             one.join().unwrap();
         }
@@ -428,11 +425,12 @@ fn an_ended_token_is_rejected_on_every_open_connection() {
                 })
             })
             .collect();
+        let ended_on_drop = StopOnDrop(&ended);
         running.wait();
         let out = "/api/login/v2/auth/logout";
         let answer = server.user(&ann.token, "POST", out, &Value::Null);
         assert_eq!(answer.status, 200);
-        ended.store(true, Ordering::SeqCst);
+        drop(ended_on_drop);
         for reader in readers {
             reader.join().unwrap();
         }

@@ -10,8 +10,9 @@ use playgate::config::http::Network;
 use crate::support::appliance::Appliance;
 use crate::support::external_tools::program;
 use crate::support::gate_only::GateOnly;
-use crate::support::process::InTime as _;
+use crate::support::process::{InTime as _, LIMIT};
 use crate::support::raw_http::{Wire, ask, request};
+use crate::support::until::{until, until_some_within};
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -40,10 +41,10 @@ fn heads_must_arrive_in_10_s_and_idle_time_counts_separately() {
         }
     });
     for wire in [&mut silent, &mut one_byte, &mut second, &mut dripping] {
-        assert!(wire.ends_within(Duration::from_secs(12)));
+        assert!(wire.ends_within(LIMIT));
     }
     let took = began.elapsed();
-    assert!((9..12).contains(&took.as_secs()), "{took:?}");
+    assert!(took >= Duration::from_secs(9), "{took:?}");
     // The idle connection is older than ten seconds and still open.
     idle.send(LIVEZ);
     assert_eq!(idle.answer().unwrap().status, 200);
@@ -65,8 +66,8 @@ fn a_stalled_body_times_out() {
         (answer.status, answer.code()),
         (408, "REQUEST_TIMEOUT".to_owned())
     );
-    assert!((9..14).contains(&began.elapsed().as_secs()));
-    assert!(wire.ends_within(Duration::from_secs(3)));
+    assert!(began.elapsed() >= Duration::from_secs(9));
+    assert!(wire.ends_within(LIMIT));
 }
 
 #[test]
@@ -82,10 +83,9 @@ fn a_client_that_does_not_read_times_out() {
     // About 50 KB each: far more than the kernel buffers at both ends.
     wire.send(request("GET", "/metrics", &[], "").repeat(400));
     let began = Instant::now();
-    while open() > 0 {
-        assert!(began.elapsed() < Duration::from_secs(40), "still open");
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    until_some_within(Duration::from_secs(40), "the end of the connection", || {
+        (open() == 0).then_some(())
+    });
     assert!(
         began.elapsed() > Duration::from_secs(20),
         "closed after {:?}",
@@ -294,14 +294,7 @@ fn an_administrator_gets_in_when_no_descriptor_is_free() {
         let links = open().filter_map(|file| fs::read_link(file.path()).ok());
         links.filter(|link| link.as_os_str() == "/dev/null").count()
     };
-    let began = Instant::now();
-    while reserved() < RESERVED {
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "it is not filled"
-        );
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    until("the reserve of descriptors", || reserved() >= RESERVED);
     let names = open().map(|file| file.file_name().to_str().unwrap().parse::<usize>().unwrap());
     appliance.limit_descriptors(names.max().unwrap() + 1);
     // Control: at some point a client is not accepted any more.

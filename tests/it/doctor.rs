@@ -8,8 +8,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::appliance::{Appliance, binary, err, playgate, sign_up};
+use crate::support::appliance::{Appliance, binary, err, playgate, real_time, sign_up};
 use crate::support::process::InTime as _;
+use crate::support::synthetic_guide::xmltv_time;
 
 fn doctor(data: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = playgate(data);
@@ -257,12 +258,8 @@ fn doctor_reports_country_offers_and_unrated_broadcasts() {
     };
     let catalogue = "[[livestream]]\nid = \"news\"\n\n[[offer]]\nid = \"o\"\ntype = \"pass\"\npack = \"all\"\ncountries = [\"SE\"]\n";
     run(&["catalog", "import", &file("c.toml", catalogue)]);
-    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
-    let time = |at: i64| {
-        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
-        at.format("%Y%m%d%H%M%S").to_string()
-    };
-    let (start, stop) = (time(now), time(now + 3_600));
+    let now = real_time().0;
+    let (start, stop) = (xmltv_time(now), xmltv_time(now + 3_600));
     let guide = format!(
         "<tv><programme channel=\"news\" start=\"{start}\" stop=\"{stop}\"><title>T</title></programme></tv>"
     );

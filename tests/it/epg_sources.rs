@@ -8,29 +8,25 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::appliance::{Appliance, playgate};
+use crate::support::appliance::{Appliance, playgate, real_time};
 use crate::support::certificates::certificates;
 use crate::support::external_tools::free_port;
 use crate::support::process::{InTime as _, KilledOnDrop, in_time};
 use crate::support::raw_http::{Answer, Wire, request};
+use crate::support::synthetic_guide::xmltv_time;
+use crate::support::until::until;
 
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
 
 /// A guide of two days around the present.
 fn guide() -> String {
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let first = i64::try_from(now).unwrap() / 3_600 * 3_600 - 12 * 3_600;
-    let time = |hour: usize| {
-        let at = first + i64::try_from(hour).unwrap() * 3_600;
-        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
-        at.format("%Y%m%d%H%M%S").to_string()
-    };
+    let first = real_time().0 / 3_600 * 3_600 - 12 * 3_600;
+    let time = |hour: usize| xmltv_time(first + i64::try_from(hour).unwrap() * 3_600);
     let row = |n: usize| {
         format!(
             "<programme channel=\"News.tv\" start=\"{}\" stop=\"{}\"><title>No. {n}</title></programme>\n",
@@ -263,13 +259,9 @@ fn an_operator_can_fetch_a_source_now() {
 fn a_new_source_creates_livestreams_and_imports_in_one_step() {
     let installation = Installation::new();
     let file = installation.folder.path().join("guide.xml");
-    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
-    let time = |at: i64| {
-        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
-        at.format("%Y%m%d%H%M%S").to_string()
-    };
+    let now = real_time().0;
     let row = |channel: &str| {
-        let (start, stop) = (time(now), time(now + 3_600));
+        let (start, stop) = (xmltv_time(now), xmltv_time(now + 3_600));
         format!(
             "<programme channel=\"{channel}\" start=\"{start}\" stop=\"{stop}\"><title>T</title></programme>"
         )
@@ -319,14 +311,9 @@ fn a_new_source_creates_livestreams_and_imports_in_one_step() {
 }
 
 fn wait_for(installation: &Installation, source: &str) {
-    let began = Instant::now();
-    while installation.json(&["epg", "sources", source, "--json"])["state"] != "ok" {
-        assert!(
-            began.elapsed() < Duration::from_secs(60),
-            "it is not fetched"
-        );
-        thread::park_timeout(Duration::from_millis(200));
-    }
+    until("the fetch of a source", || {
+        installation.json(&["epg", "sources", source, "--json"])["state"] == "ok"
+    });
 }
 
 /// Sends a request to the admin socket of the running server.
@@ -382,12 +369,8 @@ fn a_restart_does_not_refetch_fresh_sources() {
 fn source_settings_apply_to_its_guide() {
     let installation = Installation::new();
     let file = installation.folder.path().join("guide.xml");
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let first = i64::try_from(now).unwrap() / 3_600 * 3_600;
-    let time = |hour: i64| {
-        let at = chrono::DateTime::from_timestamp(first + hour * 3_600, 0).unwrap();
-        at.format("%Y%m%d%H%M%S").to_string()
-    };
+    let first = real_time().0 / 3_600 * 3_600;
+    let time = |hour: i64| xmltv_time(first + hour * 3_600);
     // The first programme names no zone.
     let programme = |hour: i64, zone: &str| {
         format!(
@@ -457,14 +440,9 @@ fn sources_over_tls_need_a_trusted_certificate() {
         .stderr(Stdio::null())
         .spawn();
     let server = KilledOnDrop(server.unwrap());
-    let began = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "it does not listen"
-        );
-        thread::park_timeout(Duration::from_millis(50));
-    }
+    until("the listener", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
     let installation = Installation::new();
     let address = format!("https://127.0.0.1:{port}/guide.xml");
     installation.configure(&[("sealed", address)]);

@@ -19,6 +19,7 @@ use crate::support::schedule_fixture::unpacked;
 use crate::support::schedule_fixture::{
     CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with,
 };
+use crate::support::synthetic_guide::xmltv_time;
 
 const XMLTV: &str = "/api/schedule/v1/xmltv";
 const M3U: &str = "/api/schedule/v1/m3u";
@@ -413,10 +414,7 @@ fn xmltv_is_compressed_for_clients_that_accept_gzip() {
 
 /// A guide that has everything that the schedule keeps.
 fn generated(channels: usize, days: i64) -> String {
-    let time = |at: i64| {
-        let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
-        at.format("%Y%m%d%H%M%S +0000").to_string()
-    };
+    let time = |at: i64| format!("{} +0000", xmltv_time(at));
     let mut xml = String::from("<?xml version=\"1.0\"?>\n<tv>\n");
     for channel in 0..channels {
         xml += &format!(

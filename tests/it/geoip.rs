@@ -105,16 +105,6 @@ fn ask_from(fixture: &PlaybackFixture, address: &str, further: &[(&str, &str)]) 
     fixture.ask(&fixture.ann, "POST", target, &headers, "")
 }
 
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200 => "200".to_owned(),
-        status => format!(
-            "{status} {}",
-            answer.json()["error"]["code"].as_str().unwrap()
-        ),
-    }
-}
-
 const BLOCKED: &str = "403 GEO_BLOCKED";
 
 #[test]
@@ -145,24 +135,19 @@ fn the_geoip_database_determines_the_country() {
         ("2001:db8::1", BLOCKED),
     ] {
         assert_eq!(
-            outcome(&ask_from(&fixture, address, &[])),
+            ask_from(&fixture, address, &[]).outcome(),
             expected,
             "{address}"
         );
     }
     // The header of the proxy has priority; an unreadable value counts as none.
-    let with_header = |country: &str| {
-        outcome(&ask_from(
-            &fixture,
-            "82.3.0.1",
-            &[("CF-IPCountry", country)],
-        ))
-    };
+    let with_header =
+        |country: &str| ask_from(&fixture, "82.3.0.1", &[("CF-IPCountry", country)]).outcome();
     assert_eq!(with_header("SE"), "200");
     assert_eq!(with_header("NO"), BLOCKED);
     let nobody_knows = [("CF-IPCountry", "T1")];
     assert_eq!(
-        outcome(&ask_from(&fixture, "81.2.0.1", &nobody_knows)),
+        ask_from(&fixture, "81.2.0.1", &nobody_knows).outcome(),
         "200"
     );
 
@@ -173,15 +158,15 @@ fn the_geoip_database_determines_the_country() {
         &path,
         &database("Test-Country", &[([82, 3], country("SE"))]),
     );
-    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), BLOCKED);
+    assert_eq!(ask_from(&fixture, "82.3.0.1", &[]).outcome(), BLOCKED);
     assert!(geoip.refresh().unwrap());
-    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), "200");
-    assert_eq!(outcome(&ask_from(&fixture, "81.2.200.1", &[])), BLOCKED);
+    assert_eq!(ask_from(&fixture, "82.3.0.1", &[]).outcome(), "200");
+    assert_eq!(ask_from(&fixture, "81.2.200.1", &[]).outcome(), BLOCKED);
     replace_file(&path, b"half a file");
     assert!(geoip.refresh().is_err());
     fs::remove_file(&path).unwrap();
     assert!(geoip.refresh().is_err());
-    assert_eq!(outcome(&ask_from(&fixture, "82.3.0.1", &[])), "200");
+    assert_eq!(ask_from(&fixture, "82.3.0.1", &[]).outcome(), "200");
 }
 
 /// A preflight checks the present country, whatever the entitlement's country was.
@@ -214,7 +199,7 @@ fn a_viewer_who_has_left_the_country_cannot_start() {
         ];
         let target = "/api/playback/v2/preflight/asset/swedish";
         let answer = fixture.ask(&fixture.ann, "POST", target, &headers, "");
-        assert_eq!(outcome(&answer), expected, "{address}");
+        assert_eq!(answer.outcome(), expected, "{address}");
     }
 }
 
@@ -257,7 +242,7 @@ fn country_of_the_account_is_a_fallback_that_can_be_disabled() {
     let off = [("geo.profile_fallback", "false")];
     for (settings, expected) in [(&[][..], "200"), (&off, BLOCKED)] {
         let fixture = PlaybackFixture::with(settings);
-        let entitle = || outcome(&fixture.entitle(&fixture.ann, "swedish", ""));
+        let entitle = || fixture.entitle(&fixture.ann, "swedish", "").outcome();
         assert_eq!(entitle(), BLOCKED, "{settings:?}");
         fixture.change(&fixture.ann, &serde_json::json!({"country": "SE"}));
         assert_eq!(entitle(), expected, "{settings:?}");

@@ -13,19 +13,15 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::appliance::{Appliance, err, playgate};
+use crate::support::appliance::{Appliance, err, playgate, real_time};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
+use crate::support::stop_on_drop::StopOnDrop;
 use crate::support::synthetic_guide::SyntheticGuide;
 
 const CHANNELS: usize = 40;
 const PROGRAMMES: usize = 60;
 const DAY: i64 = 86_400;
-
-fn now() -> i64 {
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    i64::try_from(now).unwrap()
-}
 
 fn livestreams() -> String {
     let ids = (0..CHANNELS).map(|n| format!("channel-{n}"));
@@ -76,7 +72,7 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
     let rounds = rounds.map_or(4, |n| n.to_str().unwrap().parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
     // Present minus one day, so that the present is in the middle of a programme.
-    let first = now() - DAY;
+    let first = real_time().0 - DAY;
     let guide = |word: &'static str, shift| {
         let path = folder.path().join(word);
         SyntheticGuide {
@@ -120,10 +116,11 @@ fn a_kill_during_an_import_leaves_the_old_or_the_new_guide() {
         let wire = Wire::to(appliance.address);
         thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(wire, &partner, &stop));
+            let stop = StopOnDrop(&stop);
             let mut upload = import(&guides[to]).spawn().unwrap();
             thread::park_timeout(whole.mul_f64(f64::from(round * 37 % 100) / 80.0));
             appliance.kill();
-            stop.store(true, Ordering::SeqCst);
+            drop(stop);
             watcher.join().unwrap();
             upload.status_in_time();
         });

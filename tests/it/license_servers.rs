@@ -159,13 +159,6 @@ fn license(
     ask(fixture.server.public, [head.as_bytes(), body].concat())
 }
 
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200 => "200".to_owned(),
-        status => format!("{status} {}", answer.code()),
-    }
-}
-
 /// Every byte value, and an end that looks like the end of a chunked body.
 fn bytes() -> Vec<u8> {
     (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
@@ -326,14 +319,14 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
         let before: u32 = counted(&fixture, "widevine", result).parse().unwrap();
         server.next(reply);
         let found = license(&fixture, &player, "widevine", &[], b"challenge");
-        assert_eq!(outcome(&found), expected);
+        assert_eq!(found.outcome(), expected);
         assert!(!String::from_utf8_lossy(&found.body).contains("stack"));
         assert_eq!(server.received().body, b"challenge");
         let after: u32 = counted(&fixture, "widevine", result).parse().unwrap();
         assert_eq!(after, before + 1, "{result}");
     }
     let rests = license(&fixture, &player, "widevine", &[], b"challenge");
-    assert_eq!(outcome(&rests), failed);
+    assert_eq!(rests.outcome(), failed);
     assert_eq!(counted(&fixture, "widevine", "not_asked"), "1");
     assert!(server.received.try_recv().is_err(), "it was asked");
 }
@@ -387,7 +380,7 @@ fn playready_errors_are_soap_faults() {
     let mut reader = quick_xml::Reader::from_str(&text);
     while !matches!(reader.read_event().unwrap(), quick_xml::events::Event::Eof) {}
     let json = license(&fixture, &forged, "playready", &[], b"challenge");
-    assert_eq!(outcome(&json), "403 ENTITLEMENT_INVALID");
+    assert_eq!(json.outcome(), "403 ENTITLEMENT_INVALID");
     forged.viewer.token.clear();
     let stranger = license(&fixture, &forged, "playready", &soap, b"challenge");
     assert_eq!(stranger.status, 401);
@@ -395,7 +388,7 @@ fn playready_errors_are_soap_faults() {
     assert!(body_text(&stranger).contains("USER_TOKEN_INVALID"));
     // Other systems have no SOAP faults.
     let other = license(&fixture, &forged, "widevine", &soap, b"challenge");
-    assert_eq!(outcome(&other), "401 USER_TOKEN_INVALID");
+    assert_eq!(other.outcome(), "401 USER_TOKEN_INVALID");
     assert_eq!(counted(&fixture, "playready", "denied"), "2");
 }
 

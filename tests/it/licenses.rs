@@ -7,13 +7,6 @@ use serde_json::json;
 use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_issued};
 use crate::support::raw_http::{Answer, ask, request};
 
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200..=299 => answer.status.to_string(),
-        status => format!("{status} {}", answer.code()),
-    }
-}
-
 fn kids(ids: &[&str]) -> String {
     json!({"kids": ids, "type": "temporary"}).to_string()
 }
@@ -23,7 +16,7 @@ fn each_license_refusal_has_its_code() {
     let fixture = PlaybackFixture::new();
     let film = fixture.play(&fixture.ann, "film", "tv");
     let good = kids(&[FILM_KEY.0]);
-    let of = |player: &Player, body: &str| outcome(&fixture.license(player, "clearkey", body));
+    let of = |player: &Player, body: &str| fixture.license(player, "clearkey", body).outcome();
     assert_eq!(of(&film, &good), "200");
     let change = |change: fn(&mut Player)| {
         let mut other = film.clone();
@@ -50,7 +43,7 @@ fn each_license_refusal_has_its_code() {
         assert_eq!(of(&film, bad), "400 INVALID_REQUEST", "{bad}");
     }
     let other = fixture.license(&film, "widevine", "challenge");
-    assert_eq!(outcome(&other), "403 DRM_MISMATCH");
+    assert_eq!(other.outcome(), "403 DRM_MISMATCH");
     let large = fixture.license(&film, "clearkey", &"x".repeat(64 * 1024 + 1));
     assert_eq!(large.status, 413);
     assert_eq!(fixture.stop(&film).status, 204);
@@ -83,7 +76,7 @@ fn a_catalogue_import_rotates_content_keys() {
     assert_eq!(key(&of(&[NEW_KID])), FILM_KEY.1);
     // A key that the catalogue no longer has.
     let gone = of(&["qqqqqqqqqqqqqqqqqqqqqg"]);
-    assert_eq!(outcome(&gone), "403 KEY_NOT_ALLOWED");
+    assert_eq!(gone.outcome(), "403 KEY_NOT_ALLOWED");
     assert_eq!(fixture.beat(&film, &[]).status, 200);
 }
 
@@ -92,12 +85,12 @@ fn an_unconfigured_drm_system_names_the_missing_setting() {
     let fixture = PlaybackFixture::new();
     let token = fixture.token(&fixture.ann, "film");
     let answer = fixture.preflight(&fixture.ann, "film", &token, &[("DRM", "widevine")]);
-    assert_eq!(outcome(&answer), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(answer.outcome(), "404 PROTOCOL_NOT_AVAILABLE");
     let message = answer.json()["error"]["message"].to_string();
     assert!(message.contains("license.widevine.url"), "{message}");
     let target = "/api/playback/v1/fairplay/certificate";
     let certificate = fixture.ask(&fixture.ann, "GET", target, &[], "");
-    assert_eq!(outcome(&certificate), "404 CERTIFICATE_NOT_CONFIGURED");
+    assert_eq!(certificate.outcome(), "404 CERTIFICATE_NOT_CONFIGURED");
 }
 
 #[test]
@@ -166,12 +159,12 @@ fn the_origin_serves_only_the_signed_directory() {
     }
     let token = base.split('/').nth(3).unwrap();
     let foreign = get(&format!("/origin/v1/{token}/other/secret.mp4"));
-    assert_eq!(outcome(&foreign), "403 PLAYLIST_TOKEN_INVALID");
+    assert_eq!(foreign.outcome(), "403 PLAYLIST_TOKEN_INVALID");
     let missing = get(&format!("{base}nothing.mp4"));
-    assert_eq!(outcome(&missing), "404 FILE_NOT_FOUND");
+    assert_eq!(missing.outcome(), "404 FILE_NOT_FOUND");
     let forged = get("/origin/v1/AAAA/film/manifest.mpd");
-    assert_eq!(outcome(&forged), "403 PLAYLIST_TOKEN_INVALID");
+    assert_eq!(forged.outcome(), "403 PLAYLIST_TOKEN_INVALID");
     fixture.server.wait(86_400);
     let late = fixture.fetch(&player.playlist, &[]);
-    assert_eq!(outcome(&late), "403 PLAYLIST_TOKEN_INVALID");
+    assert_eq!(late.outcome(), "403 PLAYLIST_TOKEN_INVALID");
 }

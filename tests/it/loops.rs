@@ -87,13 +87,6 @@ fn decode_time(segment: &[u8]) -> i64 {
     i64::from_be_bytes(segment[at + 8..at + 16].try_into().unwrap())
 }
 
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200..=299 => answer.status.to_string(),
-        status => format!("{status} {}", answer.code()),
-    }
-}
-
 #[test]
 fn a_loop_channel_is_live_dash() {
     let fixture = fixture();
@@ -126,9 +119,9 @@ fn a_loop_channel_is_live_dash() {
         }
     }
     let next = sibling_address(&live, &format!("1-{}.m4s", last + 1));
-    assert_eq!(outcome(&fixture.fetch(&next, &[])), "404 FILE_NOT_FOUND");
+    assert_eq!(fixture.fetch(&next, &[]).outcome(), "404 FILE_NOT_FOUND");
     fixture.server.wait(2);
-    assert_eq!(outcome(&fixture.fetch(&next, &[])), "200");
+    assert_eq!(fixture.fetch(&next, &[]).outcome(), "200");
 
     // Like every other file of the origin.
     let whole = fixture.fetch(&next, &[]);
@@ -140,7 +133,9 @@ fn a_loop_channel_is_live_dash() {
     );
     assert_eq!(fixture.fetch(&next, &[("If-None-Match", &tag)]).status, 304);
     assert_eq!(
-        outcome(&fixture.fetch(&next, &[("Range", "bytes=999999-")])),
+        fixture
+            .fetch(&next, &[("Range", "bytes=999999-")])
+            .outcome(),
         "416 RANGE_NOT_SATISFIABLE"
     );
     let target = next.strip_prefix("https://tv.example").unwrap();
@@ -251,17 +246,17 @@ fn a_loop_token_opens_only_its_channel() {
         "film/manifest.mpd",
     ] {
         let address = live.replace("demo/encrypted/manifest.mpd/live.mpd", other);
-        assert_eq!(outcome(&fixture.fetch(&address, &[])), refused, "{other}");
+        assert_eq!(fixture.fetch(&address, &[]).outcome(), refused, "{other}");
     }
     // One letter of the signature is changed.
     let at = live.find("/demo/").unwrap() - 10;
     let letter = if &live[at..=at] == "A" { "B" } else { "A" };
     let forged = format!("{}{letter}{}", &live[..at], &live[at + 1..]);
-    assert_eq!(outcome(&fixture.fetch(&forged, &[])), refused);
+    assert_eq!(fixture.fetch(&forged, &[]).outcome(), refused);
     fixture.server.wait(86_399);
-    assert_eq!(outcome(&fixture.fetch(&live, &[])), "200");
+    assert_eq!(fixture.fetch(&live, &[]).outcome(), "200");
     fixture.server.wait(1);
-    assert_eq!(outcome(&fixture.fetch(&live, &[])), refused);
+    assert_eq!(fixture.fetch(&live, &[]).outcome(), refused);
 }
 
 #[test]
@@ -271,7 +266,7 @@ fn an_unusable_clip_is_404_with_a_message() {
     let folder = fixture.media().join("demo/encrypted");
     fs::write(folder.join("audio.mp4"), "no sound").unwrap();
     let answer = fixture.fetch(&live, &[]);
-    assert_eq!(outcome(&answer), "404 FILE_NOT_FOUND");
+    assert_eq!(answer.outcome(), "404 FILE_NOT_FOUND");
     let message = answer.json()["error"]["message"].clone();
     assert_eq!(
         message,

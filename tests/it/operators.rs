@@ -6,7 +6,7 @@ use playgate::types::Role;
 use serde_json::{Value, json};
 
 use crate::support::raw_http::{Answer, ask, request};
-use crate::support::server::{PASSWORD, TestServer};
+use crate::support::server::{PASSWORD, TestServer, token_in};
 use crate::support::until::until;
 
 fn get(server: &TestServer, token: &str, target: &str) -> Answer {
@@ -53,13 +53,8 @@ fn only_administrators_read_mail_secrets_and_each_read_is_audited() {
         200
     );
     let (reset, text) = mail(&server, "reset");
-    let token = text
-        .split_once("token=")
-        .unwrap()
-        .1
-        .split_whitespace()
-        .next()
-        .unwrap();
+    let token = token_in(&text);
+    let token = token.as_str();
     let (pin_mail, text) = mail(&server, "pin");
     let digits = |word: &&str| word.len() == 4 && word.bytes().all(|b| b.is_ascii_digit());
     let pin = text.split_whitespace().find(digits).unwrap();

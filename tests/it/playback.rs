@@ -7,17 +7,9 @@ use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player, never_
 use crate::support::raw_http::Answer;
 use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
 
-/// Returns the status, and the code of an error.
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200..=299 => answer.status.to_string(),
-        status => format!("{status} {}", answer.code()),
-    }
-}
-
 /// The reason that the 410 of a heartbeat gives for the end of its session.
 fn ended(answer: &Answer) -> String {
-    assert_eq!(outcome(answer), "410 SESSION_ENDED");
+    assert_eq!(answer.outcome(), "410 SESSION_ENDED");
     let reason = &answer.json()["error"]["details"]["reason"];
     reason.as_str().unwrap().to_owned()
 }
@@ -77,8 +69,8 @@ fn playback_works_from_entitlement_to_stop() {
     );
     assert_eq!(fixture.stop(&player).status, 204);
     let gone = fixture.beat(&player, &[]);
-    assert_eq!(outcome(&gone), "410 SESSION_ENDED");
-    assert_eq!(outcome(&fixture.stop(&player)), "410 SESSION_ENDED");
+    assert_eq!(gone.outcome(), "410 SESSION_ENDED");
+    assert_eq!(fixture.stop(&player).outcome(), "410 SESSION_ENDED");
 }
 
 #[test]
@@ -97,7 +89,7 @@ fn every_entitlement_denial_has_its_code() {
         ("rated", "403 NOT_AVAILABLE"),
     ] {
         assert_eq!(
-            outcome(&fixture.entitle(ann, asset, "")),
+            fixture.entitle(ann, asset, "").outcome(),
             expected,
             "{asset}"
         );
@@ -111,23 +103,23 @@ fn every_entitlement_denial_has_its_code() {
         fixture.ask(ann, "POST", &target, &[], "")
     };
     assert_eq!(shifted("-60").json()["program"]["broadcastId"], "morning");
-    assert_eq!(outcome(&shifted("1")), "400 INVALID_REQUEST");
-    assert_eq!(outcome(&shifted("-86401")), "400 INVALID_REQUEST");
+    assert_eq!(shifted("1").outcome(), "400 INVALID_REQUEST");
+    assert_eq!(shifted("-86401").outcome(), "400 INVALID_REQUEST");
     for body in ["[]", "null", "{", r#"{"pinCode":"1","pinCode":"2"}"#] {
         let answer = fixture.entitle(ann, "film", body);
-        assert_eq!(outcome(&answer), "400 INVALID_REQUEST", "{body}");
+        assert_eq!(answer.outcome(), "400 INVALID_REQUEST", "{body}");
     }
     fixture.server.wait(7_200);
     assert_eq!(
-        outcome(&fixture.entitle(ann, "news", "")),
+        fixture.entitle(ann, "news", "").outcome(),
         "403 NO_LIVE_RIGHTS"
     );
     assert_eq!(
-        outcome(&fixture.entitle(ann, "dark", "")),
+        fixture.entitle(ann, "dark", "").outcome(),
         "403 NO_LIVE_RIGHTS"
     );
     fixture.change(ann, &json!({"country": "SE"}));
-    assert_eq!(outcome(&fixture.entitle(ann, "swedish", "")), "200");
+    assert_eq!(fixture.entitle(ann, "swedish", "").outcome(), "200");
 }
 
 #[test]
@@ -137,27 +129,27 @@ fn a_pin_unlocks_one_program_in_one_session() {
     fixture.protect(ann);
     // A PIN that is not needed is ignored and not counted, even if malformed.
     for body in [r#"{"pinCode":"0000"}"#, r#"{"pinCode":"x"}"#] {
-        assert_eq!(outcome(&fixture.entitle(ann, "film", body)), "200");
+        assert_eq!(fixture.entitle(ann, "film", body).outcome(), "200");
     }
     let needed = fixture.entitle(ann, "adult", "{}");
-    assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
+    assert_eq!(needed.outcome(), "403 PIN_CODE_REQUIRED");
     assert_eq!(needed.header("www-authenticate"), None);
     let malformed = fixture.entitle(ann, "adult", r#"{"pinCode":"12"}"#);
-    assert_eq!(outcome(&malformed), "400 INVALID_REQUEST");
+    assert_eq!(malformed.outcome(), "400 INVALID_REQUEST");
     let wrong = fixture.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
-    assert_eq!(outcome(&wrong), "403 PIN_CODE_WRONG");
+    assert_eq!(wrong.outcome(), "403 PIN_CODE_WRONG");
     assert_eq!(wrong.json()["error"]["details"], json!({"attemptsLeft": 4}));
     let right = fixture.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
     let token = right.json()["token"].as_str().unwrap().to_owned();
 
     let first = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     fixture.server.wait(31);
-    assert_eq!(outcome(&fixture.beat(&first, &[])), "200");
+    assert_eq!(fixture.beat(&first, &[]).outcome(), "200");
     // In this session the same program needs no second PIN; in another one it does.
     let again = |session: &str| {
         let headers = [("Service-Play-Session", session)];
         let target = "/api/entitlement/v2/asset/adult";
-        outcome(&fixture.ask(ann, "POST", target, &headers, ""))
+        fixture.ask(ann, "POST", target, &headers, "").outcome()
     };
     assert_eq!(again(&first.session), "200");
     assert_eq!(again("nonsense"), "403 PIN_CODE_REQUIRED");
@@ -165,7 +157,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
     let second = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&second.session), "200");
     fixture.server.wait(31);
-    assert_eq!(outcome(&fixture.beat(&second, &[])), "200");
+    assert_eq!(fixture.beat(&second, &[]).outcome(), "200");
     let none = player(
         ann,
         "tv",
@@ -176,13 +168,13 @@ fn a_pin_unlocks_one_program_in_one_session() {
     let third = player(ann, "tv", &fixture.preflight(ann, "adult", &token, &[]));
     assert_eq!(again(&third.session), "403 PIN_CODE_REQUIRED");
     fixture.server.wait(30);
-    assert_eq!(outcome(&fixture.beat(&third, &[])), "403 PIN_CODE_REQUIRED");
+    assert_eq!(fixture.beat(&third, &[]).outcome(), "403 PIN_CODE_REQUIRED");
     for left in (1..=3).rev().chain([0]) {
         let wrong = fixture.entitle(ann, "adult", r#"{"pinCode":"1111"}"#);
         assert_eq!(wrong.json()["error"]["details"]["attemptsLeft"], left);
     }
     let locked = fixture.entitle(ann, "adult", r#"{"pinCode":"2468"}"#);
-    assert_eq!(outcome(&locked), "429 PIN_CODE_LOCKED");
+    assert_eq!(locked.outcome(), "429 PIN_CODE_LOCKED");
     assert!(locked.header("retry-after").is_some());
 }
 
@@ -207,7 +199,7 @@ fn the_unrated_setting_of_a_livestream_overrides_the_default() {
         let program = json!({"id": "p", "title": "P", "start": NOON.0 - 600, "stop": NOON.0 + 600});
         fixture.import("epg", &json!({"news": [program]}).to_string());
         fixture.protect(&fixture.ann);
-        let found = outcome(&fixture.entitle(&fixture.ann, "news", ""));
+        let found = fixture.entitle(&fixture.ann, "news", "").outcome();
         assert_eq!(found, expected, "{general} {own}");
     }
 }
@@ -224,16 +216,16 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
         .services
         .playback
         .refresh(fixture.server.services.clock.now());
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "200");
     fixture.server.wait(30);
     let needed = fixture.beat(&player, &[]);
-    assert_eq!(outcome(&needed), "403 PIN_CODE_REQUIRED");
+    assert_eq!(needed.outcome(), "403 PIN_CODE_REQUIRED");
     let headers = [("Service-Play-Session", player.session.as_str())];
     let target = "/api/entitlement/v2/asset/news";
     let pin = r#"{"pinCode":"2468"}"#;
     let unlocked = fixture.ask(ann, "POST", target, &headers, pin);
     assert_eq!(unlocked.json()["program"]["broadcastId"], "rated");
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "200");
 
     fixture.server.wait(3_580);
     fixture
@@ -243,29 +235,33 @@ fn live_playback_stops_at_programs_without_rights_or_pin() {
         .refresh(fixture.server.services.clock.now());
     let origin = [("Origin", "https://player.example")];
     let dark = fixture.beat(&player, &[]);
-    assert_eq!(outcome(&dark), "552 NO_LIVE_RIGHTS");
+    assert_eq!(dark.outcome(), "552 NO_LIVE_RIGHTS");
     assert_eq!(dark.reason, "No Live Rights");
     assert_eq!(dark.header("retry-after"), None);
     assert_eq!(dark.header("cache-control"), Some("no-store"));
     // The session stays open, and a time-shifted player is checked at its own position.
     let back = (NOON.0 + 1_000).to_string();
     let shifted = fixture.beat(&player, &[("Timestamp", &back)]);
-    assert_eq!(outcome(&shifted), "200");
+    assert_eq!(shifted.outcome(), "200");
     let millis = format!("{}000.5", NOON.0 + 1_000);
     let shifted = fixture.beat(&player, &[("Timestamp", &millis)]);
-    assert_eq!(outcome(&shifted), "200");
+    assert_eq!(shifted.outcome(), "200");
     let cors = fixture.ask(ann, "POST", "/api/playback/v1/heartbeat", &origin, "");
     assert!(cors.header("access-control-allow-origin").is_some());
     // A license is never refused with 552.
     let kid = json!({"kids": ["ERIiMzNEREVVZmZ3d4iI"], "type": "temporary"});
     assert_eq!(
-        outcome(&fixture.license(&player, "clearkey", &kid.to_string())),
+        fixture
+            .license(&player, "clearkey", &kid.to_string())
+            .outcome(),
         "400 INVALID_REQUEST"
     );
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "552 NO_LIVE_RIGHTS");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "552 NO_LIVE_RIGHTS");
     let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"});
     assert_eq!(
-        outcome(&fixture.license(&player, "clearkey", &kid.to_string())),
+        fixture
+            .license(&player, "clearkey", &kid.to_string())
+            .outcome(),
         "403 NO_LIVE_RIGHTS"
     );
 }
@@ -287,10 +283,10 @@ fn every_preflight_error_has_its_code() {
         "DeviceId",
     ] {
         let answer = of(&[(name, "")]);
-        assert_eq!(outcome(&answer), "400 INVALID_REQUEST");
+        assert_eq!(answer.outcome(), "400 INVALID_REQUEST");
         assert_eq!(answer.field(), format!("Service-Play-{name}"));
         if name.starts_with("Device") {
-            assert_eq!(outcome(&of(&[(name, &long)])), "400 INVALID_REQUEST");
+            assert_eq!(of(&[(name, &long)]).outcome(), "400 INVALID_REQUEST");
         }
     }
     let unknown = never_issued();
@@ -309,7 +305,7 @@ fn every_preflight_error_has_its_code() {
             "403 ENTITLEMENT_INVALID",
         ),
     ] {
-        assert_eq!(outcome(&of(&[changed])), expected, "{changed:?}");
+        assert_eq!(of(&[changed]).outcome(), expected, "{changed:?}");
     }
     let message = |answer: &Answer| {
         answer.json()["error"]["message"]
@@ -318,35 +314,35 @@ fn every_preflight_error_has_its_code() {
             .to_owned()
     };
     let hls = of(&[("DRM", "none"), ("Protocol", "hls")]);
-    assert_eq!(outcome(&hls), "400 DRM_PROTOCOL_MISMATCH");
+    assert_eq!(hls.outcome(), "400 DRM_PROTOCOL_MISMATCH");
     let widevine = of(&[("DRM", "widevine")]);
-    assert_eq!(outcome(&widevine), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(widevine.outcome(), "404 PROTOCOL_NOT_AVAILABLE");
     assert_eq!(
         message(&widevine),
         "the asset is encrypted, and no license server is configured for widevine: set `license.widevine.url`"
     );
     let sstr = [("DRM", "PlayReady"), ("Protocol", "sstr")];
-    assert_eq!(outcome(&of(&sstr)), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(of(&sstr).outcome(), "404 PROTOCOL_NOT_AVAILABLE");
     let nothing = fixture.preflight(ann, "nothing", &token, &[]);
-    assert_eq!(outcome(&nothing), "404 ASSET_NOT_FOUND");
+    assert_eq!(nothing.outcome(), "404 ASSET_NOT_FOUND");
     let bare = fixture.token(ann, "bare");
     let bare = fixture.preflight(ann, "bare", &bare, &[]);
-    assert_eq!(outcome(&bare), "404 PROTOCOL_NOT_AVAILABLE");
+    assert_eq!(bare.outcome(), "404 PROTOCOL_NOT_AVAILABLE");
     assert_eq!(
         message(&bare),
         "the catalogue has no playlist for this asset, so no protocol can play it"
     );
     let bob = fixture.viewer("bob");
     let stolen = fixture.preflight(&bob, "film", &token, &[]);
-    assert_eq!(outcome(&stolen), "403 ENTITLEMENT_INVALID");
+    assert_eq!(stolen.outcome(), "403 ENTITLEMENT_INVALID");
     let other = fixture.preflight(ann, "clear", &token, &[]);
-    assert_eq!(outcome(&other), "403 ENTITLEMENT_INVALID");
-    assert_eq!(outcome(&of(&[])), "200");
+    assert_eq!(other.outcome(), "403 ENTITLEMENT_INVALID");
+    assert_eq!(of(&[]).outcome(), "200");
     // The preflight above bound the token to its device.
     let phone = of(&[("DeviceId", "phone")]);
-    assert_eq!(outcome(&phone), "403 ENTITLEMENT_INVALID");
+    assert_eq!(phone.outcome(), "403 ENTITLEMENT_INVALID");
     fixture.server.wait(86_400);
-    assert_eq!(outcome(&of(&[])), "403 ENTITLEMENT_INVALID");
+    assert_eq!(of(&[]).outcome(), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
@@ -383,11 +379,11 @@ fn revoking_a_right_ends_its_tokens() {
     let film = fixture.play(ann, "film", "tv");
     let revoked = fixture.server.operator("DELETE", &grant, &Value::Null);
     assert!(revoked.status < 300);
-    assert_eq!(outcome(&fixture.beat(&film, &[])), "200");
+    assert_eq!(fixture.beat(&film, &[]).outcome(), "200");
     let lost = fixture.beat(&premium, &[]);
     assert_eq!(ended(&lost), "revoked");
     let answer = fixture.preflight(ann, "premium", &token, &[]);
-    assert_eq!(outcome(&answer), "403 ENTITLEMENT_INVALID");
+    assert_eq!(answer.outcome(), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
@@ -402,7 +398,7 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
         fixture.preflight(ann, "news", &token, &[("DeviceId", device)])
     };
     let full = start("tablet");
-    assert_eq!(outcome(&full), "409 STREAM_LIMIT_REACHED");
+    assert_eq!(full.outcome(), "409 STREAM_LIMIT_REACHED");
     let sessions = full.json()["error"]["details"]["sessions"].clone();
     assert_eq!(sessions.as_array().unwrap().len(), 2);
     assert_eq!(
@@ -428,10 +424,10 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
     let bob = fixture.viewer("bob");
     let foreign = format!("/api/user/v1/users/{}/sessions/{}", bob.id, tv.session);
     let foreign = fixture.ask(&bob, "DELETE", &foreign, &[], "");
-    assert_eq!(outcome(&foreign), "404 SESSION_NOT_FOUND");
+    assert_eq!(foreign.outcome(), "404 SESSION_NOT_FOUND");
     assert_eq!(fixture.ask(ann, "DELETE", &one, &[], "").status, 204);
     assert_eq!(ended(&fixture.beat(&tv, &[])), "revoked");
-    assert_eq!(outcome(&start("tablet")), "200");
+    assert_eq!(start("tablet").outcome(), "200");
 
     let displacing = PlaybackFixture::with(&[
         ("playback.streams_total", "1"),
@@ -452,7 +448,9 @@ fn devices_are_limited_listed_and_cleared() {
     }
     let third = |device: &str| {
         let token = fixture.token(ann, "film");
-        outcome(&fixture.preflight(ann, "film", &token, &[("DeviceId", device)]))
+        fixture
+            .preflight(ann, "film", &token, &[("DeviceId", device)])
+            .outcome()
     };
     assert_eq!(third("tablet"), "403 DEVICE_LIMIT_REACHED");
     let devices = format!("/api/user/v1/users/{}/devices", ann.id);
@@ -469,7 +467,7 @@ fn devices_are_limited_listed_and_cleared() {
     );
     assert_eq!(fixture.ask(ann, "DELETE", &one, &[], "").status, 204);
     let again = fixture.ask(ann, "DELETE", &one, &[], "");
-    assert_eq!(outcome(&again), "404 DEVICE_NOT_FOUND");
+    assert_eq!(again.outcome(), "404 DEVICE_NOT_FOUND");
     assert_eq!(third("tablet"), "200");
     assert_eq!(fixture.ask(ann, "DELETE", &devices, &[], "").status, 204);
     let list = fixture.ask(ann, "GET", &devices, &[], "");
@@ -481,7 +479,7 @@ fn devices_are_limited_listed_and_cleared() {
     // Another user's list is not visible.
     let bob = fixture.viewer("bob");
     let foreign = fixture.ask(&bob, "GET", &devices, &[], "");
-    assert_eq!(outcome(&foreign), "404 USER_NOT_FOUND");
+    assert_eq!(foreign.outcome(), "404 USER_NOT_FOUND");
     fixture.change(ann, &json!({"tags": ["no-device-limit"]}));
     for device in ["a", "b", "c"] {
         fixture.stop(&fixture.play(ann, "film", device));
@@ -498,7 +496,7 @@ fn an_empty_entitlement_header_is_malformed_and_named() {
     ] {
         let name = "Service-Play-EntitlementId";
         let answer = fixture.ask(&fixture.ann, "POST", target, &[(name, "")], "");
-        assert_eq!(outcome(&answer), "400 INVALID_REQUEST", "{target}");
+        assert_eq!(answer.outcome(), "400 INVALID_REQUEST", "{target}");
         let problems = answer.json()["error"]["details"]["problems"].to_string();
         let empty = format!(r#"{{"field":"{name}","message":"is empty"}}"#);
         assert!(problems.contains(&empty), "{target}: {problems}");
@@ -525,7 +523,7 @@ fn every_heartbeat_error_has_its_code() {
         "ResolutionHeight",
     ] {
         let answer = fixture.beat(&player, &[(name, "")]);
-        assert_eq!(outcome(&answer), "400 INVALID_REQUEST");
+        assert_eq!(answer.outcome(), "400 INVALID_REQUEST");
         assert_eq!(answer.field(), format!("Service-Play-{name}"));
     }
     let other = fixture.token(ann, "clear");
@@ -549,24 +547,24 @@ fn every_heartbeat_error_has_its_code() {
     ] {
         fixture.server.wait(1);
         let answer = fixture.beat(&player, &[changed]);
-        assert_eq!(outcome(&answer), expected, "{changed:?}");
+        assert_eq!(answer.outcome(), expected, "{changed:?}");
     }
     let bob = fixture.viewer("bob");
     let bobs = fixture.play(&bob, "film", "tv");
     let mut stolen = player.clone();
     stolen.viewer = bob.clone();
     stolen.entitlement.clone_from(&bobs.entitlement);
-    assert_eq!(outcome(&fixture.beat(&stolen, &[])), "403 SESSION_MISMATCH");
+    assert_eq!(fixture.beat(&stolen, &[]).outcome(), "403 SESSION_MISMATCH");
     let mut foreign = player.clone();
     foreign.entitlement.clone_from(&bobs.entitlement);
     let foreign = fixture.beat(&foreign, &[]);
-    assert_eq!(outcome(&foreign), "403 ENTITLEMENT_INVALID");
-    assert_eq!(outcome(&fixture.stop(&stolen)), "403 SESSION_MISMATCH");
+    assert_eq!(foreign.outcome(), "403 ENTITLEMENT_INVALID");
+    assert_eq!(fixture.stop(&stolen).outcome(), "403 SESSION_MISMATCH");
 
     fixture.server.wait(20);
     let answers: Vec<Answer> = (0..12).map(|_| fixture.beat(&player, &[])).collect();
-    assert!(answers[..10].iter().all(|answer| outcome(answer) == "200"));
-    assert_eq!(outcome(&answers[11]), "429 RATE_LIMITED");
+    assert!(answers[..10].iter().all(|answer| answer.outcome() == "200"));
+    assert_eq!(answers[11].outcome(), "429 RATE_LIMITED");
     assert_eq!(
         answers[11].header("ratelimit-policy"),
         Some("\"heartbeat\";q=10;w=5")
@@ -574,7 +572,7 @@ fn every_heartbeat_error_has_its_code() {
     let logout = "/api/login/v2/auth/logout";
     assert!(fixture.ask(ann, "POST", logout, &[], "").status < 300);
     let out = fixture.beat(&player, &[]);
-    assert_eq!(outcome(&out), "401 USER_TOKEN_INVALID");
+    assert_eq!(out.outcome(), "401 USER_TOKEN_INVALID");
 }
 
 #[test]
@@ -583,14 +581,14 @@ fn a_session_expires_without_heartbeats() {
     let ann = &fixture.ann;
     let player = fixture.play(ann, "film", "tv");
     fixture.server.wait(40);
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "200");
     fixture.server.wait(40);
     let other = fixture.play(ann, "film", "phone");
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "410 SESSION_ENDED");
     assert_eq!(fixture.stop(&other).status, 204);
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "200");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "200");
     fixture.server.wait(335);
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "410 SESSION_ENDED");
 }
 
 #[test]
@@ -674,19 +672,19 @@ fn a_retry_resumes_at_the_previous_position() {
     let first = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     fixture.server.wait(31);
     token(&[("Service-Play-Session", first.session.as_str())], 0, pin);
-    assert_eq!(outcome(&fixture.beat(&first, &[])), "200");
+    assert_eq!(fixture.beat(&first, &[]).outcome(), "200");
     // Reuses the token, as after a failed license. The later unlock and the position are kept.
     let retried = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     let kid = json!({"kids": ["EREiIjMzRERVVWZmd3eIiA"], "type": "temporary"}).to_string();
-    assert_eq!(outcome(&fixture.license(&retried, "clearkey", &kid)), "200");
+    assert_eq!(fixture.license(&retried, "clearkey", &kid).outcome(), "200");
     fixture.server.wait(1);
-    assert_eq!(outcome(&fixture.beat(&retried, &[])), "200");
+    assert_eq!(fixture.beat(&retried, &[]).outcome(), "200");
     assert_eq!(ended(&fixture.beat(&first, &[])), "displaced");
     // A session that has ended passes nothing on.
     assert_eq!(fixture.stop(&retried).status, 204);
     let fresh = player(ann, "tv", &fixture.preflight(ann, "news", &began, &[]));
     fixture.server.wait(1);
-    assert_eq!(outcome(&fixture.beat(&fresh, &[])), "403 PIN_CODE_REQUIRED");
+    assert_eq!(fixture.beat(&fresh, &[]).outcome(), "403 PIN_CODE_REQUIRED");
 }
 
 #[test]
@@ -702,7 +700,7 @@ fn expired_and_unknown_entitlements_have_different_codes() {
         .sweep_entitlements(services.clock.now())
         .unwrap();
     assert_eq!(
-        outcome(&fixture.beat(&player, &[])),
+        fixture.beat(&player, &[]).outcome(),
         "403 ENTITLEMENT_EXPIRED"
     );
 }
@@ -717,12 +715,7 @@ fn a_password_reset_ends_sessions_and_entitlements() {
     let ask = json!({"email": "ann@example.com"});
     let asked = server.partner("POST", "/api/login/v2/password/send-reset-password", &ask);
     assert_eq!(asked.status, 200);
-    let mails = server.operator("GET", "mail", &Value::Null).json();
-    let id = mails[0]["id"].as_str().unwrap();
-    let mail = server.operator("GET", &format!("mail/{id}"), &Value::Null);
-    let text = mail.json()["text"].as_str().unwrap().to_owned();
-    let (_, rest) = text.split_once("token=").unwrap();
-    let reset = rest.split_whitespace().next().unwrap();
+    let reset = server.mailed_token();
     let new = json!({"token": reset, "password": "a fresh and longer one"});
     let done = server.partner("POST", "/api/login/v2/password/reset", &new);
     assert_eq!(done.status, 200, "{}", done.json());
@@ -732,7 +725,7 @@ fn a_password_reset_ends_sessions_and_entitlements() {
     player.viewer = back.clone();
     assert_eq!(ended(&fixture.beat(&player, &[])), "revoked");
     let old = fixture.preflight(&back, "film", &token, &[]);
-    assert_eq!(outcome(&old), "403 ENTITLEMENT_INVALID");
+    assert_eq!(old.outcome(), "403 ENTITLEMENT_INVALID");
 }
 
 #[test]
@@ -746,9 +739,9 @@ fn operators_list_and_end_sessions() {
     assert_eq!(list[0]["userId"], fixture.ann.id.as_str());
     let one = format!("sessions/{}", player.session);
     assert_eq!(server.operator("DELETE", &one, &Value::Null).status, 204);
-    assert_eq!(outcome(&fixture.beat(&player, &[])), "410 SESSION_ENDED");
+    assert_eq!(fixture.beat(&player, &[]).outcome(), "410 SESSION_ENDED");
     let again = server.operator("DELETE", &one, &Value::Null);
-    assert_eq!(outcome(&again), "410 SESSION_ENDED");
+    assert_eq!(again.outcome(), "410 SESSION_ENDED");
     let devices = format!("users/{}/devices", fixture.ann.id);
     assert_eq!(
         server.operator("DELETE", &devices, &Value::Null).status,

@@ -38,18 +38,6 @@ fn mails(server: &TestServer) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// Returns the token of the newest reset mail.
-fn mailed(server: &TestServer) -> String {
-    let mails = mails(server);
-    let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
-    let id = newest["id"].as_str().unwrap();
-    let mail = server
-        .operator("GET", &format!("mail/{id}"), &Value::Null)
-        .json();
-    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    rest.split_whitespace().next().unwrap().to_owned()
-}
-
 #[test]
 fn a_reset_by_mail_ends_every_session() {
     let server = TestServer::start();
@@ -74,7 +62,7 @@ fn a_reset_by_mail_ends_every_session() {
             "{part}"
         );
     }
-    let done = reset(&server, &mailed(&server), NEW);
+    let done = reset(&server, &server.mailed_token(), NEW);
     assert_eq!((done.status, done.json()), (200, json!({})));
     let record = format!("/api/user/v1/users/{}", ann.id);
     assert_eq!(
@@ -94,7 +82,7 @@ fn a_reset_token_applies_to_its_owner_only() {
     }
     send(&server, "ann@example.com");
     let body = json!({
-        "token": mailed(&server), "password": NEW,
+        "token": server.mailed_token(), "password": NEW,
         "email": "ben@example.com", "identity": "ben@example.com", "userId": "ben",
     });
     assert_eq!(server.partner("POST", RESET, &body).status, 200);
@@ -186,9 +174,9 @@ fn unknown_used_expired_and_foreign_tokens_get_the_same_error() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
     send(&server, "ann@example.com");
-    let older = mailed(&server);
+    let older = server.mailed_token();
     send(&server, "ann@example.com");
-    let newer = mailed(&server);
+    let newer = server.mailed_token();
     assert_ne!(older, newer);
     let other = server
         .operator("POST", "partners", &json!({"name": "Other"}))
@@ -217,7 +205,7 @@ fn unknown_used_expired_and_foreign_tokens_get_the_same_error() {
     refused.push(reset(&server, &newer, NEW));
     send(&server, "ann@example.com");
     server.wait(1_800);
-    refused.push(reset(&server, &mailed(&server), NEW));
+    refused.push(reset(&server, &server.mailed_token(), NEW));
     let first = refused[0].json();
     assert_eq!(first["error"]["code"], "RESET_TOKEN_INVALID");
     assert!(
@@ -234,7 +222,7 @@ fn a_token_works_once_and_an_account_gets_three_mails_an_hour() {
     assert!((0..10).all(|_| send(&server, "ann@example.com").status == 200));
     assert_eq!(mails(&server).len(), 3);
     assert_eq!(logs_in(&server, "ann@example.com", PASSWORD), 200);
-    let token = mailed(&server);
+    let token = server.mailed_token();
     let done: Vec<u16> = thread::scope(|scope| {
         let tries: Vec<_> = (0..10)
             .map(|n| {

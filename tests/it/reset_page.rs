@@ -29,18 +29,7 @@ fn html(answer: &Answer) -> String {
 /// Returns the token of a new reset mail.
 fn token(server: &TestServer) -> String {
     server.partner("POST", SEND, &json!({"email": "ann@example.com"}));
-    mailed(server)
-}
-
-/// Returns the token of the newest mail.
-fn mailed(server: &TestServer) -> String {
-    let mails = server.operator("GET", "mail", &Value::Null).json();
-    let id = mails[0]["id"].as_str().unwrap();
-    let mail = server
-        .operator("GET", &format!("mail/{id}"), &Value::Null)
-        .json();
-    let (_, rest) = mail["text"].as_str().unwrap().split_once("token=").unwrap();
-    rest.split_whitespace().next().unwrap().to_owned()
+    server.mailed_token()
 }
 
 fn login(server: &TestServer, password: &str) -> u16 {
@@ -97,7 +86,7 @@ fn operators_may_resend_the_reset_link_without_limit() {
     let mut before = token(&server);
     for _ in 0..5 {
         assert_eq!(mail().status, 200);
-        let newer = mailed(&server);
+        let newer = server.mailed_token();
         let form = |token: &str| format!("token={token}&password=short&again=short");
         let page = html(&post(&server, &form(&before)));
         assert!(page.contains("no longer valid"), "the older one is void");

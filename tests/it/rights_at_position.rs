@@ -9,18 +9,10 @@ use tempfile::TempDir;
 
 use crate::support::gate_only::NOON;
 use crate::support::playback_fixture::{PlaybackFixture, Player};
-use crate::support::raw_http::Answer;
 use crate::support::server::TestServer;
 
 const HOUR: i64 = 3_600;
 const KEY: &str = "EREiIjMzRERVVWZmd3eIiA";
-
-fn outcome(answer: &Answer) -> String {
-    match answer.status {
-        200..=299 => answer.status.to_string(),
-        status => format!("{status} {}", answer.code()),
-    }
-}
 
 /// A server with one livestream, and one running session, for each entry of `rights`. The sessions begin while
 /// everything is allowed. Then `rights` and `broadcasts` take effect.
@@ -83,7 +75,9 @@ impl Channels {
     fn entitle(&self, channel: &str, offset: i64) -> String {
         let target = format!("/api/entitlement/v2/asset/{channel}?offset={offset}");
         let fixture = &self.fixture;
-        outcome(&fixture.ask(&fixture.ann, "POST", &target, &[], ""))
+        fixture
+            .ask(&fixture.ann, "POST", &target, &[], "")
+            .outcome()
     }
 
     fn beat(&self, channel: &str, timestamp: i64) -> String {
@@ -91,17 +85,15 @@ impl Channels {
         self.fixture.server.wait(1);
         let timestamp = timestamp + 1;
         let headers = [("Timestamp", &*timestamp.to_string())];
-        outcome(&self.fixture.beat(self.player(channel), &headers))
+        self.fixture.beat(self.player(channel), &headers).outcome()
     }
 
     /// Requests a license, which is checked at the position of the last heartbeat.
     fn license(&self, channel: &str) -> String {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
-        outcome(
-            &self
-                .fixture
-                .license(self.player(channel), "clearkey", &body),
-        )
+        self.fixture
+            .license(self.player(channel), "clearkey", &body)
+            .outcome()
     }
 
     /// Returns the answers of entitlement, license and heartbeat at `shift` seconds from now.
@@ -253,12 +245,14 @@ fn a_delayed_session_is_checked_at_its_own_position() {
     let player = crate::support::playback_fixture::player(&fixture.ann, "tv", &started);
     let license = || {
         let body = json!({"kids": [KEY], "type": "temporary"}).to_string();
-        outcome(&fixture.license(&player, "clearkey", &body))
+        fixture.license(&player, "clearkey", &body).outcome()
     };
     let beat = |shift: i64| {
         fixture.server.wait(1);
         let timestamp = (server.now() + shift).to_string();
-        outcome(&fixture.beat(&player, &[("Timestamp", &timestamp)]))
+        fixture
+            .beat(&player, &[("Timestamp", &timestamp)])
+            .outcome()
     };
     assert_eq!(license(), "200");
     assert_eq!(beat(-5_400), "200");
@@ -284,7 +278,9 @@ fn a_catch_up_session_stays_at_its_own_broadcast() {
     let evening = fixture.play(&fixture.ann, "evening", "phone");
     let beat = |player: &Player, at: i64| {
         fixture.server.wait(1);
-        outcome(&fixture.beat(player, &[("Timestamp", &at.to_string())]))
+        fixture
+            .beat(player, &[("Timestamp", &at.to_string())])
+            .outcome()
     };
     for (at, expected) in [
         (NOON.0 - 2 * HOUR, "200"),
@@ -317,7 +313,9 @@ fn start_over_works_without_live_rights_if_allowed() {
     let player = fixture.play(&fixture.ann, "match", "tv");
     let beat = |at: i64| {
         fixture.server.wait(1);
-        outcome(&fixture.beat(&player, &[("Timestamp", &at.to_string())]))
+        fixture
+            .beat(&player, &[("Timestamp", &at.to_string())])
+            .outcome()
     };
     assert_eq!(beat(NOON.0 - HOUR), "200");
     assert_eq!(beat(NOON.0 - 600), "200");
@@ -326,7 +324,7 @@ fn start_over_works_without_live_rights_if_allowed() {
     let server = Channels::with(&rights, &blackout, &guide);
     let fixture = &server.fixture;
     let refused = fixture.entitle(&fixture.ann, "match", "");
-    assert_eq!(outcome(&refused), "403 NO_LIVE_RIGHTS");
+    assert_eq!(refused.outcome(), "403 NO_LIVE_RIGHTS");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The schedule's routes (now and next, days, broadcasts by id), their export, and the import of guides.
 
 use std::io::Write as _;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use playgate::jobs::Jobs;
 use playgate::types::UnixSeconds;
@@ -13,6 +12,7 @@ use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::schedule_fixture::{
     CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stock, stocked,
 };
+use crate::support::until::until;
 
 fn live(query: &str) -> String {
     format!("/api/schedule/v1/broadcasts/live?{query}")
@@ -388,14 +388,9 @@ fn old_days_are_deleted_automatically() {
     assert_eq!(get(&lab, old).status, 200);
     set_clock(&lab, NOON.0 + 40 * 86_400);
     let jobs = Jobs::start(&lab.services).unwrap();
-    let began = Instant::now();
-    while get(&lab, old).status == 200 {
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "it is still there"
-        );
-        thread::park_timeout(Duration::from_millis(100));
-    }
+    until("the end of an old broadcast", || {
+        get(&lab, old).status != 200
+    });
     assert_eq!(get(&lab, old).code(), "BROADCAST_NOT_FOUND");
     assert!(jobs.stop(Duration::from_secs(10)));
 }

@@ -1,6 +1,6 @@
 //! Slow clients attack the built binary while viewers play: clients of these tests, and slowhttptest.
 //!
-//! `PLAYGATE_SIEGE=long` runs the long form, which checks response times. It needs a release build and prints its
+//! `PLAYGATE_SLOW_CLIENTS=long` runs the long form, which checks response times. It needs a release build and prints its
 //! results with `--nocapture`.
 
 use std::fs;
@@ -41,7 +41,7 @@ const SLOWEST: Duration = Duration::from_millis(100);
 
 fn scale() -> Scale {
     let seconds = Duration::from_secs;
-    if std::env::var_os("PLAYGATE_SIEGE").is_some_and(|scale| scale == "long") {
+    if std::env::var_os("PLAYGATE_SLOW_CLIENTS").is_some_and(|scale| scale == "long") {
         return Scale {
             attackers: 2_000,
             before: seconds(30),

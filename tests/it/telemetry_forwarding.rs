@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::support::appliance::{Appliance, playgate, sign_up};
 use crate::support::process::InTime as _;
 use crate::support::server::{PASSWORD, TestServer, Viewer};
+use crate::support::until::until_some;
 
 const TRACKER: &str = "/api/tracker/v1/telemetry-events";
 const SECRET: &str = "Bearer canary-of-the-sink";
@@ -404,14 +405,11 @@ fn sink_failures_are_reported_without_the_secret() {
     let tokens = sign_up(&appliance);
     report(&appliance, &tokens, 0..5);
     sink.next_request();
-    let ready = loop {
+    let ready = until_some("the failure in /readyz", || {
         let (status, body) = appliance.operator("GET", "/readyz", "");
         assert_eq!(status, 200, "{body}");
-        if body.contains("forwarding") {
-            break body;
-        }
-        thread::park_timeout(Duration::from_millis(20));
-    };
+        body.contains("forwarding").then_some(body)
+    });
     assert!(ready.contains("the sink answered 500"), "{ready}");
     let mut doctor = playgate(&data);
     let found = doctor.arg("doctor").envs(settings(&url)).output_in_time();

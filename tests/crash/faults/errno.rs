@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::faults::eio::{Calls, campaign};
+use crate::faults::eio::{Calls, calls, campaign};
 use crate::harness::appliance::{Appliance, Launch};
 use crate::harness::client::Connection;
 use crate::harness::disk::run;
@@ -24,15 +24,6 @@ use crate::workload::{Mix, PASSWORD, Workload};
 
 /// How soon the process ends after a fatal failure, and how soon writes resume after another one.
 const WITHIN: Duration = Duration::from_secs(10);
-
-const fn calls(names: &'static str, error: &'static str, fatal: bool, anywhere: bool) -> Calls {
-    Calls {
-        names,
-        error,
-        fatal,
-        anywhere,
-    }
-}
 
 const CALLS: [Calls; 9] = [
     calls("fdatasync,fsync", "ENOSPC", true, false),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::appliance::{Appliance, Launch, Started, freeze};
+use crate::harness::appliance::{Launch, Started};
 use crate::harness::client::Connection;
 use crate::harness::disk::Disk;
 use crate::harness::rng::{rounds, skip};
@@ -18,15 +18,6 @@ const CUT_LOSS: Duration = Duration::from_millis(5_000 + 1_000 + 1_000);
 /// Records reach the file within 50 milliseconds, and written data survives a kill.
 const KILL_LOSS: Duration = Duration::from_millis(1_000);
 const PAGE: usize = 1_000;
-
-fn started(launch: &Launch) -> Appliance {
-    match launch.start() {
-        Started::Ready(appliance) => appliance,
-        Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
-            panic!("it does not start:\n{log}")
-        }
-    }
-}
 
 /// Refused requests of a user: the time of the response by request id.
 struct Refusals {
@@ -102,7 +93,7 @@ fn journaled(workload: &Workload, line: &mut Connection) -> BTreeMap<String, u32
 fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usize), String> {
     let mut disk = Disk::ext4(512)?;
     let plain = Launch::new(&disk.path().join("data"));
-    let mut appliance = started(&plain);
+    let mut appliance = plain.ready();
     let workload = Workload::new(&plain, &appliance).unwrap();
     // Set up with syncs, so that the store itself survives.
     assert_eq!(appliance.end(), Some(0));
@@ -111,15 +102,11 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
         .fold(plain.clone(), |launch, (name, value)| {
             launch.with(name, value)
         });
-    let mut appliance = started(&launch);
+    let mut appliance = launch.ready();
     let mut refusals = Refusals::new(&workload, &mut appliance.line());
     refusals.send(&mut appliance.line(), span);
     let cut = Instant::now();
-    freeze(appliance.process.id());
-    disk.cut();
-    appliance.kill();
-    disk.unmount();
-    disk.mount().unwrap();
+    appliance.cut_power(&mut disk);
     let until = cut - CUT_LOSS;
     let sure = refusals.sure(until);
     let appliance = match plain.start() {
@@ -127,7 +114,7 @@ fn lost_by_cut(variables: &[(&str, &str)], span: Duration) -> Result<(usize, usi
         // Without syncs the store itself may be beyond recovery.
         _ if !variables.is_empty() => return Ok((sure, sure)),
         Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
-            panic!("it does not start:\n{log}")
+            panic!("the server did not start:\n{log}")
         }
     };
     let missing = refusals.missing(&workload, &mut appliance.line(), until);
@@ -161,7 +148,7 @@ fn a_power_cut_of_an_unsynced_journal_is_detected() {
 fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let launch = Launch::new(&folder.path().join("data"));
-    let mut appliance = started(&launch);
+    let mut appliance = launch.ready();
     let workload = Workload::new(&launch, &appliance).unwrap();
     let mut refusals = Refusals::new(&workload, &mut appliance.line());
     for round in 0..rounds(4, 100) {
@@ -169,7 +156,7 @@ fn a_kill_keeps_what_was_journaled_and_doubles_nothing() {
         refusals.send(&mut appliance.line(), span);
         let killed = Instant::now();
         appliance.kill();
-        appliance = started(&launch);
+        appliance = launch.ready();
         let until = killed - KILL_LOSS;
         let missing = refusals.missing(&workload, &mut appliance.line(), until);
         assert_eq!(missing, 0, "of {}, in round {round}", refusals.sure(until));

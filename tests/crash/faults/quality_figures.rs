@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::appliance::{Appliance, Launch, freeze};
+use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::client::{Connection, NoResponse};
 use crate::harness::disk::Disk;
 use crate::harness::raw_http::Answer;
@@ -18,6 +18,7 @@ use crate::workload::{Client, Keys, Stream, Workload, token};
 /// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half second; the
 /// rest is for a busy machine.
 const LOSS: Duration = Duration::from_millis(500 + 250);
+const NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 const STARTUP_MILLIS: f64 = 700.0;
 
 /// Requests that were sent, and the times of their responses.
@@ -101,13 +102,14 @@ impl Viewer {
     }
 
     /// Compares the figures with the ledgers after a fault.
-    fn judge(&mut self, total: &Value, fault_at: Instant) -> Option<String> {
-        let mut wrong = self.refused.take();
+    fn judge(&mut self, total: &Value, fault_at: Instant) -> Option<Wrong> {
+        let mut wrong = self.refused.take().map(Wrong::Refused);
         for (name, ledger) in [("attempts", &mut self.attempts), ("plays", &mut self.plays)] {
             let count = total[name].as_u64().unwrap_or(0);
             let least = ledger.least(fault_at);
             if !(least..=ledger.asked).contains(&count) {
-                wrong = Some(format!("{count} {name}, of {least} to {}", ledger.asked));
+                let text = format!("{count} {name}, of {least} to {}", ledger.asked);
+                wrong = Some(Wrong::Figures(text));
             }
             // The next fault must not lose what was counted now.
             let kept = usize::try_from(count).unwrap().min(ledger.answered.len());
@@ -116,7 +118,7 @@ impl Viewer {
         }
         let startup = total["startupP50Millis"].as_f64();
         if startup.is_some_and(|startup| (startup / STARTUP_MILLIS - 1.0).abs() > 0.01) {
-            wrong = Some(format!("a start-up time of {startup:?} ms"));
+            wrong = Some(Wrong::Figures(format!("a start-up time of {startup:?} ms")));
         }
         wrong
     }
@@ -130,11 +132,25 @@ fn total(appliance: &Appliance, keys: &Keys) -> Value {
     answer.unwrap().json()["total"].clone()
 }
 
+#[derive(Debug, PartialEq)]
+enum Wrong {
+    /// A request was answered with an unexpected status.
+    Refused(String),
+    /// The figures do not match what was answered.
+    Figures(String),
+    /// The store is beyond recovery, which only a power cut without syncs may cause.
+    Store(String),
+}
+
 struct Outcome {
     /// A loss that is larger than allowed.
-    wrong: Option<String>,
+    wrong: Option<Wrong>,
     /// The final number of plays.
     plays: u64,
+}
+
+fn has_no_syncs(launch: &Launch) -> bool {
+    launch.variables.iter().any(|(name, _)| name == NO_SYNC)
 }
 
 /// Runs rounds of views that `inject_fault` interrupts, after a first start with `set_up`, until one loses too much.
@@ -167,7 +183,14 @@ fn find_loss(
             inject_fault(&mut appliance);
             fault_at
         });
-        appliance = launch.ready();
+        appliance = match launch.start() {
+            Started::Ready(appliance) => appliance,
+            Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
+                assert!(has_no_syncs(launch), "the server did not start:\n{log}");
+                let wrong = Some(Wrong::Store(log));
+                return Outcome { wrong, plays: 0 };
+            }
+        };
         wrong = viewer.judge(&total(&appliance, &keys), fault_at);
         if wrong.is_some() {
             break;
@@ -202,7 +225,8 @@ fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
             fs::remove_file(log).unwrap();
         }
     });
-    assert!(outcome.wrong.is_some());
+    let wrong = outcome.wrong;
+    assert!(matches!(wrong, Some(Wrong::Figures(_))), "{wrong:?}");
 }
 
 fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
@@ -213,14 +237,6 @@ fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn cut(disk: &mut Disk, appliance: &mut Appliance) {
-    freeze(appliance.process.id());
-    disk.cut();
-    appliance.kill();
-    disk.unmount();
-    disk.mount().unwrap();
-}
-
 #[test]
 fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
     let mut disk = match Disk::ext4(256) {
@@ -229,7 +245,7 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
     };
     let launch = Launch::new(&disk.path().join("data"));
     let outcome = find_loss(&launch, &launch, rounds(6, 100), |appliance| {
-        cut(&mut disk, appliance);
+        appliance.cut_power(&mut disk);
     });
     assert_eq!(outcome.wrong, None);
     assert!(outcome.plays > 0);
@@ -243,7 +259,11 @@ fn a_power_cut_without_syncs_costs_more_figures() {
         Err(why) => return skip("power cuts of unsynced quality figures", &why),
     };
     let set_up = Launch::new(&disk.path().join("data"));
-    let launch = Launch::new(&disk.path().join("data")).with("PLAYGATE_UNSAFE_NO_SYNC", "1");
-    let outcome = find_loss(&set_up, &launch, 30, |appliance| cut(&mut disk, appliance));
-    assert!(outcome.wrong.is_some());
+    let launch = Launch::new(&disk.path().join("data")).with(NO_SYNC, "1");
+    let outcome = find_loss(&set_up, &launch, 30, |appliance| {
+        appliance.cut_power(&mut disk)
+    });
+    let wrong = outcome.wrong;
+    let is_lost = matches!(wrong, Some(Wrong::Figures(_) | Wrong::Store(_)));
+    assert!(is_lost, "{wrong:?}");
 }

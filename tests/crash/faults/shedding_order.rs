@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, fallocate, ftruncate, statvfs};
 use serde_json::{Value, json};
 
-use crate::harness::appliance::{Launch, Started};
+use crate::harness::appliance::Launch;
 use crate::harness::client::Connection;
 use crate::harness::disk::Disk;
 use crate::harness::rng::skip;
@@ -114,9 +114,7 @@ fn telemetry_is_rejected_first_and_logins_last() {
         Err(why) => return skip("the order of refusals", &why),
     };
     let launch = Launch::new(&disk.path().join("data"));
-    let Started::Ready(appliance) = launch.start() else {
-        panic!("it does not start");
-    };
+    let appliance = launch.ready();
     let workload = Workload::new(&launch, &appliance).unwrap();
     let mut viewer = Viewer::new(&workload, appliance.line());
     let filler = Filler::new(disk.path());

@@ -136,7 +136,7 @@ fn accept_loss(template: &Template, data: &Path, rng: &Rng, name: &str) {
     let stderr = String::from_utf8_lossy(&accepted.stderr).into_owned();
     assert!(accepted.status.success(), "{name}: {stderr}");
     let Started::Ready(appliance) = launch.start() else {
-        panic!("{name}: it does not start after the loss was accepted: {stderr}");
+        panic!("{name}: the server did not start after the loss was accepted: {stderr}");
     };
     let mut workload = template.workload.clone();
     let problems = workload.check(&appliance.address, &AllowedLoss::NONE, rng);
@@ -168,9 +168,7 @@ fn the_ledger_detects_a_truncated_log() {
         let sum = crc32fast::hash(body.as_bytes());
         fs::write(&path, format!("{body}sum = {sum:08x}\n")).unwrap();
     }
-    let Started::Ready(appliance) = Launch::new(&data).start() else {
-        panic!("it does not start");
-    };
+    let appliance = Launch::new(&data).ready();
     let mut workload = template.workload.clone();
     let problems = workload.check(&appliance.address, &AllowedLoss::NONE, &rng);
     assert!(!problems.is_empty(), "nothing is missed");

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::client::{Address, Connection};
+use crate::harness::disk::Disk;
 use crate::harness::process::InTime as _;
 use crate::harness::tail;
 
@@ -135,8 +136,10 @@ impl Launch {
     pub fn ready(&self) -> Appliance {
         match self.start() {
             Started::Ready(appliance) => appliance,
-            Started::Ended(code, log) => panic!("it ends with {code:?}: {}", tail(&log)),
-            Started::Waiting(log) | Started::Hung(log) => panic!("it is not ready: {}", tail(&log)),
+            Started::Ended(code, log) => panic!("the server ended with {code:?}: {}", tail(&log)),
+            Started::Waiting(log) | Started::Hung(log) => {
+                panic!("the server did not start: {}", tail(&log))
+            }
         }
     }
 
@@ -230,6 +233,16 @@ impl Appliance {
         kill(&mut self.process);
     }
 
+    /// Cuts the power of the disk under the process, which is killed, and mounts the disk again.
+    pub fn cut_power(&mut self, disk: &mut Disk) {
+        // A stopped process answers no client, so no client is promised something that the disk never got.
+        freeze(self.process.id());
+        disk.cut();
+        self.kill();
+        disk.unmount();
+        disk.mount().unwrap();
+    }
+
     pub fn ask_to_end(&self) {
         signal("TERM", self.process.id());
     }
@@ -314,12 +327,11 @@ fn kill(process: &mut Child) {
 }
 
 pub fn signal(name: &str, pid: u32) {
-    let status = Command::new("kill")
+    // A process that has ended already is fine.
+    Command::new("kill")
         .args([format!("-{name}"), pid.to_string()])
         .stderr(Stdio::null())
-        .status();
-    // A process that has ended already is fine.
-    status.unwrap();
+        .status_in_time();
 }
 
 /// Returns `None` if the process still runs; otherwise its exit code, if it has one.

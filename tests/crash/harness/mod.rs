@@ -10,6 +10,7 @@
 //! | `process`, `raw_http` | of the integration tests: processes with a deadline; HTTP in exact bytes |
 //! | `rng` | the seed, how many rounds, and how a test is skipped |
 //! | `service_manager` | stands in for systemd, and measures the gaps between notifications that feed the watchdog |
+//! | `stop_on_drop` | of the integration tests: ends the threads of a scope, also in a panic |
 //! | `summary` | the outcomes of rounds, as a table |
 //! | `template` | a data directory with its ledger, copied and damaged by tests |
 //! | `tracer` | strace on a running process, to fail or delay its system calls |
@@ -27,6 +28,8 @@ pub mod process;
 pub mod raw_http;
 pub mod rng;
 pub mod service_manager;
+#[path = "../../it/support/stop_on_drop.rs"]
+pub mod stop_on_drop;
 pub mod summary;
 pub mod template;
 pub mod tracer;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::appliance::{Launch, Started};
+use crate::harness::appliance::Launch;
 use crate::harness::disk::run;
 use crate::harness::rng::Rng;
 use crate::workload::{Mix, Workload};
@@ -29,9 +29,7 @@ impl Template {
     pub fn make(ended_by: EndedBy, rng: &Rng) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let launch = Launch::new(&folder.path().join("template"));
-        let Started::Ready(mut appliance) = launch.start() else {
-            panic!("it does not start");
-        };
+        let mut appliance = launch.ready();
         let mut workload = Workload::new(&launch, &appliance).unwrap();
         let address = appliance.address.clone();
         workload.work(&address, Mix::Importing, rng, || {

@@ -19,6 +19,7 @@ use crate::harness::client::{Address, Connection, NoResponse, Response};
 use crate::harness::durability_model::{AllowedLoss, Fact};
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::Rng;
+use crate::harness::stop_on_drop::StopOnDrop;
 
 pub use playback_client::{Stream, token};
 
@@ -209,6 +210,7 @@ impl Workload {
     pub fn work(&mut self, address: &Address, mix: Mix, rng: &Rng, during: impl FnOnce()) {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
             for (nth, actor) in self.actors(mix).enumerate() {
                 let mut rng = rng.split(nth as u64);
                 let stop = &stop;
@@ -227,7 +229,6 @@ impl Workload {
                 });
             }
             during();
-            stop.store(true, Ordering::Relaxed);
         });
     }
 

@@ -96,7 +96,12 @@ impl Actor for Player {
             let known = allowed_loss.keeps(self.sessions[at].began);
             match self.beat(line, at)?.as_str() {
                 // A running session may have reached its rate limit.
-                "200 " | "429 RATE_LIMITED" => running = Some(at),
+                "200 " | "429 RATE_LIMITED" => {
+                    if let Some(other) = running.replace(at) {
+                        let both = format!("sessions {other} and {at} of one device are running");
+                        self.report.wrong(&both);
+                    }
+                }
                 "410 SESSION_ENDED" => {}
                 "404 SESSION_NOT_FOUND" if !known => {}
                 other => self.report.lost(&format!("session {at}: {other}")),

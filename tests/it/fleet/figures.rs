@@ -18,6 +18,7 @@ use super::machines::MACHINES;
 use super::{playgate, send};
 use crate::support::appliance::{Appliance, real_time};
 use crate::support::server::PASSWORD;
+use crate::support::stop_on_drop::StopOnDrop;
 use crate::support::synthetic_guide::SyntheticGuide;
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -120,6 +121,7 @@ fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], o
         for (log, seen) in logs.iter().zip(&seen) {
             scope.spawn(|| follow(log, &unique, seen, &stop));
         }
+        let _stop = StopOnDrop(&stop);
         let (stop, partner) = (&stop, partner);
         for client in 0..others {
             let user = sign_up(partner, owner, &format!("other{client}")).unwrap();
@@ -140,7 +142,6 @@ fn measure_lag(name: &str, partner: &str, owner: SocketAddr, logs: &[PathBuf], o
         }
         // Time for the last changes to arrive.
         park_timeout(Duration::from_secs(3));
-        stop.store(true, Ordering::Relaxed);
     });
     let mut lags: Vec<_> = seen
         .iter()

@@ -15,7 +15,7 @@ use super::disk::{Disk, run};
 use super::ledger::PowerlessMachines;
 use super::{installed, playgate, post, until};
 use crate::support::appliance::binary;
-use crate::support::external_tools::program;
+use crate::support::external_tools::{faketime_library, program};
 use crate::support::process::{InTime as _, first_json_line};
 
 pub const MACHINES: usize = 3;
@@ -111,11 +111,9 @@ impl Process {
             };
         }
         if let Some(ahead) = ahead {
+            let library = faketime_library().expect("it was there at the start");
             command
-                .env(
-                    "LD_PRELOAD",
-                    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-                )
+                .env("LD_PRELOAD", library)
                 .env("FAKETIME", format!("{ahead:+}s"))
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
@@ -194,6 +192,7 @@ impl Machines {
     /// `None` without etcd, `Err` without the necessary rights.
     pub fn start() -> Option<Result<Self, String>> {
         program("etcd")?;
+        faketime_library()?;
         Some(Self::new())
     }
 

@@ -3,7 +3,7 @@
 //! | module | owns |
 //! | --- | --- |
 //! | `trial` | the fleet of `playgate fleet try` |
-//! | `life` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
+//! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
@@ -21,8 +21,8 @@ mod figures;
 mod formats;
 mod joiner;
 mod ledger;
-mod life;
 mod machines;
+mod operations;
 mod stale_reads;
 mod trial;
 mod viewer;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::support::gate_only::NOON;
 use crate::support::raw_http::{Answer, ask, request};
-use crate::support::server::{PASSWORD, TestServer, Viewer, viewer};
+use crate::support::server::{PASSWORD, TestServer, Viewer, token_in, viewer};
 
 pub const CATALOGUE: &str = r#"
 [[livestream]]
@@ -393,8 +393,8 @@ impl BatchData {
         let mail = mail["id"].as_str().unwrap();
         let shown = setup.operator_ok("GET", &format!("mail/{mail}"), &Value::Null);
         let shown = text(&shown, "text");
-        let (_, reset) = shown.split_once("token=").unwrap();
-        let reset = reset.split_whitespace().next().unwrap();
+        let reset = token_in(&shown);
+        let reset = reset.as_str();
         self.set("mail", mail);
         self.set("reset/token", reset);
         self.set("reset_page/token", reset);

@@ -14,6 +14,7 @@ use crate::support::appliance::real_time;
 use crate::support::playback_fixture::full;
 use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::server::PASSWORD;
+use crate::support::stop_on_drop::StopOnDrop;
 
 const CATALOG: &str = r#"
 [[livestream]]
@@ -228,6 +229,7 @@ pub fn watch<T>(viewers: &[Viewer], during: impl FnOnce() -> T) -> (Tally, T) {
     let stop = AtomicBool::new(false);
     let (sender, outcomes) = channel();
     let done = thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         for viewer in viewers {
             let (sender, stop) = (sender.clone(), &stop);
             scope.spawn(move || {
@@ -237,9 +239,7 @@ pub fn watch<T>(viewers: &[Viewer], during: impl FnOnce() -> T) -> (Tally, T) {
                 }
             });
         }
-        let done = during();
-        stop.store(true, Ordering::Relaxed);
-        done
+        during()
     });
     drop(sender);
     let mut tally = Tally::default();

@@ -9,7 +9,28 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::process::KilledOnDrop;
+use crate::support::process::{InTime as _, KilledOnDrop};
+
+/// Reports that a test cannot run here, which is a failure where `CI` is `true`.
+pub fn skip(why: &str) {
+    let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    assert!(!required, "{why}");
+    eprintln!("skipped: {why}");
+}
+
+/// Finds libfaketime, which moves the wall clock of a process. `None` if it is absent, which fails the test where `CI`
+/// is `true`.
+pub fn faketime_library() -> Option<String> {
+    let name = "faketime/libfaketimeMT.so.1";
+    // The name of the folder depends on the processor.
+    let triplets = fs::read_dir("/usr/lib").unwrap();
+    let mut paths = triplets.map(|entry| entry.unwrap().path().join(name));
+    let library = paths.find(|path| path.is_file());
+    if library.is_none() {
+        skip(&format!("{name} is absent"));
+    }
+    library.map(|path| path.to_str().unwrap().to_owned())
+}
 
 /// Finds a program in `PATH` or where Debian puts servers. `None` if it is absent, which fails the test where `CI` is
 /// `true`.
@@ -20,9 +41,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(name))
         .find(|program| program.is_file());
     if found.is_none() {
-        let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!required, "{name} is absent");
-        eprintln!("skipped: {name} is absent");
+        skip(&format!("{name} is absent"));
     }
     found
 }
@@ -103,14 +122,12 @@ pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
         let check = Command::new(python)
             .args(["-c", &format!("import {module}")])
             .stderr(Stdio::null())
-            .status();
-        check.is_ok_and(|status| status.success())
+            .spawn();
+        check.is_ok_and(|mut check| check.status_in_time().success())
     };
     let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
     if found.is_none() {
-        let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!required, "no Python has {module} ({package})");
-        eprintln!("skipped: no Python has {module}");
+        skip(&format!("no Python has {module} ({package})"));
     }
     found
 }

@@ -12,6 +12,7 @@
 //! | `openapi_conformance` | compares each response of a test with its description |
 //! | `journal_completeness` | finds each answer of a test exactly once in the request journal |
 //! | `process` | waits for processes with a deadline; kills those that a test leaves behind |
+//! | `stop_on_drop` | ends the threads of a scope when one of them panics |
 //! | `until` | waits for what another thread or process does |
 //! | `demo` | a running `playgate demo` |
 //! | `lab_report` | reads the reports of the lab |
@@ -32,5 +33,6 @@ pub mod process;
 pub mod raw_http;
 pub mod schedule_fixture;
 pub mod server;
+pub mod stop_on_drop;
 pub mod synthetic_guide;
 pub mod until;

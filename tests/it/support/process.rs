@@ -224,7 +224,7 @@ mod tests {
     fn a_process_that_hangs_fails_the_test_with_what_it_printed() {
         output_within(
             &mut shell("echo begun; while :; do sleep 1; done"),
-            Duration::from_millis(500),
+            Duration::from_secs(3),
         );
     }
 
@@ -232,8 +232,8 @@ mod tests {
     #[should_panic(expected = "left a process that holds its output; it printed: begun")]
     fn an_output_that_another_process_holds_fails_the_test() {
         output_within(
-            &mut shell("echo begun; sleep 5 & exit 0"),
-            Duration::from_millis(500),
+            &mut shell("echo begun; sleep 20 & exit 0"),
+            Duration::from_secs(3),
         );
     }
 

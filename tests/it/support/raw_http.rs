@@ -43,6 +43,18 @@ impl Answer {
         self.json()["error"]["code"].as_str().unwrap().to_owned()
     }
 
+    /// Returns the status, and the code if it is an error.
+    pub fn outcome(&self) -> String {
+        match self.status {
+            200..=299 => self.status.to_string(),
+            status => format!("{status} {}", self.code()),
+        }
+    }
+
+    pub fn status_and_code(&self) -> (u16, String) {
+        (self.status, self.code())
+    }
+
     pub fn field(&self) -> String {
         let json = self.json();
         json["error"]["details"]["field"]

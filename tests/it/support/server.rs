@@ -193,6 +193,16 @@ impl TestServer {
         ask(self.ops, request(method, &target, &headers, &text(body)))
     }
 
+    /// Returns the token in the newest reset mail.
+    pub fn mailed_token(&self) -> String {
+        let mails = self.operator("GET", "mail", &Value::Null).json();
+        let mails = mails.as_array().unwrap();
+        let newest = mails.iter().find(|mail| mail["kind"] == "reset").unwrap();
+        let target = format!("mail/{}", newest["id"].as_str().unwrap());
+        let mail = self.operator("GET", &target, &Value::Null).json();
+        token_in(mail["text"].as_str().unwrap())
+    }
+
     pub fn sign_up(&self, email: &str) -> Viewer {
         let body = serde_json::json!({"identity": email, "accessKey": PASSWORD, "name": "Ann"});
         viewer(&self.partner("PUT", "/api/login/v2/auth/email", &body))
@@ -213,6 +223,12 @@ impl Drop for TestServer {
             journal_completeness::check(self);
         }
     }
+}
+
+/// Returns the token in the text of a reset mail.
+pub fn token_in(text: &str) -> String {
+    let (_, rest) = text.split_once("token=").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
 }
 
 /// Reads the user of a response to sign-up or login.

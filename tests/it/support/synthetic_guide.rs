@@ -5,6 +5,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+/// Formats a time as in XMLTV, in UTC and without a zone.
+pub fn xmltv_time(at: i64) -> String {
+    let at = chrono::DateTime::from_timestamp(at, 0).expect("in range");
+    at.format("%Y%m%d%H%M%S").to_string()
+}
+
 #[derive(Clone, Copy)]
 pub struct SyntheticGuide {
     /// Their ids are `channel-0`, `channel-1`, …
@@ -23,10 +29,7 @@ impl SyntheticGuide {
     /// Writes the guide in order of time over all channels, as many grabbers do.
     pub fn write(&self, path: &Path) {
         let mut out = BufWriter::new(File::create(path).expect("the folder can be written"));
-        let stamp = |at: i64| {
-            let at = chrono::DateTime::from_timestamp(at, 0).expect("in range");
-            at.format("%Y%m%d%H%M%S +0000").to_string()
-        };
+        let stamp = |at: i64| format!("{} +0000", xmltv_time(at));
         let text = "A sentence about what happens in this programme, and another one. ".repeat(3);
         let mut write = |piece: String| out.write_all(piece.as_bytes()).expect("space");
         write("<?xml version=\"1.0\"?>\n<!DOCTYPE tv SYSTEM \"xmltv.dtd\">\n<tv>\n".to_owned());

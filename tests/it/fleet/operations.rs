@@ -11,22 +11,25 @@ use serde_json::{Value, json};
 use super::trial::{Fleet, refusal};
 use super::{playgate, post, send, single_node_config, until};
 use crate::support::appliance::{Appliance, binary, err};
-use crate::support::external_tools::{free_port, packaged};
+use crate::support::external_tools::{faketime_library, free_port, packaged};
 use crate::support::process::{InTime as _, KilledOnDrop};
 use crate::support::server::{PASSWORD, TestServer};
 
 /// The order of the parts matters, because members are stopped on the way.
 #[test]
 fn operators_see_what_is_wrong_with_a_fleet_and_what_to_do() {
+    let Some(faketime) = faketime_library() else {
+        return;
+    };
     let Some(mut fleet) = Fleet::start() else {
         return;
     };
     health_is_reported_by_every_member(&fleet);
     wrong_endpoints_are_named(&fleet);
-    wrong_invitations_are_refused(&fleet);
+    wrong_invitations_are_refused(&fleet, &faketime);
     a_full_etcd_is_reported_and_nothing_is_lost(&fleet);
     let standby = (fleet.owner() + 1) % 3;
-    a_clock_that_differs_is_reported(&mut fleet, standby);
+    a_clock_that_differs_is_reported(&mut fleet, standby, &faketime);
     a_restored_backup_is_refused(&mut fleet, standby);
     a_member_that_was_away_too_long_takes_a_copy(&mut fleet, standby);
     a_member_without_a_store_passes_viewers_on(&mut fleet, standby);
@@ -241,7 +244,7 @@ fn wrong_endpoints_are_named(fleet: &Fleet) {
     etcd.stop();
 }
 
-fn wrong_invitations_are_refused(fleet: &Fleet) {
+fn wrong_invitations_are_refused(fleet: &Fleet, faketime: &str) {
     let first = &fleet.members[0].config;
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("four.toml");
@@ -273,7 +276,7 @@ fn wrong_invitations_are_refused(fleet: &Fleet) {
         .arg("--config")
         .arg(&config)
         .args(["fleet", "join", word.trim(), "--name", "four"]);
-    let ahead = ahead.envs(CLOCK_AHEAD).output_in_time();
+    let ahead = ahead.envs(clock_ahead(faketime)).output_in_time();
     assert!(
         err(&ahead).contains("the clock of this machine differs"),
         "{}",
@@ -319,10 +322,10 @@ fn a_full_etcd_is_reported_and_nothing_is_lost(fleet: &Fleet) {
     });
 }
 
-fn a_clock_that_differs_is_reported(fleet: &mut Fleet, standby: usize) {
+fn a_clock_that_differs_is_reported(fleet: &mut Fleet, standby: usize, faketime: &str) {
     let member = &mut fleet.members[standby];
     member.process.stop();
-    member.process.start(&member.config, &CLOCK_AHEAD);
+    member.process.start(&member.config, &clock_ahead(faketime));
     let text = format!("the clock of member {} is 60 s ahead", member.name);
     until("a report of the clock", || {
         let found = doctor(&fleet.members[(standby + 1) % 3].config);
@@ -502,14 +505,13 @@ fn as_json(config: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&printed).unwrap()
 }
 
-const CLOCK_AHEAD: [(&str, &str); 3] = [
-    (
-        "LD_PRELOAD",
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-    ),
-    ("FAKETIME", "+60s"),
-    ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-];
+fn clock_ahead(faketime_library: &str) -> [(&'static str, &str); 3] {
+    [
+        ("LD_PRELOAD", faketime_library),
+        ("FAKETIME", "+60s"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ]
+}
 
 struct Etcd {
     url: String,
