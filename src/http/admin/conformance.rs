@@ -54,7 +54,10 @@ pub(crate) async fn conformance(
             after,
             ..JournalFilter::default()
         };
-        let records = journal.list(filter, CALLS_MAX)?;
+        let records = journal.list(filter, CALLS_MAX + 1)?;
+        if records.len() > CALLS_MAX {
+            return Err(too_long("requests"));
+        }
         // The journal lists the newest first. The order matters among records of one millisecond.
         let records = records.into_iter().rev();
         let calls = records.map(|record| call(record, &schedule));
@@ -68,15 +71,15 @@ pub(crate) async fn conformance(
         for stored in telemetry.events(selection)? {
             events.extend(event(&stored?, partner));
             // Bounds the memory: a report of a day of a large partner would otherwise hold all its events.
-            if events.len() == EVENTS_MAX {
-                break;
+            if events.len() > EVENTS_MAX {
+                return Err(too_long("events"));
             }
         }
         let mut conversation = Conversation::new(calls, events);
         if let Some(session) = &wanted {
             conversation = conversation.of_session(session);
         }
-        Ok::<_, ApiError>(judge(&conversation, &profile))
+        Ok(judge(&conversation, &profile))
     })
     .await?;
     if session.is_some() && report.calls == 0 {
@@ -86,6 +89,12 @@ pub(crate) async fn conformance(
     let name = services.partners.name(&partner);
     let name = name.unwrap_or_else(|| partner.to_string());
     Reply::json(&ConformanceBody::new(name, session, (from, to), report))
+}
+
+/// Part of the data is not judged: what is missing could have failed.
+fn too_long(what: &str) -> ApiError {
+    let message = format!("the period has more than 50000 {what}; choose a shorter one");
+    ApiError::field("from", message)
 }
 
 fn call(record: JournalRecord, schedule: &Schedule) -> Call {

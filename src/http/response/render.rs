@@ -251,7 +251,9 @@ fn file_body(
         return Ok(ResponseBody::Empty);
     }
     headers.insert(CONTENT_TYPE, file.media);
-    let asked = options.heads.range.ascii().filter(|_| same);
+    // RFC 9110, 14.2: a range has a meaning for GET only.
+    let asked = options.heads.range.ascii();
+    let asked = asked.filter(|_| same && !options.head);
     let (from, length) = match part(asked, whole) {
         RangePart::Whole => (0, whole),
         RangePart::Bytes(first, last) => {
@@ -559,9 +561,16 @@ mod tests {
             headers,
             [(CONTENT_RANGE, HeaderValue::from_static("bytes */1000"))]
         );
-        let head = ask(&[], true).unwrap();
-        assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
-        assert!(matches!(head.body(), ResponseBody::Empty));
+        for headers in [
+            &[][..],
+            &[("range", "bytes=10-19")],
+            &[("range", "bytes=1000-")],
+        ] {
+            let head = ask(headers, true).unwrap();
+            assert_eq!(head.status(), StatusCode::OK);
+            assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
+            assert!(matches!(head.body(), ResponseBody::Empty));
+        }
     }
 
     #[test]
