@@ -38,11 +38,12 @@ pub(crate) async fn xmltv(
     let services = &http.services;
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = services.schedule.generation();
-    let make = async || {
-        let livestreams = exported_livestreams(services);
-        let pieces = xmltv::pieces(Arc::clone(&services.schedule), livestreams);
-        let turn = Turn::for_client(Some(auth.partner()), cx.peer);
-        let made = services.compression.run_for(turn, move |()| {
+    let turn = Turn::for_client(Some(auth.partner()), cx.peer);
+    let exporting = Arc::clone(services);
+    let make = move || async move {
+        let livestreams = exported_livestreams(&exporting);
+        let pieces = xmltv::pieces(Arc::clone(&exporting.schedule), livestreams);
+        let made = exporting.compression.run_for(turn, move |()| {
             GzipExport::from_pieces(pieces).map_err(ApiError::internal)
         })?;
         made.await?

@@ -11,6 +11,7 @@ use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
+use crate::worker_pool::fair_queue::Turn;
 
 impl From<TelemetryError> for ApiError {
     fn from(error: TelemetryError) -> Self {
@@ -49,11 +50,13 @@ pub(crate) async fn telemetry(
         user: auth.user(),
         partner: auth.partner(),
     };
-    // In a pool: parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
+    let turn = Turn::for_client(Some(sender.partner), cx.peer);
+    // In a pool: unpacking and parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
     let (body, sent, whole) = services
         .cold
-        .run(move |()| {
-            let Batch { events, rejected } = Batch::read(&request.body)?;
+        .run_for(turn, move |()| {
+            let body = request.body.unpack()?;
+            let Batch { events, rejected } = Batch::read(&body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
             // Rejected events are counted before the others are stored, so that a failure there does not lose the
             // count.
@@ -81,15 +84,17 @@ pub(crate) async fn cmcd(
         return Err(ApiError::new(ErrorCode::SessionEnded, message));
     };
     let (telemetry, now) = (services.telemetry.clone(), cx.now);
+    let turn = Turn::for_client(Some(session.start.partner), cx.peer);
     services
         .cold
-        .run(move |()| {
+        .run_for(turn, move |()| {
+            let body = request.body.unpack()?;
             let reported = ReportedSession {
                 id: session.id,
                 device: &session.start.device.id,
                 asset: &session.start.asset,
             };
-            let batch = CmcdBatch::parse(&request.body, reported, now.0.saturating_mul(1_000));
+            let batch = CmcdBatch::parse(&body, reported, now.0.saturating_mul(1_000));
             let sender = Sender {
                 user: session.user,
                 partner: session.start.partner,
