@@ -305,9 +305,13 @@ mod tests {
                 fleet.members[1].silent = 60;
                 fleet.members[1].error = Some("refused".to_owned());
             }),
-            (false, "is running but cannot be reached: refused", |fleet| {
-                fleet.members[1].error = Some("refused".to_owned());
-            }),
+            (
+                false,
+                "is running but cannot be reached: refused",
+                |fleet| {
+                    fleet.members[1].error = Some("refused".to_owned());
+                },
+            ),
             (false, "3000 commits behind", |fleet| {
                 fleet.members[1].behind = 3_000
             }),
@@ -334,6 +338,9 @@ mod tests {
             }),
             (false, "ends in 3 days", |fleet| {
                 fleet.etcd[0].certificate = Some(UnixSeconds(3 * DAY + 1));
+            }),
+            (true, "expired 3 days ago", |fleet| {
+                fleet.etcd[0].certificate = Some(UnixSeconds(-3 * DAY));
             }),
         ];
         for (is_severe, text, spoil) in cases {

@@ -1,7 +1,5 @@
 //! Handler of the conformance report, which is made from the request journal and the telemetry of a partner.
 
-use data_encoding::HEXLOWER;
-use ring::digest;
 use serde_json::Value;
 
 use super::{requests, resolve};
@@ -13,6 +11,7 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::bulk;
 use crate::http::request::context::Context;
+use crate::http::response::journal_entry::device_hash;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
 use crate::http::wire::conformance::ConformanceBody;
@@ -187,16 +186,10 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
         received: stored.received.0.saturating_mul(1_000),
         timestamp: stored.timestamp_millis,
         user: Some(stored.sender.user.to_string()),
-        // Hashed as in the journal.
-        device: text("/context/device_id").map(hash),
+        device: text("/context/device_id").map(device_hash),
         asset: text("/context/asset_id").map(str::to_owned),
         action: text("/action").unwrap_or_default().to_owned(),
         sequence: u64::try_from(stored.sequence).unwrap_or(0),
         extra: extra.collect(),
     })
-}
-
-fn hash(id: &str) -> String {
-    let hash = digest::digest(&digest::SHA256, id.as_bytes());
-    HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
 }

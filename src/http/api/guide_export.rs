@@ -11,11 +11,10 @@ use crate::domain::playback::PlaybackError;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
+use crate::http::request::query::encoded;
 use crate::http::response::reply::{Kept, Prepared, Reply, media};
 use crate::http::response::xmltv_cache::GzipExport;
-use crate::http::routing::endpoint::schedule::{
-    M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
-};
+use crate::http::routing::endpoint::schedule::{M3uRequest, MANIFESTS, PlaylistRedirectRequest};
 use crate::http::state::HttpState;
 use crate::http::wire::m3u::{self, M3uEntry};
 use crate::http::wire::xmltv;

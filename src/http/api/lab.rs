@@ -1,14 +1,17 @@
-//! Handlers for lab partners, which use their partner token: the clock of the lab, and the mail to its users.
+//! Handlers for lab partners, which use their partner token: the clock of the lab, the mail to its users, and its
+//! requests.
 
 use serde::Serialize;
 
 use crate::domain::mail::Secrets;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::admin::lab::own_lab;
+use crate::http::admin::requests;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold_for;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::requests::{RequestRequest, RequestsRequest};
 use crate::http::wire::mail::MailReply;
 use crate::services::Services;
 
@@ -67,4 +70,25 @@ pub(crate) async fn mails(
     })
     .await?;
     Reply::json(&mails.map(MailReply::from).collect::<Vec<_>>())
+}
+
+pub(crate) async fn requests(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let records = requests::list(services, request, Some(own_lab(services, &auth)?)).await?;
+    Reply::json(&requests::lines(services, records))
+}
+
+pub(crate) async fn request(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestRequest,
+) -> Result<Reply, ApiError> {
+    let partner = own_lab(services, &auth)?;
+    let record = requests::find(services, request, Some(partner)).await?;
+    Reply::json(&requests::line(services, record))
 }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::domain::telemetry::{Sender, TelemetryError};
+use crate::domain::telemetry::Sender;
 use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
@@ -12,31 +12,6 @@ use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
 use crate::worker_pool::fair_queue::Turn;
-
-impl From<TelemetryError> for ApiError {
-    fn from(error: TelemetryError) -> Self {
-        match error {
-            TelemetryError::Full
-            | TelemetryError::Overloaded
-            | TelemetryError::SyncOverdue
-            | TelemetryError::Failed(_) => Self::new(
-                ErrorCode::StoreUnavailable,
-                "events cannot be stored at present; keep them and retry later",
-            )
-            .with_cause(error),
-            TelemetryError::UserGone => {
-                Self::new(ErrorCode::UserTokenInvalid, "the user's account is gone")
-                    .with_token_sent()
-            }
-            TelemetryError::OverBudget(limit) => Self::new(
-                ErrorCode::RateLimited,
-                "too many events; keep them and retry after the time in Retry-After",
-            )
-            .with_limit(limit),
-            TelemetryError::Io(_) => Self::internal(error),
-        }
-    }
-}
 
 pub(crate) async fn telemetry(
     services: &Services,

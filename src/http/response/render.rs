@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
 use crate::http::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::http::request::context::hex16;
 use crate::http::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
 };
@@ -293,9 +294,8 @@ fn file_body(
 fn tag(number: u64, packed: bool) -> HeaderValue {
     // Not with `format!`: every cacheable response has a tag, so this must be cheap.
     let mut text = *b"\"0000000000000000-gz\"";
-    for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
-        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
-        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
+    for (to, digit) in text.iter_mut().skip(1).zip(hex16(number)) {
+        *to = digit;
     }
     let value = if packed {
         HeaderValue::from_bytes(&text)

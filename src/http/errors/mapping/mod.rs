@@ -12,6 +12,7 @@ mod identities;
 mod journal;
 mod playback;
 mod schedule;
+mod telemetry;
 
 pub(crate) use crate::http::errors::mapping::catalog::denial;
 

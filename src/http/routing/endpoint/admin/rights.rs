@@ -60,7 +60,10 @@ impl ParseRequest for SetDefaultsRequest {
             let why = "is not among a livestream's defaults; give `catchup_days`, 0 for none";
             return Err(ApiError::field("catchup", why));
         }
-        Ok(Self { livestream, effects })
+        Ok(Self {
+            livestream,
+            effects,
+        })
     }
 }
 
