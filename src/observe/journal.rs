@@ -35,7 +35,8 @@ impl Journal {
         })
     }
 
-    fn send(&self, level: Level, content: &FieldContent) {
+    /// Returns false if a slow journal does not take the entry.
+    fn send(&self, level: Level, content: &FieldContent) -> bool {
         // Severities of syslog(3).
         let priority = match level {
             Level::ERROR => 3,
@@ -53,16 +54,16 @@ impl Journal {
             entry.extend(one_line(value.as_bytes()));
         }
         let Err(error) = self.socket.send_to(&entry, &self.path) else {
-            return;
+            return true;
         };
-        if error.kind() == io::ErrorKind::WouldBlock {
-            // Standard error of a service leads to the same slow journal, and a write to it blocks.
-            self.allowance.lock().leave_out();
-        } else {
+        // Standard error of a service leads to the same slow journal, and a write to it blocks.
+        let is_slow = error.kind() == io::ErrorKind::WouldBlock;
+        if !is_slow {
             let line = [format!("<{priority}>").as_bytes(), &line].concat();
             // If standard error fails too, the entry is lost.
             let _ = io::stderr().lock().write_all(&line);
         }
+        !is_slow
     }
 }
 
@@ -81,9 +82,13 @@ impl<S: Subscriber> Layer<S> for Journal {
                 message,
                 ..FieldContent::default()
             };
-            self.send(Level::WARN, &note);
+            if !self.send(Level::WARN, &note) {
+                self.allowance.lock().leave_out(left_out);
+            }
         }
-        self.send(*event.metadata().level(), &content);
+        if !self.send(*event.metadata().level(), &content) {
+            self.allowance.lock().leave_out(1);
+        }
     }
 }
 

@@ -93,9 +93,9 @@ impl Allowance {
         Some(mem::take(&mut self.left_out))
     }
 
-    /// Counts an event that was admitted and could not be written.
-    pub(super) const fn leave_out(&mut self) {
-        self.left_out += 1;
+    /// Counts events that were admitted and could not be written.
+    pub(super) const fn leave_out(&mut self, events: u64) {
+        self.left_out += events;
     }
 }
 
