@@ -87,6 +87,8 @@ pub struct Services {
     pub recent_failures: RecentFailures,
     /// Resets of lab partners run one after the other: each takes the thread of `bulk`, then hashes passwords.
     pub resets: tokio::sync::Mutex<()>,
+    /// Imports of users read one after the other: each blocks a thread of `cold` while the store lags behind.
+    pub import_reads: tokio::sync::Mutex<()>,
     /// Compresses large responses and exports the schedule.
     pub compression: WorkerPool<()>,
     /// Runs cold reads, and short work that waits for a commit.
@@ -126,4 +128,4 @@ impl Services {
     }
 }
 
-pub type Restart = Box<dyn Fn() + Send + Sync>;
+pub type Restart = Arc<dyn Fn() + Send + Sync>;

@@ -192,6 +192,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         hashing: worker_pools::hashing(&metrics)?,
         recent_failures: RecentFailures::default(),
         resets: tokio::sync::Mutex::default(),
+        import_reads: tokio::sync::Mutex::default(),
         compression: worker_pools::compression(&metrics)?,
         cold: worker_pools::cold(&metrics)?,
         bulk: worker_pools::bulk(&metrics)?,

@@ -111,7 +111,7 @@ impl Server {
             membership: _,
         } = startup;
         let (restarted, restarts) = mpsc::channel(1);
-        let restart: Restart = Box::new(move || {
+        let restart: Restart = Arc::new(move || {
             // A second request is dropped: one restart is enough.
             let _ = restarted.try_send(());
         });

@@ -18,7 +18,7 @@ use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_s
 use crate::config::{Config, Loaded};
 use crate::fleet::membership::Membership;
 use crate::http::routing::router::RouteSet;
-use crate::http::server::listener::Listener;
+use crate::http::server::listener::{ConnectionLimits, Listener};
 use crate::http::server::maintenance::{self, Notice};
 use crate::http::server::standby;
 use crate::ports::tls::Tls;
@@ -150,7 +150,7 @@ async fn maintain(
     // Clients get 503 with the reason, and health checks see why, instead of refused connections.
     let bound = listeners::all(config, startup.tls.as_ref()).await?;
     let is_passed_on = |listener: &Arc<Listener>| {
-        startup.membership.is_some() && listener.options.table == RouteSet::Public
+        startup.membership.is_some() && listener.options.routes == RouteSet::Public
     };
     let (public, listeners): (Vec<_>, Vec<_>) = bound
         .listeners
@@ -161,7 +161,7 @@ async fn maintain(
     let mut passing = match &startup.membership {
         Some(membership) => {
             let pass_on = fleet::pass_on_without_store(config, membership)?;
-            standby::serve(&public, config.limits.connections, &pass_on)
+            standby::serve(&public, ConnectionLimits::from(config), &pass_on)
         }
         None => JoinSet::new(),
     };

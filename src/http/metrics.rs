@@ -1,6 +1,6 @@
 //! Metrics of requests, connections and licenses.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,17 +94,13 @@ impl RouteMetrics {
 /// Refusals by route, code and partner. A series exists from its first refusal on.
 pub(crate) struct RefusalMetrics {
     registry: Arc<Registry>,
-    series: DashMap<(&'static str, &'static str, PartnerLabel), Arc<Counter>>,
-    named: Mutex<HashSet<PartnerId>>,
+    /// By the text of the labels and not by the partner: a partner that is added again under its old name, or one that is
+    /// named like [`OTHER`], must not make a second sample with equal labels.
+    series: DashMap<(&'static str, &'static str, Arc<str>), Arc<Counter>>,
+    named: Mutex<HashMap<PartnerId, Arc<str>>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum PartnerLabel {
-    /// No partner token was accepted.
-    Nobody,
-    Named(PartnerId),
-    Other,
-}
+const OTHER: &str = "other";
 
 /// Number of partners with a separate label, in the order of their first refusals. It bounds the number of series.
 const PARTNERS_NAMED: usize = 50;
@@ -125,32 +121,32 @@ impl RefusalMetrics {
         partner: Option<PartnerId>,
         name: impl FnOnce() -> Option<String>,
     ) {
-        let label = partner.map_or(PartnerLabel::Nobody, |partner| self.label(partner));
-        // The name is looked up only for a new series: refusals may come in floods.
-        let series = self.series.entry((route, code, label)).or_insert_with(|| {
-            let partner = match label {
-                PartnerLabel::Nobody => String::new(),
-                PartnerLabel::Named(id) => name().unwrap_or_else(|| id.to_string()),
-                PartnerLabel::Other => "other".to_owned(),
-            };
+        // Without a partner no partner token was accepted.
+        let label = partner.map_or_else(|| "".into(), |partner| self.label(partner, name));
+        let key = (route, code, Arc::clone(&label));
+        let series = self.series.entry(key).or_insert_with(|| {
             self.registry.counter(
                 "playgate_requests_refused_total",
                 "Refused requests by route, error code and partner; `other` for partners beyond 50.",
-                &[("route", route), ("code", code), ("partner", &partner)],
+                &[("route", route), ("code", code), ("partner", &label)],
             )
         });
         series.one();
     }
 
-    fn label(&self, partner: PartnerId) -> PartnerLabel {
+    fn label(&self, partner: PartnerId, name: impl FnOnce() -> Option<String>) -> Arc<str> {
         let mut named = self.named.lock();
         // A partner keeps its label for ever, because a counter that changes its meaning is useless.
-        if named.contains(&partner) || named.len() < PARTNERS_NAMED {
-            named.insert(partner);
-            PartnerLabel::Named(partner)
-        } else {
-            PartnerLabel::Other
+        if let Some(label) = named.get(&partner) {
+            return Arc::clone(label);
         }
+        if named.len() >= PARTNERS_NAMED {
+            return OTHER.into();
+        }
+        // The name is looked up only once: refusals may come in floods.
+        let label: Arc<str> = name().unwrap_or_else(|| partner.to_string()).into();
+        named.insert(partner, Arc::clone(&label));
+        label
     }
 }
 
@@ -266,6 +262,32 @@ mod tests {
             "playgate_http_requests_total{route=\"none\",status=\"4xx\"} 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn partners_with_one_name_share_a_series() {
+        let registry = Arc::new(Registry::default());
+        let metrics = RefusalMetrics::new(&registry);
+        let count = |number: u8, name: &str| {
+            let partner = PartnerId::from_bytes([number; 16]);
+            metrics.count("login", "RATE_LIMITED", Some(partner), || {
+                Some(name.to_owned())
+            });
+        };
+        // The second one was added under the name of the first, which was removed.
+        count(1, "acme");
+        count(2, "acme");
+        count(3, OTHER);
+        (4..60).for_each(|number| count(number, &number.to_string()));
+        let text = registry.render();
+        for (name, expected) in [("acme", "2"), (OTHER, "10")] {
+            let line = format!("partner=\"{name}\"}} ");
+            let values: Vec<_> = text
+                .lines()
+                .filter_map(|one| one.split_once(&line).map(|(_, value)| value))
+                .collect();
+            assert_eq!(values, [expected], "{name}");
         }
     }
 

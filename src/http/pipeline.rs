@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
 use http::request::Parts;
+use http::{Request, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
@@ -34,7 +34,7 @@ use crate::http::connection::state::{ConnectionState, InFlightGuard};
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::{self, ConnectionCut, LabRequest};
-use crate::http::request::body::{self, BodyStream, Coding, drain, gunzip};
+use crate::http::request::body::{self, BodyStream, Coding, SentBody, drain};
 use crate::http::request::context::{Context, client_address, reported_country};
 use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
@@ -51,7 +51,7 @@ use crate::types::UnixSeconds;
 
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
-    pub table: RouteSet,
+    pub routes: RouteSet,
     pub local: Option<Administrator>,
     pub peer: IpAddr,
     pub conn_state: Arc<ConnectionState>,
@@ -87,7 +87,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let (parts, body) = request.into_parts();
         let http = &self.http;
         let heads = RequestHeaders::read(&parts.headers, &http.names);
-        let mut record = RequestRecord::new(http, self.table, &parts, &heads);
+        let mut record = RequestRecord::new(http, self.routes, &parts, &heads);
         // Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
         let step = catch_unwind(AssertUnwindSafe(|| {
             self.start(&mut record, &parts, &heads, &body, fragment)
@@ -167,7 +167,7 @@ impl Service {
         }
         // Requests over the administration socket have no meaningful `Host`: the file mode of the socket
         // controls access.
-        if self.table == RouteSet::Ops && self.local.is_none() {
+        if self.routes == RouteSet::Ops && self.local.is_none() {
             check_answers_for(parts, heads, &http.settings.ops_hosts)?;
         }
         let path = parts.uri.path();
@@ -179,11 +179,11 @@ impl Service {
         let peer = client_address(self.peer, &parts.headers, proxies);
         record.draft.at_millis = Some(millis);
         record.draft.peer = Some(peer);
-        let found = self.table.find(&parts.method, path);
+        let found = self.routes.find(&parts.method, path);
         let found = found.and_then(|found| found.check_method(&parts.method));
         let found = found.inspect_err(|_| {
             // The developers of a partner look for wrong addresses of their clients, too.
-            if self.table == RouteSet::Public {
+            if self.routes == RouteSet::Public {
                 record.draft.identify(partner_of(http, heads, now));
             }
         });
@@ -429,17 +429,39 @@ async fn read_body(
             return Err(error);
         }
     };
-    Ok(Payload::Whole(match (entry.route.body, entry.coding) {
+    Ok(match (entry.route.body, entry.coding) {
         // Read and dropped, so that the connection can serve its next request.
-        (BodyRule::Ignored, _) => Bytes::new(),
-        (_, Coding::Identity) => whole,
-        (_, Coding::Gzip) => gunzip(&whole, limit)?,
-    }))
+        (BodyRule::Ignored, _) => Payload::Whole(Bytes::new()),
+        (_, Coding::Identity) => Payload::Whole(whole),
+        // The handler unpacks it: that takes too long for a thread of the runtime.
+        (_, Coding::Gzip) => Payload::Packed(SentBody::gzip(whole, limit)),
+    })
 }
 
 /// Builds the response. Marks the request as ended in the connection state: immediately for a complete body, at the end
 /// of the stream for a streamed one.
 fn build_response(
+    http: &HttpState,
+    conn_state: &Arc<ConnectionState>,
+    record: RequestRecord,
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    answer: Answer,
+) -> Answered {
+    // A panic must not unwind into hyper, which would drop the connection and all its requests.
+    let built = catch_unwind(AssertUnwindSafe(|| {
+        try_build_response(http, conn_state, record, parts, heads, answer)
+    }));
+    built.unwrap_or_else(|_| {
+        http.metrics.panics.one();
+        conn_state.end();
+        let mut response = Answered::new(ResponseBody::Empty);
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+fn try_build_response(
     http: &HttpState,
     conn_state: &Arc<ConnectionState>,
     mut record: RequestRecord,

@@ -10,6 +10,7 @@ use super::metrics::HttpMetrics;
 use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::http::access::auth::Authenticator;
+use crate::http::api::catalog::CatalogLists;
 use crate::http::freshness::FreshnessCheck;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
@@ -53,6 +54,7 @@ pub struct HttpState {
     pub etag_seed: u64,
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
+    pub(crate) catalog_lists: CatalogLists,
     pub metrics: HttpMetrics,
     pub origins: Option<Vec<HeaderValue>>,
     pub geo_header: Option<HeaderName>,
@@ -107,6 +109,7 @@ impl HttpState {
             ids: RequestIds::new(random()),
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
+            catalog_lists: CatalogLists::default(),
             etag_seed: random(),
             metrics: HttpMetrics::new(&services.metrics),
             origins,

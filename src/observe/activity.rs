@@ -159,7 +159,9 @@ impl Totals {
             }
         });
         registry.read(REFUSED, |labels, value| {
-            if let Some(code) = label(labels, "code") {
+            if let Some(code) = label(labels, "code")
+                && is_viewers(labels)
+            {
                 *totals.refusals.entry(code.to_owned()).or_default() += value;
             }
         });
@@ -262,7 +264,13 @@ mod tests {
         let (good, bad) = (login(&registry, "2xx"), login(&registry, "4xx"));
         let admin = [("route", "admin_users"), ("status", "2xx")];
         let admin = registry.counter(REQUESTS, "R.", &admin);
-        let refused = registry.counter(REFUSED, "F.", &[("code", "LOGIN_FAILED")]);
+        let refused = registry.counter(
+            REFUSED,
+            "F.",
+            &[("route", "login"), ("code", "LOGIN_FAILED")],
+        );
+        let admin_refused = [("route", "admin_users"), ("code", "USER_NOT_FOUND")];
+        let admin_refused = registry.counter(REFUSED, "F.", &admin_refused);
         let latency = registry.histogram(LATENCY, "L.", &[("route", "login")]);
         registry.gauge(STREAMS, "S.", &[]).set(7);
         let activity = Activity::default();
@@ -273,6 +281,7 @@ mod tests {
         bad.one();
         refused.one();
         admin.one();
+        admin_refused.one();
         latency.observe(Duration::from_micros(700));
         activity.sample(&registry, UnixSeconds(15));
         activity.sample(&registry, UnixSeconds(30));
@@ -284,6 +293,7 @@ mod tests {
         assert_eq!((first.logins, first.refused_logins), (2, 1));
         assert_eq!(first.requests["2xx"], 2, "without the operator's request");
         assert_eq!(first.refusals["LOGIN_FAILED"], 1);
+        assert_eq!(first.refusals.len(), 1, "without the operator's refusal");
         assert_eq!(first.latency_micros(99), Some(1_000));
         assert!(second.requests.is_empty());
         assert_eq!(second.latency_micros(50), None);

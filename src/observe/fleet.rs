@@ -173,7 +173,7 @@ impl MemberReport {
         }
         if let Some(error) = &self.error {
             problems.push(mild(
-                format!("member {name} writes its record, and is not reached: {error}"),
+                format!("member {name} is running but cannot be reached: {error}"),
                 format!(
                     "check its `fleet.advertise` ({}) and firewalls",
                     self.address
@@ -234,8 +234,22 @@ impl EndpointReport {
         if let Some(until) = self.certificate {
             let days = until.since(now).div_euclid(DAY);
             if days < CERTIFICATE_MIN {
-                let text = format!("the certificate of etcd at {url} ends in {days} days");
-                problems.push(mild(text, "renew it"));
+                let problem = match days {
+                    0.. => {
+                        let text = format!("the certificate of etcd at {url} ends in {days} days");
+                        mild(text, "renew it")
+                    }
+                    // Members that connect again are refused.
+                    _ => {
+                        let when = match now.since(until).div_euclid(DAY) {
+                            0 => "today".to_owned(),
+                            days => format!("{days} days ago"),
+                        };
+                        let text = format!("the certificate of etcd at {url} expired {when}");
+                        severe(text, "renew it")
+                    }
+                };
+                problems.push(problem);
             }
         }
         problems
@@ -291,9 +305,13 @@ mod tests {
                 fleet.members[1].silent = 60;
                 fleet.members[1].error = Some("refused".to_owned());
             }),
-            (false, "is not reached: refused", |fleet| {
-                fleet.members[1].error = Some("refused".to_owned());
-            }),
+            (
+                false,
+                "is running but cannot be reached: refused",
+                |fleet| {
+                    fleet.members[1].error = Some("refused".to_owned());
+                },
+            ),
             (false, "3000 commits behind", |fleet| {
                 fleet.members[1].behind = 3_000
             }),
@@ -320,6 +338,9 @@ mod tests {
             }),
             (false, "ends in 3 days", |fleet| {
                 fleet.etcd[0].certificate = Some(UnixSeconds(3 * DAY + 1));
+            }),
+            (true, "expired 3 days ago", |fleet| {
+                fleet.etcd[0].certificate = Some(UnixSeconds(-3 * DAY));
             }),
         ];
         for (is_severe, text, spoil) in cases {

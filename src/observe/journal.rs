@@ -15,8 +15,8 @@ use super::log::{Allowance, one_line};
 
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Sends entries to the journal. If that fails, entries go to standard error with a level prefix for the
-/// service manager (`sd-daemon(3)`).
+/// Sends entries to the journal. Those that a slow journal does not take are counted; if it cannot be reached, entries go
+/// to standard error with a level prefix for the service manager (`sd-daemon(3)`).
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
@@ -35,7 +35,8 @@ impl Journal {
         })
     }
 
-    fn send(&self, level: Level, content: &FieldContent) {
+    /// Returns false if a slow journal does not take the entry.
+    fn send(&self, level: Level, content: &FieldContent) -> bool {
         // Severities of syslog(3).
         let priority = match level {
             Level::ERROR => 3,
@@ -52,11 +53,17 @@ impl Journal {
             entry.extend(format!("PLAYGATE_{name}=").as_bytes());
             entry.extend(one_line(value.as_bytes()));
         }
-        if self.socket.send_to(&entry, &self.path).is_err() {
+        let Err(error) = self.socket.send_to(&entry, &self.path) else {
+            return true;
+        };
+        // Standard error of a service leads to the same slow journal, and a write to it blocks.
+        let is_slow = error.kind() == io::ErrorKind::WouldBlock;
+        if !is_slow {
             let line = [format!("<{priority}>").as_bytes(), &line].concat();
             // If standard error fails too, the entry is lost.
             let _ = io::stderr().lock().write_all(&line);
         }
+        !is_slow
     }
 }
 
@@ -75,9 +82,13 @@ impl<S: Subscriber> Layer<S> for Journal {
                 message,
                 ..FieldContent::default()
             };
-            self.send(Level::WARN, &note);
+            if !self.send(Level::WARN, &note) {
+                self.allowance.lock().leave_out(left_out);
+            }
         }
-        self.send(*event.metadata().level(), &content);
+        if !self.send(*event.metadata().level(), &content) {
+            self.allowance.lock().leave_out(1);
+        }
     }
 }
 
@@ -121,6 +132,38 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
+
+    #[test]
+    fn entries_that_a_slow_journal_does_not_take_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let reader = UnixDatagram::bind(&path).unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let log = tracing_subscriber::registry().with(Journal::at(&path).unwrap());
+        let mut entries = Vec::new();
+        let mut read = || {
+            let mut entry = [0; 1024];
+            while let Ok(length) = reader.recv(&mut entry) {
+                entries.push(String::from_utf8(entry[..length].to_vec()).unwrap());
+            }
+        };
+        tracing::subscriber::with_default(log, || {
+            // More than the queue of a socket holds.
+            (0..5_000).for_each(|_| tracing::info!("x"));
+            read();
+            tracing::info!("last");
+            read();
+        });
+        let [.., note, last] = &entries[..] else {
+            panic!("{entries:?}")
+        };
+        assert!(last.contains("MESSAGE=last\n"), "{last}");
+        let left_out = 5_001 - (entries.len() - 1);
+        assert!(
+            note.contains(&format!("MESSAGE=… {left_out} log lines left out\n")),
+            "{note}"
+        );
+    }
 
     #[test]
     fn an_event_is_an_entry_with_its_fields() {

@@ -28,7 +28,7 @@ pub(crate) enum Format {
 pub(crate) enum LogError {
     #[error("the log is set up already")]
     Twice,
-    #[error("the log: {0}")]
+    #[error("failed to open the journald socket: {0}")]
     Socket(#[from] io::Error),
 }
 
@@ -91,6 +91,11 @@ impl Allowance {
         };
         self.budget = rest;
         Some(mem::take(&mut self.left_out))
+    }
+
+    /// Counts events that were admitted and could not be written.
+    pub(super) const fn leave_out(&mut self, events: u64) {
+        self.left_out += events;
     }
 }
 

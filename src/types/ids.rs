@@ -227,10 +227,10 @@ impl DeviceId {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         // Bytes first: it bounds the count.
         if text.is_empty() || text.len() > DEVICE_TEXT_MAX * 4 {
-            return Err(Malformed("has 1 to 256 characters"));
+            return Err(Malformed("must have 1 to 256 characters"));
         }
         if text.chars().count() > DEVICE_TEXT_MAX {
-            return Err(Malformed("has 1 to 256 characters"));
+            return Err(Malformed("must have 1 to 256 characters"));
         }
         Ok(Self(text.into()))
     }

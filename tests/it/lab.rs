@@ -764,10 +764,24 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
     std::fs::create_dir_all(&fixtures).unwrap();
     let offer =
         "[[user]]\nemail = 'a@b.example'\npassword = 'a long pass phrase'\noffers = ['nothing']";
-    for (name, text) in [
-        ("toml", "[[user"),
-        ("member", "[[user]]\nmail = 'x'"),
-        ("offer", offer),
+    let user = |more: &str| format!("[[user]]\nemail = 'a@b.example'\n{more}\n");
+    let doubled = user("password = 'a long pass phrase'").repeat(2);
+    for (name, text, code) in [
+        ("toml", "[[user", "INVALID_REQUEST"),
+        ("member", "[[user]]\nmail = 'x'", "INVALID_REQUEST"),
+        ("offer", offer, "INVALID_REQUEST"),
+        (
+            "common",
+            &user("password = 'password1234'"),
+            "PASSWORD_TOO_COMMON",
+        ),
+        ("short", &user("password = 'x'"), "PASSWORD_TOO_SHORT"),
+        ("doubled", &doubled, "INVALID_REQUEST"),
+        (
+            "limit",
+            &user("parentalControl = {limit = 100}"),
+            "INVALID_REQUEST",
+        ),
     ] {
         std::fs::write(fixtures.join(format!("{name}.toml")), text).unwrap();
         let refused = fixture
@@ -775,7 +789,7 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
             .operator("POST", RESET, &json!({"fixture": name}));
         assert_eq!(
             refused.status_and_code(),
-            (400, "INVALID_REQUEST".to_owned()),
+            (400, code.to_owned()),
             "{name}"
         );
     }

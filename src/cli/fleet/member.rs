@@ -29,7 +29,7 @@ use crate::fleet::peer_server::{Erase, PeerServer, TakeOver};
 use crate::fleet::peers::PeerClient;
 use crate::http::freshness::Freshness;
 use crate::http::server::forwarded::ForwardedConnections;
-use crate::http::server::listener::tcp_socket;
+use crate::http::server::listener::{ConnectionLimits, tcp_socket};
 use crate::http::server::standby::{self, PassOn};
 use crate::http::state::HttpState;
 use crate::observe::fleet::FleetReport;
@@ -375,7 +375,11 @@ async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<JoinSet<()>, Fail
     let admin = listeners::admin(&config.server.data_dir)?;
     let all = bound.listeners.into_iter().chain(admin).map(Arc::new);
     let all: Vec<_> = all.collect();
-    Ok(standby::serve(&all, config.limits.connections, pass_on))
+    Ok(standby::serve(
+        &all,
+        ConnectionLimits::from(config),
+        pass_on,
+    ))
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

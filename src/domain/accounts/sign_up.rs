@@ -64,7 +64,17 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<User, AccountsError> {
-        let account = match self.prepare(partner, new, password, now)? {
+        let prepared = self.prepare(partner, new, password, now)?;
+        self.add_prepared(prepared, pool).await
+    }
+
+    /// Adds a user that was validated before.
+    pub async fn add_prepared(
+        &self,
+        prepared: PreparedSignUp,
+        pool: &impl HashPool,
+    ) -> Result<User, AccountsError> {
+        let account = match prepared {
             PreparedSignUp::Ready(account) => account,
             PreparedSignUp::Unhashed(unhashed) => {
                 let this = self.clone();
@@ -211,6 +221,16 @@ pub struct Unhashed {
 pub enum PreparedSignUp {
     Ready(NewAccount),
     Unhashed(Unhashed),
+}
+
+impl PreparedSignUp {
+    #[must_use]
+    pub const fn address(&self) -> (PartnerId, &Email) {
+        match self {
+            Self::Ready(account) => account.address(),
+            Self::Unhashed(unhashed) => unhashed.address(),
+        }
+    }
 }
 
 impl Unhashed {

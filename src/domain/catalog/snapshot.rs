@@ -49,6 +49,7 @@ impl CatalogContents {
     }
 }
 
+#[derive(Default)]
 pub struct CatalogSnapshot {
     pub(super) contents: CatalogContents,
     rules: HashMap<LivestreamId, Vec<Arc<Rule>>>,

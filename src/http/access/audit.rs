@@ -118,6 +118,7 @@ pub(crate) async fn run_audited(
     handler: AuditedHandler,
 ) -> Answer {
     let reads = draft.reads;
+    let (request_id, action) = (cx.request_id.to_string(), draft.action);
     let change = draft.change(&http, &cx).await;
     cx.change = Some(Box::new(change.clone()));
     tracing::info!(
@@ -126,7 +127,7 @@ pub(crate) async fn run_audited(
         claimed = change.claimed,
         action = change.action,
         target = change.target,
-        "change"
+        "audited change"
     );
     // Before the handler: a crash in between leaves an entry without a result, and never a change without an entry.
     let number = http.services.audit.begin(change).await;
@@ -152,7 +153,7 @@ pub(crate) async fn run_audited(
         Err(error) => Err(error),
     };
     if let Err(error) = ended {
-        tracing::warn!(%error, "failed to write the audit record");
+        tracing::warn!(request_id, action, %error, "failed to write audit entry");
     }
     answer
 }

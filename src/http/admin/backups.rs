@@ -1,5 +1,7 @@
 //! Handlers of backups.
 
+use std::sync::Arc;
+
 use crate::domain::audit::AuditedChange;
 use crate::domain::backups::{BackupContents, BackupError};
 use crate::http::access::auth::OperatorAuth;
@@ -12,6 +14,7 @@ use crate::http::routing::endpoint::admin::backups::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
+use crate::observe::readiness::Readiness;
 use crate::services::{Restart, Services};
 
 pub(crate) async fn list(
@@ -57,12 +60,11 @@ pub(crate) async fn restore(
     let restart = restart(services)?;
     let change = change(cx)?;
     let backups = services.backups.clone();
-    let restored = bulk(services, move || -> Result<BackupContents, BackupError> {
+    let job = then_restart(&services.readiness, restart, move || {
         let file = backups.directory().find(&request.name)?;
         backups.restore(&file, request.adopt, change)
-    })
-    .await?;
-    restart_with(services, restart, restored)
+    });
+    restored_reply(services, bulk(services, job).await?)
 }
 
 pub(crate) async fn restore_sent(
@@ -75,13 +77,14 @@ pub(crate) async fn restore_sent(
     let change = change(cx)?;
     let (upload, mut body) = pipe();
     let backups = services.backups.clone();
-    let restoring = bulk(services, move || {
+    let job = then_restart(&services.readiness, restart, move || {
         backups.restore_upload(&mut body, request.adopt, change)
     });
+    let restoring = bulk(services, job);
     let (uploaded, restored) = tokio::join!(upload.pass(request.file), restoring);
     // A failed upload also makes the restore fail; report the upload's error, which is the cause.
     uploaded?;
-    restart_with(services, restart, restored?)
+    restored_reply(services, restored?)
 }
 
 fn restart(services: &Services) -> Result<&Restart, ApiError> {
@@ -99,18 +102,67 @@ fn change(cx: &Context) -> Result<AuditedChange, ApiError> {
     change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
 }
 
-fn restart_with(
-    services: &Services,
+/// Returns a job that restores and then restarts the process. The restart is part of the job, because the request may end
+/// before it: a process that went on would acknowledge changes, and its next start would install the backup over them.
+fn then_restart<T>(
+    readiness: &Arc<Readiness>,
     restart: &Restart,
-    restored: BackupContents,
-) -> Result<Reply, ApiError> {
+    restore: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> impl FnOnce() -> Result<T, BackupError> + Send + 'static {
+    let (readiness, restart) = (Arc::clone(readiness), Arc::clone(restart));
+    move || {
+        let restored = restore()?;
+        // Readiness must fail from here on: a client that waits for the restored store must not see this process, which
+        // is about to exit, as ready.
+        readiness.not_ready("server", "restarting with a restored backup");
+        restart();
+        Ok(restored)
+    }
+}
+
+fn restored_reply(services: &Services, restored: BackupContents) -> Result<Reply, ApiError> {
     let keys = restored.keys(services.backups.directory().key());
-    let reply = Reply::json(&RestoredBody::new(restored, keys))?;
-    // Readiness must fail from here on: a client that waits for the restored store must not see this process, which is
-    // about to exit, as ready.
-    services
-        .readiness
-        .not_ready("server", "restarting with a restored backup");
-    restart();
-    Ok(reply)
+    Reply::json(&RestoredBody::new(restored, keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::worker_pool::pool::WorkerPool;
+
+    #[test]
+    fn a_restore_restarts_the_process_even_if_its_request_is_dropped() {
+        let readiness = Arc::new(Readiness::default());
+        let restarts = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&restarts);
+        let restart: Restart = Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let pool = WorkerPool::new("test", 1, 4, || ()).unwrap();
+        let (began, has_begun) = std::sync::mpsc::channel();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let job = then_restart(&readiness, &restart, move || {
+            began.send(()).unwrap();
+            let _ = wait.recv();
+            Ok(())
+        });
+        let request = pool.run(move |()| job()).unwrap();
+        has_begun.recv().unwrap();
+        drop((request, release));
+        // Waits for the job.
+        drop(pool);
+        assert_eq!(restarts.load(Ordering::Relaxed), 1);
+        assert!(readiness.reasons().contains_key("server"));
+    }
+
+    #[test]
+    fn a_failed_restore_does_not_restart_the_process() {
+        let restart: Restart = Arc::new(|| panic!("nothing was restored"));
+        let job = then_restart(&Arc::default(), &restart, || {
+            Err::<(), _>(BackupError::NotFound)
+        });
+        assert!(job().is_err());
+    }
 }

@@ -1,7 +1,5 @@
 //! Handler of the conformance report, which is made from the request journal and the telemetry of a partner.
 
-use data_encoding::HEXLOWER;
-use ring::digest;
 use serde_json::Value;
 
 use super::{requests, resolve};
@@ -13,6 +11,7 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::bulk;
 use crate::http::request::context::Context;
+use crate::http::response::journal_entry::device_hash;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
 use crate::http::wire::conformance::ConformanceBody;
@@ -54,7 +53,10 @@ pub(crate) async fn conformance(
             after,
             ..JournalFilter::default()
         };
-        let records = journal.list(filter, CALLS_MAX)?;
+        let records = journal.list(filter, CALLS_MAX + 1)?;
+        if records.len() > CALLS_MAX {
+            return Err(too_long("requests"));
+        }
         // The journal lists the newest first. The order matters among records of one millisecond.
         let records = records.into_iter().rev();
         let calls = records.map(|record| call(record, &schedule));
@@ -68,15 +70,15 @@ pub(crate) async fn conformance(
         for stored in telemetry.events(selection)? {
             events.extend(event(&stored?, partner));
             // Bounds the memory: a report of a day of a large partner would otherwise hold all its events.
-            if events.len() == EVENTS_MAX {
-                break;
+            if events.len() > EVENTS_MAX {
+                return Err(too_long("events"));
             }
         }
         let mut conversation = Conversation::new(calls, events);
         if let Some(session) = &wanted {
             conversation = conversation.of_session(session);
         }
-        Ok::<_, ApiError>(judge(&conversation, &profile))
+        Ok(judge(&conversation, &profile))
     })
     .await?;
     if session.is_some() && report.calls == 0 {
@@ -86,6 +88,12 @@ pub(crate) async fn conformance(
     let name = services.partners.name(&partner);
     let name = name.unwrap_or_else(|| partner.to_string());
     Reply::json(&ConformanceBody::new(name, session, (from, to), report))
+}
+
+/// Part of the data is not judged: what is missing could have failed.
+fn too_long(what: &str) -> ApiError {
+    let message = format!("the period has more than 50000 {what}; choose a shorter one");
+    ApiError::field("from", message)
 }
 
 fn call(record: JournalRecord, schedule: &Schedule) -> Call {
@@ -178,16 +186,10 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
         received: stored.received.0.saturating_mul(1_000),
         timestamp: stored.timestamp_millis,
         user: Some(stored.sender.user.to_string()),
-        // Hashed as in the journal.
-        device: text("/context/device_id").map(hash),
+        device: text("/context/device_id").map(device_hash),
         asset: text("/context/asset_id").map(str::to_owned),
         action: text("/action").unwrap_or_default().to_owned(),
         sequence: u64::try_from(stored.sequence).unwrap_or(0),
         extra: extra.collect(),
     })
-}
-
-fn hash(id: &str) -> String {
-    let hash = digest::digest(&digest::SHA256, id.as_bytes());
-    HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
 }

@@ -9,7 +9,6 @@ pub(crate) mod catalog;
 pub(crate) mod clock;
 pub(crate) mod conformance;
 pub(crate) mod console;
-pub(crate) mod content;
 pub(crate) mod epg_sources;
 pub(crate) mod faults;
 pub(crate) mod fleet;

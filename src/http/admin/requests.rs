@@ -1,13 +1,12 @@
-//! Handlers of the request journal, for operators and for the developers of lab partners.
+//! Handlers of the request journal for operators.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::lab::own_lab;
 use super::resolve;
 use crate::domain::journal::{JournalFilter, JournalRecord};
-use crate::http::access::auth::{OperatorAuth, PartnerAuth};
+use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
@@ -55,40 +54,20 @@ pub(crate) async fn request(
     Reply::json(&line(services, record))
 }
 
-pub(crate) async fn lab_requests(
-    services: &Services,
-    _cx: &Context,
-    auth: PartnerAuth,
-    request: RequestsRequest,
-) -> Result<Reply, ApiError> {
-    let records = list(services, request, Some(own_lab(services, &auth)?)).await?;
-    Reply::json(&lines(services, records))
-}
-
-pub(crate) async fn lab_request(
-    services: &Services,
-    _cx: &Context,
-    auth: PartnerAuth,
-    request: RequestRequest,
-) -> Result<Reply, ApiError> {
-    let partner = own_lab(services, &auth)?;
-    let record = find(services, request, Some(partner)).await?;
-    Reply::json(&line(services, record))
-}
-
-fn line(services: &Services, record: JournalRecord) -> RequestLine {
+pub(crate) fn line(services: &Services, record: JournalRecord) -> RequestLine {
     let partner = record.partner.and_then(|id| services.partners.name(&id));
     let user = record.user.and_then(|id| services.accounts.user(&id));
     let email = user.map(|user| user.email.to_string());
     RequestLine::new(record, partner).with_email(email)
 }
 
-fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {
+pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {
     let records = records.into_iter();
     records.map(|record| line(services, record)).collect()
 }
 
-async fn list(
+/// `own` is the lab partner that asks.
+pub(crate) async fn list(
     services: &Services,
     request: RequestsRequest,
     own: Option<PartnerId>,
@@ -171,7 +150,7 @@ async fn user(
     Ok(user.id)
 }
 
-async fn find(
+pub(crate) async fn find(
     services: &Services,
     request: RequestRequest,
     own: Option<PartnerId>,

@@ -1,5 +1,6 @@
 //! Reset of a lab partner to a fixture: a file of users.
 
+use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::lab::lab_partner;
-use crate::domain::accounts::{OperatorChange, UserChange};
+use crate::domain::accounts::{Accounts, OperatorChange, PreparedSignUp, UserChange};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{bulk, cold, pool};
@@ -17,8 +18,9 @@ use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::ResetPartnerRequest;
 use crate::http::routing::endpoint::admin::users::AddUserRequest;
+use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::services::Services;
-use crate::types::{OfferId, PartnerId, Pin};
+use crate::types::{OfferId, PartnerId, Pin, UnixSeconds};
 
 const DEMO: &str = include_str!("../../../data/fixtures/demo.toml");
 const DIRECTORY: &str = "fixtures";
@@ -36,10 +38,9 @@ struct Fixture {
 
 /// A user of a fixture. It has the members of `POST /admin/v1/users` and those below.
 struct FixtureUser {
-    new: AddUserRequest,
+    account: PreparedSignUp,
     pin: Option<Pin>,
-    parental_enabled: Option<bool>,
-    parental_limit: Option<u8>,
+    parental: ParentalControlChange,
     offers: Vec<OfferId>,
 }
 
@@ -69,7 +70,7 @@ pub(crate) async fn reset(
     })
     .await?;
     // Before anything is removed: a mistake in the fixture must leave the partner as it was.
-    let users = read_fixture(services, &text)?;
+    let users = read_fixture(services, partner, &text, cx.now)?;
     // Two resets of one partner would remove each other's users half way.
     let Ok(_turn) = timeout(TURN, services.resets.lock()).await else {
         let message = "other resets are running; try again after Retry-After seconds";
@@ -86,7 +87,7 @@ pub(crate) async fn reset(
     services.lab.reset(&partner);
     let count = users.len();
     for user in users {
-        add(services, cx, partner, user).await?;
+        add(services, cx, user).await?;
     }
     let counts = format!("removed {removed}, added {count}");
     Reply::counted(
@@ -98,7 +99,13 @@ pub(crate) async fn reset(
     )
 }
 
-fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, ApiError> {
+/// Reads and validates the users of a fixture.
+fn read_fixture(
+    services: &Services,
+    partner: PartnerId,
+    text: &str,
+    now: UnixSeconds,
+) -> Result<Vec<FixtureUser>, ApiError> {
     let fixture: Fixture = toml::from_str(text)
         .map_err(|error| ApiError::field("fixture", format!("is invalid: {}", error.message())))?;
     // Each password costs a hash, and the request has one deadline.
@@ -107,25 +114,30 @@ fn read_fixture(services: &Services, text: &str) -> Result<Vec<FixtureUser>, Api
         return Err(ApiError::field("fixture", why));
     }
     let catalog = services.catalog.snapshot();
-    let read = |user: &Value| {
+    let mut emails = HashSet::new();
+    let mut users = Vec::with_capacity(fixture.user.len());
+    for user in &fixture.user {
         // Converted to JSON, so that the rules and messages are those of the users' route.
         let body = Object::read(user.to_string().as_bytes());
-        let user = read_user(&body)?;
-        let unknown = user
-            .offers
-            .iter()
-            .find(|offer| catalog.offer(offer).is_none());
-        match unknown {
-            Some(offer) => {
-                Err(body.refuse("offers", format!("the catalogue has no offer {offer}")))
-            }
-            None => Ok(user),
+        let user = read_user(&services.accounts, partner, &body, now)?;
+        let unknown = |offer: &&OfferId| catalog.offer(offer).is_none();
+        if let Some(offer) = user.offers.iter().find(unknown) {
+            return Err(body.refuse("offers", format!("the catalogue has no offer {offer}")));
         }
-    };
-    fixture.user.iter().map(read).collect()
+        if !emails.insert(user.account.address().1.clone()) {
+            return Err(body.refuse("email", "must not be that of another user of the fixture"));
+        }
+        users.push(user);
+    }
+    Ok(users)
 }
 
-fn read_user(body: &Object) -> Result<FixtureUser, ApiError> {
+fn read_user(
+    accounts: &Accounts,
+    partner: PartnerId,
+    body: &Object,
+    now: UnixSeconds,
+) -> Result<FixtureUser, ApiError> {
     // A misspelt member would silently leave a test without its condition.
     body.only(&[
         "email",
@@ -138,50 +150,31 @@ fn read_user(body: &Object) -> Result<FixtureUser, ApiError> {
         "parentalControl",
         "offers",
     ])?;
-    let parental = body.object("parentalControl")?;
-    let limit = match &parental {
-        Some(parental) => parental.integer("limit")?,
-        None => None,
-    };
-    let enabled = match &parental {
-        Some(parental) => parental.boolean("enabled")?,
-        None => None,
-    };
     let offers = body.texts("offers")?.unwrap_or_default();
     let offers = offers
         .iter()
         .map(|offer| OfferId::parse(offer).map_err(|why| body.refuse("offers", why.0)));
+    let (_, new, password) = AddUserRequest::read(body)?.into_parts();
     Ok(FixtureUser {
-        new: AddUserRequest::read(body)?,
+        account: accounts.prepare(partner, new, password, now)?,
         pin: body.parsed("pinCode", Pin::parse)?,
-        parental_enabled: enabled,
-        parental_limit: limit
-            .map(|limit| {
-                u8::try_from(limit).map_err(|_| body.refuse("parentalControl", "limit is no age"))
-            })
-            .transpose()?,
+        parental: ParentalControlChange::read(body)?.unwrap_or_default(),
         offers: offers.collect::<Result<_, _>>()?,
     })
 }
 
-async fn add(
-    services: &Services,
-    cx: &Context,
-    partner: PartnerId,
-    user: FixtureUser,
-) -> Result<(), ApiError> {
+async fn add(services: &Services, cx: &Context, user: FixtureUser) -> Result<(), ApiError> {
     let (accounts, now) = (&services.accounts, cx.now);
     // Without a partner: the hashes of a reset must not take the turns of the partner's own logins.
     let pool = pool(services, cx, None);
-    let (_, new, password) = user.new.into_parts();
-    let id = accounts.add(partner, new, password, now, &pool).await?.id;
+    let id = accounts.add_prepared(user.account, &pool).await?.id;
     if let Some(pin) = &user.pin {
         accounts.override_pin(&id, pin, &pool).await?;
     }
     let change = OperatorChange {
         own: UserChange {
-            parental_enabled: user.parental_enabled,
-            parental_limit: user.parental_limit,
+            parental_enabled: user.parental.enabled,
+            parental_limit: user.parental.limit,
             ..UserChange::default()
         },
         ..OperatorChange::default()

@@ -42,7 +42,7 @@ pub(crate) async fn set(
     request: SetRightsRequest,
 ) -> Result<Reply, ApiError> {
     let livestream = livestream_of(services, &request.broadcast).ok_or_else(no_broadcast)?;
-    let change = CatalogEdit::Override(request.broadcast, request.says);
+    let change = CatalogEdit::Override(request.broadcast, request.effects);
     edit(services, change, Touched::Some(vec![livestream])).await
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn set_defaults(
     request: SetDefaultsRequest,
 ) -> Result<Reply, ApiError> {
     let touched = Touched::Some(vec![request.livestream.clone()]);
-    let change = CatalogEdit::Defaults(request.livestream, request.says);
+    let change = CatalogEdit::Defaults(request.livestream, request.effects);
     edit(services, change, touched).await
 }
 

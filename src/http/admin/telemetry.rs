@@ -1,6 +1,6 @@
 //! Handlers of telemetry: the export of events, quality reports and series.
 
-use crate::domain::quality::{QualityError, Query, ViewsQuery};
+use crate::domain::quality::{Query, ViewsQuery};
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -127,16 +127,4 @@ async fn figures_reply(
             Reply::json(&ReportBody::new(&query, &report))
         })?
         .await?
-}
-
-impl From<QualityError> for ApiError {
-    fn from(error: QualityError) -> Self {
-        match error {
-            QualityError::TooManyRows(most) => Self::field(
-                "by",
-                format!("gives over {most} rows; ask for a shorter span or fewer dimensions"),
-            ),
-            QualityError::Io(_) => Self::internal(error),
-        }
-    }
 }

@@ -153,7 +153,10 @@ impl UserImport<'_> {
             return Ok(None);
         };
         let (reader, dry_run) = (Arc::clone(&self.reader), self.report.dry_run);
-        let mut batch = cold(self.services, move || reader.read(&chunk, dry_run)).await?;
+        let mut batch = {
+            let _turn = self.services.import_reads.lock().await;
+            cold(self.services, move || reader.read(&chunk, dry_run)).await?
+        };
         // Only two at a time, to leave room in the pool for users who log in.
         let mut unhashed = std::mem::take(&mut batch.unhashed).into_iter();
         while let Some(first) = unhashed.next() {

@@ -1,28 +1,88 @@
 //! Handlers of the catalogue for clients: the lists of livestreams and assets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::HeaderValue;
 use http::header::LINK;
+use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::domain::catalog::CatalogSnapshot;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
+use crate::http::request::query::encoded;
 use crate::http::response::cache::CompressibleBody;
 use crate::http::response::reply::{Kept, Prepared, Reply, media};
-use crate::http::routing::endpoint::schedule::{PageRequest, encoded};
+use crate::http::routing::endpoint::schedule::PageRequest;
+use crate::http::state::HttpState;
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};
 
+/// The complete lists of the newest catalogue. They are serialized, hashed and compressed once for each change.
+#[derive(Default)]
+pub(crate) struct CatalogLists(Mutex<KeptLists>);
+
+#[derive(Default)]
+struct KeptLists {
+    /// Not counted as a user of the snapshot, whose memory is freed. Its address is not used again while this exists.
+    snapshot: Weak<CatalogSnapshot>,
+    livestreams: Option<Prepared>,
+    assets: Option<Prepared>,
+}
+
+type KeptList = fn(&mut KeptLists) -> &mut Option<Prepared>;
+
+impl CatalogLists {
+    fn get_or_make(
+        &self,
+        snapshot: &Arc<CatalogSnapshot>,
+        list: KeptList,
+        make: impl FnOnce() -> Result<Prepared, ApiError>,
+    ) -> Result<Reply, ApiError> {
+        if let Some(kept) = list(self.0.lock().of(snapshot)) {
+            return Ok(Reply::prepared(kept.clone()));
+        }
+        // Without the lock. Two requests may make a list at the same time.
+        let made = make()?;
+        *list(self.0.lock().of(snapshot)) = Some(made.clone());
+        Ok(Reply::prepared(made))
+    }
+}
+
+impl KeptLists {
+    /// Drops the lists of another catalogue.
+    fn of(&mut self, snapshot: &Arc<CatalogSnapshot>) -> &mut Self {
+        if Weak::as_ptr(&self.snapshot) != Arc::as_ptr(snapshot) {
+            *self = Self {
+                snapshot: Arc::downgrade(snapshot),
+                ..Self::default()
+            };
+        }
+        self
+    }
+}
+
 pub(crate) fn livestreams(
-    services: &Services,
+    http: &HttpState,
     _cx: &Context,
     _auth: PartnerAuth,
     request: PageRequest<LivestreamId>,
 ) -> Result<Reply, ApiError> {
+    let services = &http.services;
     let snapshot = services.catalog.snapshot();
+    if request.is_whole() {
+        let lines = || {
+            snapshot
+                .livestreams()
+                .map(|one| LivestreamReply::from(&**one))
+        };
+        let make = || prepared(services, lines().collect());
+        return http
+            .catalog_lists
+            .get_or_make(&snapshot, |lists| &mut lists.livestreams, make);
+    }
     let page = Page::new(snapshot.livestreams(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
     let next = page.next(&request, "livestreams", |one| one.id.as_str());
@@ -30,12 +90,20 @@ pub(crate) fn livestreams(
 }
 
 pub(crate) fn assets(
-    services: &Services,
+    http: &HttpState,
     _cx: &Context,
     _auth: PartnerAuth,
     request: PageRequest<AssetId>,
 ) -> Result<Reply, ApiError> {
+    let services = &http.services;
     let snapshot = services.catalog.snapshot();
+    if request.is_whole() {
+        let lines = || snapshot.assets().map(|one| AssetReply::from(&**one));
+        let make = || prepared(services, lines().collect());
+        return http
+            .catalog_lists
+            .get_or_make(&snapshot, |lists| &mut lists.assets, make);
+    }
     let page = Page::new(snapshot.assets(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
     let next = page.next(&request, "assets", |one| one.id.as_str());
@@ -83,20 +151,56 @@ fn reply<T: Serialize>(
     lines: Vec<T>,
     next: Option<HeaderValue>,
 ) -> Result<Reply, ApiError> {
+    let reply = Reply::prepared(prepared(services, lines)?);
+    Ok(match next {
+        Some(next) => reply.with_header(LINK, next),
+        None => reply,
+    })
+}
+
+fn prepared<T: Serialize>(services: &Services, lines: Vec<T>) -> Result<Prepared, ApiError> {
     let body = serde_json::to_vec(&lines).map_err(ApiError::internal)?;
     let kept = Kept {
         // A hash of the bytes, because the catalogue has no generation that survives a restart.
         tag: Kept::tag_of(&body),
         max_age: services.config.schedule.max_age,
     };
-    let reply = Reply::prepared(Prepared {
+    Ok(Prepared {
         media: media::JSON,
         body: Arc::new(CompressibleBody::from(body)),
         kept,
         until: None,
-    });
-    Ok(match next {
-        Some(next) => reply.with_header(LINK, next),
-        None => reply,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_made_once_for_each_catalogue() {
+        let lists = CatalogLists::default();
+        let made = std::cell::Cell::new(0);
+        let read = |snapshot: &Arc<CatalogSnapshot>, list: KeptList| {
+            let make = || {
+                made.set(made.get() + 1);
+                Ok(Prepared {
+                    media: media::JSON,
+                    body: Arc::new(CompressibleBody::from("[]")),
+                    kept: Kept { tag: 1, max_age: 1 },
+                    until: None,
+                })
+            };
+            lists.get_or_make(snapshot, list, make).unwrap();
+            made.get()
+        };
+        let catalog = Arc::new(CatalogSnapshot::default());
+        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 1);
+        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 1);
+        assert_eq!(read(&catalog, |lists| &mut lists.assets), 2);
+        let changed = Arc::new(CatalogSnapshot::default());
+        assert_eq!(read(&changed, |lists| &mut lists.livestreams), 3);
+        drop(changed);
+        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 4);
+    }
 }

@@ -3,35 +3,42 @@
 use crate::domain::playback::{PlaybackError, Registered};
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold;
+use crate::http::offload::cold_for;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::users::DeviceRequest;
 use crate::http::wire::playback::DeviceBody;
 use crate::services::Services;
 
-async fn registered(services: &Services, auth: UserAuth) -> Result<Vec<Registered>, ApiError> {
+async fn registered(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+) -> Result<Vec<Registered>, ApiError> {
     let playback = services.playback.clone();
-    cold(services, move || playback.devices_of(&auth.user())).await
+    cold_for(services, cx, Some(auth.partner()), move || {
+        playback.devices_of(&auth.user())
+    })
+    .await
 }
 
 pub(crate) async fn devices(
     services: &Services,
-    _cx: &Context,
+    cx: &Context,
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
-    let devices = registered(services, auth).await?;
+    let devices = registered(services, cx, auth).await?;
     let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
     Reply::json(&bodies)
 }
 
 pub(crate) async fn device(
     services: &Services,
-    _cx: &Context,
+    cx: &Context,
     auth: UserAuth,
     request: DeviceRequest,
 ) -> Result<Reply, ApiError> {
-    let devices = registered(services, auth).await?;
+    let devices = registered(services, cx, auth).await?;
     let found = devices
         .into_iter()
         .find(|registered| registered.device.id == request.device)

@@ -11,11 +11,10 @@ use crate::domain::playback::PlaybackError;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
+use crate::http::request::query::encoded;
 use crate::http::response::reply::{Kept, Prepared, Reply, media};
 use crate::http::response::xmltv_cache::GzipExport;
-use crate::http::routing::endpoint::schedule::{
-    M3uRequest, MANIFESTS, PlaylistRedirectRequest, encoded,
-};
+use crate::http::routing::endpoint::schedule::{M3uRequest, MANIFESTS, PlaylistRedirectRequest};
 use crate::http::state::HttpState;
 use crate::http::wire::m3u::{self, M3uEntry};
 use crate::http::wire::xmltv;
@@ -38,11 +37,12 @@ pub(crate) async fn xmltv(
     let services = &http.services;
     // Read before the schedule: a change in between makes the tag too old, never too new.
     let generation = services.schedule.generation();
-    let make = async || {
-        let livestreams = exported_livestreams(services);
-        let pieces = xmltv::pieces(Arc::clone(&services.schedule), livestreams);
-        let turn = Turn::for_client(Some(auth.partner()), cx.peer);
-        let made = services.compression.run_for(turn, move |()| {
+    let turn = Turn::for_client(Some(auth.partner()), cx.peer);
+    let exporting = Arc::clone(services);
+    let make = move || async move {
+        let livestreams = exported_livestreams(&exporting);
+        let pieces = xmltv::pieces(Arc::clone(&exporting.schedule), livestreams);
+        let made = exporting.compression.run_for(turn, move |()| {
             GzipExport::from_pieces(pieces).map_err(ApiError::internal)
         })?;
         made.await?

@@ -1,19 +1,23 @@
-//! Handlers for lab partners, which use their partner token: the clock of the lab, and the mail to its users.
+//! Handlers for lab partners, which use their partner token: the clock of the lab, the mail to its users, and its
+//! requests.
 
 use serde::Serialize;
 
 use crate::domain::mail::Secrets;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::admin::lab::own_lab;
+use crate::http::admin::requests;
 use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold;
+use crate::http::offload::cold_for;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::requests::{RequestRequest, RequestsRequest};
 use crate::http::wire::mail::MailReply;
 use crate::services::Services;
 
-/// Users whose mail is read, and mails in a response. A lab has few of both.
-const USERS_MAX: usize = 100;
+/// Users that are listed at a time.
+const USERS_PAGE: usize = 100;
+/// Mails in a response.
 const MAILS_MAX: usize = 100;
 
 #[derive(Serialize)]
@@ -36,23 +40,55 @@ pub(crate) fn clock(
 
 pub(crate) async fn mails(
     services: &Services,
-    _cx: &Context,
+    cx: &Context,
     auth: PartnerAuth,
 ) -> Result<Reply, ApiError> {
     let partner = own_lab(services, &auth)?;
     let (accounts, mail) = (services.accounts.clone(), services.mail.clone());
-    let mails = cold(services, move || {
-        let mut mails = Vec::new();
-        for user in accounts.list(Some(partner), None, USERS_MAX) {
-            for masked in mail.mails_of_user(&user.id)? {
-                mails.extend(mail.show(&masked.summary.id, Secrets::Shown)?);
+    let mails = cold_for(services, cx, Some(partner), move || {
+        let (mut mails, mut after) = (Vec::new(), None);
+        loop {
+            let users = accounts.list(Some(partner), after, USERS_PAGE);
+            for user in &users {
+                for masked in mail.mails_of_user(&user.id)? {
+                    mails.push(masked.summary);
+                }
+            }
+            after = users.last().map(|user| user.id);
+            if users.len() < USERS_PAGE {
+                break;
             }
         }
-        Ok::<_, ApiError>(mails)
+        // The newest first.
+        mails.sort_by_key(|summary| std::cmp::Reverse(summary.created));
+        mails.truncate(MAILS_MAX);
+        let shown = mails
+            .iter()
+            .map(|summary| mail.show(&summary.id, Secrets::Shown));
+        let shown: Result<Vec<_>, _> = shown.collect();
+        Ok::<_, ApiError>(shown?.into_iter().flatten())
     })
     .await?;
-    let mut replies: Vec<_> = mails.into_iter().map(MailReply::from).collect();
-    replies.sort_by_key(|mail| std::cmp::Reverse(mail.entry.line.created_at));
-    replies.truncate(MAILS_MAX);
-    Reply::json(&replies)
+    Reply::json(&mails.map(MailReply::from).collect::<Vec<_>>())
+}
+
+pub(crate) async fn requests(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let records = requests::list(services, request, Some(own_lab(services, &auth)?)).await?;
+    Reply::json(&requests::lines(services, records))
+}
+
+pub(crate) async fn request(
+    services: &Services,
+    _cx: &Context,
+    auth: PartnerAuth,
+    request: RequestRequest,
+) -> Result<Reply, ApiError> {
+    let partner = own_lab(services, &auth)?;
+    let record = requests::find(services, request, Some(partner)).await?;
+    Reply::json(&requests::line(services, record))
 }

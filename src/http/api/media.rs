@@ -14,6 +14,7 @@ use crate::media::loop_channel::{self, LoopError};
 use crate::ports::media::{MediaDirectory, MediaFile};
 use crate::services::Services;
 use crate::types::{MediaPath, UnixSeconds};
+use crate::worker_pool::fair_queue::Turn;
 
 enum FoundMedia {
     File(MediaFile),
@@ -46,9 +47,11 @@ pub(crate) async fn origin(
         Some(since) if is_manifest(path.as_str()) => since,
         _ => cx.now,
     };
+    // The signed address names no partner.
+    let turn = Turn::for_client(None, cx.peer);
     let found = services
         .cold
-        .run(move |()| {
+        .run_for(turn, move |()| {
             let found = find(&directory, &path, now);
             if let Err(LoopError::Unfit(why)) = &found {
                 tracing::warn!(

@@ -21,6 +21,7 @@ use crate::http::state::HttpState;
 use crate::http::wire::playback::{CmcdTarget, EntitlementBody, PreflightBody};
 use crate::services::Services;
 use crate::types::{Drm, UnixSeconds};
+use crate::worker_pool::fair_queue::Turn;
 
 const HEARTBEAT_INTERVAL: u32 = 10;
 
@@ -98,6 +99,7 @@ pub(crate) async fn preflight(
     request: PreflightRequest,
 ) -> Result<Reply, ApiError> {
     let services = &http.services;
+    let partner = auth.partner();
     let user = user(services, auth)?;
     let drm = request.drm;
     let token = request.token;
@@ -123,9 +125,10 @@ pub(crate) async fn preflight(
     let https = http.settings.public_url.starts_with("https://");
     let (playback, now) = (services.playback.clone(), cx.now);
     let preflight = move || playback.preflight(start, https, now);
+    let turn = Turn::for_client(Some(partner), cx.peer);
     // An RSA signature takes 0.6 ms, too long for a thread of the runtime.
     let begun = if services.playback.signs_slowly() {
-        services.cold.run(move |()| preflight())?.await?
+        services.cold.run_for(turn, move |()| preflight())?.await?
     } else {
         preflight()
     };

@@ -9,7 +9,7 @@ use http::header::RETRY_AFTER;
 use crate::domain::accounts::AttemptKind;
 use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
+use crate::http::offload::{cold_for, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::response::reset_page_view::{ResetFormError, ResetPageView};
@@ -28,7 +28,7 @@ pub(crate) async fn show(
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (http.services.accounts.clone(), cx.now);
     // The token is only looked up here: mail scanners open links before users do.
-    cold(&http.services, move || {
+    cold_for(&http.services, cx, None, move || {
         accounts.check_reset_token(&hash, now)
     })
     .await?;

@@ -6,7 +6,7 @@
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold;
+use crate::http::offload::cold_for;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::users::SessionRequest;
@@ -20,7 +20,10 @@ pub(crate) async fn sessions(
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
     let (accounts, now) = (services.accounts.clone(), cx.now);
-    let logins = cold(services, move || accounts.logins(&auth.user(), now)).await?;
+    let logins = cold_for(services, cx, Some(auth.partner()), move || {
+        accounts.logins(&auth.user(), now)
+    })
+    .await?;
     let logins = logins
         .iter()
         .map(|login| SessionBody::Login(LoginLine::new(login, Some(auth.login()))));
@@ -48,7 +51,7 @@ pub(crate) async fn session(
         )));
     }
     let (accounts, now) = (services.accounts.clone(), cx.now);
-    let login = cold(services, move || {
+    let login = cold_for(services, cx, Some(auth.partner()), move || {
         accounts.login(&auth.user(), request.login, now)
     })
     .await?;

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::domain::telemetry::{Sender, TelemetryError};
+use crate::domain::telemetry::Sender;
 use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
@@ -11,31 +11,7 @@ use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
-
-impl From<TelemetryError> for ApiError {
-    fn from(error: TelemetryError) -> Self {
-        match error {
-            TelemetryError::Full
-            | TelemetryError::Overloaded
-            | TelemetryError::SyncOverdue
-            | TelemetryError::Failed(_) => Self::new(
-                ErrorCode::StoreUnavailable,
-                "events cannot be stored at present; keep them and retry later",
-            )
-            .with_cause(error),
-            TelemetryError::UserGone => {
-                Self::new(ErrorCode::UserTokenInvalid, "the user's account is gone")
-                    .with_token_sent()
-            }
-            TelemetryError::OverBudget(limit) => Self::new(
-                ErrorCode::RateLimited,
-                "too many events; keep them and retry after the time in Retry-After",
-            )
-            .with_limit(limit),
-            TelemetryError::Io(_) => Self::internal(error),
-        }
-    }
-}
+use crate::worker_pool::fair_queue::Turn;
 
 pub(crate) async fn telemetry(
     services: &Services,
@@ -49,11 +25,13 @@ pub(crate) async fn telemetry(
         user: auth.user(),
         partner: auth.partner(),
     };
-    // In a pool: parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
+    let turn = Turn::for_client(Some(sender.partner), cx.peer);
+    // In a pool: unpacking and parsing a megabyte of JSON takes milliseconds, a write to a slow disk longer.
     let (body, sent, whole) = services
         .cold
-        .run(move |()| {
-            let Batch { events, rejected } = Batch::read(&request.body)?;
+        .run_for(turn, move |()| {
+            let body = request.body.unpack()?;
+            let Batch { events, rejected } = Batch::read(&body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
             // Rejected events are counted before the others are stored, so that a failure there does not lose the
             // count.
@@ -81,15 +59,17 @@ pub(crate) async fn cmcd(
         return Err(ApiError::new(ErrorCode::SessionEnded, message));
     };
     let (telemetry, now) = (services.telemetry.clone(), cx.now);
+    let turn = Turn::for_client(Some(session.start.partner), cx.peer);
     services
         .cold
-        .run(move |()| {
+        .run_for(turn, move |()| {
+            let body = request.body.unpack()?;
             let reported = ReportedSession {
                 id: session.id,
                 device: &session.start.device.id,
                 asset: &session.start.asset,
             };
-            let batch = CmcdBatch::parse(&request.body, reported, now.0.saturating_mul(1_000));
+            let batch = CmcdBatch::parse(&body, reported, now.0.saturating_mul(1_000));
             let sender = Sender {
                 user: session.user,
                 partner: session.start.partner,

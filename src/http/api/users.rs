@@ -5,7 +5,7 @@ use crate::domain::journal::JournalFilter;
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
+use crate::http::offload::{cold_for, pool};
 use crate::http::request::context::Context;
 use crate::http::response::body::ChunkStream;
 use crate::http::response::reply::{Reply, media};
@@ -140,15 +140,24 @@ pub(crate) async fn export(
 ) -> Result<Reply, ApiError> {
     let (accounts, playback) = (services.accounts.clone(), services.playback.clone());
     let now = cx.now;
-    let held = cold(services, move || accounts.export(&auth.user(), now)).await?;
-    let played = cold(services, move || playback.export(&auth.user(), now)).await?;
+    let held = cold_for(services, cx, Some(auth.partner()), move || {
+        accounts.export(&auth.user(), now)
+    })
+    .await?;
+    let played = cold_for(services, cx, Some(auth.partner()), move || {
+        playback.export(&auth.user(), now)
+    })
+    .await?;
     let telemetry = services.telemetry.clone();
     let selection = Selection {
         user: Some(auth.user()),
         ..Selection::default()
     };
     // Requests and telemetry are the last members and are streamed: a month of events does not fit in memory.
-    let events = cold(services, move || telemetry.events(selection)).await?;
+    let events = cold_for(services, cx, Some(auth.partner()), move || {
+        telemetry.events(selection)
+    })
+    .await?;
     let snapshot = services.catalog.snapshot();
     let grants = services.grants.for_user(&auth.user());
     let offers = grants
@@ -162,7 +171,10 @@ pub(crate) async fn export(
         ..JournalFilter::default()
     };
     let journal = services.journal.clone();
-    let records = cold(services, move || Ok::<_, ApiError>(journal.records(filter))).await?;
+    let records = cold_for(services, cx, Some(auth.partner()), move || {
+        Ok::<_, ApiError>(journal.records(filter))
+    })
+    .await?;
     let partners = services.partners.clone();
     let requests = RequestPieces::open_member(object, "requests", records, partners);
     let pieces = requests

@@ -38,12 +38,17 @@ pub(crate) struct FrameLimit {
     /// Frames that the client may still send.
     allowed: u32,
     filled: Instant,
+    clock: fn() -> Instant,
     /// Response bytes that were already converted into allowed frames.
     sent: u64,
 }
 
 impl FrameLimit {
     pub(crate) fn new(streams: Arc<Streams>) -> Self {
+        Self::with_clock(streams, Instant::now)
+    }
+
+    fn with_clock(streams: Arc<Streams>, clock: fn() -> Instant) -> Self {
         Self {
             streams,
             head: [0; 9],
@@ -53,7 +58,8 @@ impl FrameLimit {
             block: None,
             body: false,
             allowed: H2_FRAMES_BURST,
-            filled: Instant::now(),
+            filled: clock(),
+            clock,
             sent: 0,
         }
     }
@@ -90,7 +96,7 @@ impl FrameLimit {
     fn spend(&mut self) -> io::Result<()> {
         // The clock is read only when the allowance is used up, not for each frame.
         if self.allowed == 0 {
-            self.refill();
+            self.refill((self.clock)());
         }
         self.allowed = self
             .allowed
@@ -99,13 +105,13 @@ impl FrameLimit {
         Ok(())
     }
 
-    fn refill(&mut self) {
-        let millis = self.filled.elapsed().as_millis();
+    fn refill(&mut self, now: Instant) {
+        let millis = now.duration_since(self.filled).as_millis();
         let by_time = millis.saturating_mul(u128::from(H2_FRAMES_A_SECOND)) / 1_000;
         // With less than one frame earned, the time stays in `filled`: resetting it would lose the fraction at each
         // call.
         if by_time > 0 {
-            self.filled = Instant::now();
+            self.filled = now;
         }
         // A client that downloads sends window updates in proportion.
         let by_bytes = (self.streams.sent() - self.sent) / BYTES_PER_FRAME;
@@ -143,6 +149,7 @@ impl ReadObserver for FrameLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
     use std::time::Duration;
 
     use super::*;
@@ -154,9 +161,15 @@ mod tests {
         bytes
     }
 
+    /// A clock that stands still.
+    fn now() -> Instant {
+        static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *NOW
+    }
+
     fn frames() -> (FrameLimit, Arc<Streams>) {
         let streams = Arc::<Streams>::default();
-        let mut frames = FrameLimit::new(Arc::clone(&streams));
+        let mut frames = FrameLimit::with_clock(Arc::clone(&streams), now);
         frames.on_read(&[0; PREFACE]).unwrap();
         (frames, streams)
     }
@@ -182,7 +195,7 @@ mod tests {
         ] {
             let after = end_after(&frame(kind, 0, length), burst * 3);
             let after = after.unwrap();
-            assert!((burst..burst + 50).contains(&after), "{kind}: {after}");
+            assert_eq!(after, burst, "{kind}");
         }
         for (kind, length) in [(HEADERS, 20), (DATA, 256), (DATA, 16_384)] {
             let after = end_after(&frame(kind, END_HEADERS, length), burst * 3);
@@ -203,7 +216,7 @@ mod tests {
         let (mut frames, streams) = frames();
         let ping = frame(6, 0, 8);
         let mut count = |passed: u64| {
-            frames.filled = Instant::now() - Duration::from_secs(passed);
+            frames.filled = now() - Duration::from_secs(passed);
             let came = (0..10_000)
                 .take_while(|_| frames.on_read(&ping).is_ok())
                 .count();
@@ -211,14 +224,11 @@ mod tests {
             frames.left = 0;
             came
         };
-        // Time that passes during the test may allow a few more.
-        let most = H2_FRAMES_BURST as usize;
-        assert!((most..most + 50).contains(&count(0)));
-        let in_two = 2 * H2_FRAMES_A_SECOND as usize;
-        assert!((in_two..in_two + 50).contains(&count(2)));
+        assert_eq!(count(0), H2_FRAMES_BURST as usize);
+        assert_eq!(count(2), 2 * H2_FRAMES_A_SECOND as usize);
         streams.on_sent(100 * BYTES_PER_FRAME);
-        assert!((100..150).contains(&count(0)));
-        assert!(count(0) < 50);
+        assert_eq!(count(0), 100);
+        assert_eq!(count(0), 0);
     }
 
     #[test]

@@ -102,8 +102,8 @@ impl ConnectionState {
 
     pub(crate) fn on_read(&self, bytes: &[u8]) {
         self.read.store(true, Relaxed);
-        // While a request is served, received bytes are its body.
-        if self.phase.load(Relaxed) != BUSY && has_fragment(bytes) {
+        // While a request is served, received bytes are its body, or a pipelined request after it.
+        if has_fragment(bytes, self.phase.load(Relaxed) != BUSY) {
             self.fragment.store(true, Relaxed);
         }
     }
@@ -128,12 +128,14 @@ impl ConnectionState {
 
 /// Returns whether the bytes contain a request line with `#`. The HTTP crate drops a fragment, which would
 /// let two spellings reach one route; therefore clients must not send one.
-fn has_fragment(bytes: &[u8]) -> bool {
+///
+/// `is_head` tells whether the bytes begin in a request head.
+fn has_fragment(bytes: &[u8], is_head: bool) -> bool {
     // Almost no request head contains the character.
     if !bytes.contains(&b'#') {
         return false;
     }
-    let mut in_head = true;
+    let mut in_head = is_head;
     bytes.split(|b| *b == b'\n').any(|line| {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         in_head &= !line.is_empty();
@@ -193,6 +195,19 @@ mod tests {
     }
 
     #[test]
+    fn a_fragment_of_a_pipelined_request_is_seen() {
+        let conn_state = ConnectionState::default();
+        conn_state.on_read(b"POST /a HTTP/1.1\r\n\r\n");
+        assert!(!conn_state.begin());
+        conn_state.on_read(b"id = 5 # a comment\nGET /b#c\n");
+        conn_state.end();
+        assert!(!conn_state.begin(), "a body");
+        conn_state.on_read(b"bodyGET\n\r\nGET /a#b HTTP/1.1\r\nHost: x\r\n\r\n");
+        conn_state.end();
+        assert!(conn_state.begin());
+    }
+
+    #[test]
     fn fragments_are_seen_in_request_lines_only() {
         for line in [
             "GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -200,7 +215,7 @@ mod tests {
             "#b HTTP/1.1\r\n",
             "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /a#b HTTP/1.1\r\n",
         ] {
-            assert!(has_fragment(line.as_bytes()), "{line}");
+            assert!(has_fragment(line.as_bytes(), true), "{line}");
         }
         for line in [
             "GET /a HTTP/1.1\r\nX: #1\r\n\r\n",
@@ -208,7 +223,7 @@ mod tests {
             "GET /a HTTP/1.1",
             "POST /a HTTP/1.1\r\nHost: x\r\n\r\nid = 5 # a comment\n",
         ] {
-            assert!(!has_fragment(line.as_bytes()), "{line}");
+            assert!(!has_fragment(line.as_bytes(), true), "{line}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! is bounded too.
 
 use std::io::Read;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
@@ -20,8 +20,27 @@ pub(crate) struct BodyStream {
     ready: Bytes,
     left: usize,
     limit: usize,
-    taken: u64,
-    began: Option<Instant>,
+    arrival: ArrivalRate,
+}
+
+/// The average rate of a body. Only the time in which the server waits for bytes counts: an upload that waits for a
+/// worker pool is not a slow client.
+#[derive(Default)]
+struct ArrivalRate {
+    received: u64,
+    waited: Duration,
+}
+
+impl ArrivalRate {
+    fn record(&mut self, bytes: usize, waited: Duration) {
+        self.received += bytes as u64;
+        self.waited += waited;
+    }
+
+    /// A byte every nine seconds never stalls: the average rate bounds such a client too.
+    fn is_too_slow(&self) -> bool {
+        self.waited > BODY_STALL && self.received < self.waited.as_secs() * BODY_RATE
+    }
 }
 
 fn too_large(limit: usize) -> ApiError {
@@ -47,8 +66,7 @@ impl BodyStream {
             ready: Bytes::new(),
             left: limit,
             limit,
-            taken: 0,
-            began: None,
+            arrival: ArrivalRate::default(),
         }
     }
 
@@ -59,8 +77,7 @@ impl BodyStream {
             left: bytes.len(),
             limit: bytes.len(),
             ready: bytes,
-            taken: 0,
-            began: None,
+            arrival: ArrivalRate::default(),
         }
     }
 
@@ -77,7 +94,7 @@ impl BodyStream {
             let Some(source) = &mut self.source else {
                 return Ok(None);
             };
-            let began = *self.began.get_or_insert_with(Instant::now);
+            let began = Instant::now();
             let frame = timeout(BODY_STALL, source.frame())
                 .await
                 .map_err(|_| stalled())?;
@@ -101,10 +118,8 @@ impl BodyStream {
                 .left
                 .checked_sub(data.len())
                 .ok_or_else(|| too_large(self.limit))?;
-            self.taken += data.len() as u64;
-            let elapsed = began.elapsed();
-            // A byte every nine seconds never stalls: the average rate bounds such a client too.
-            if elapsed > BODY_STALL && self.taken < elapsed.as_secs() * BODY_RATE {
+            self.arrival.record(data.len(), began.elapsed());
+            if self.arrival.is_too_slow() {
                 return Err(stalled());
             }
             // RFC 9113, 6.1: an empty DATA frame is legal and not the end.
@@ -194,11 +209,45 @@ pub(crate) fn check(
     }
 }
 
+/// A complete body as it was sent.
+pub(crate) struct SentBody {
+    bytes: Bytes,
+    /// For gzip: the limit of the unpacked size.
+    unpacked_limit: Option<usize>,
+}
+
+impl SentBody {
+    pub(crate) const fn plain(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            unpacked_limit: None,
+        }
+    }
+
+    pub(crate) const fn gzip(bytes: Bytes, unpacked_limit: usize) -> Self {
+        Self {
+            bytes,
+            unpacked_limit: Some(unpacked_limit),
+        }
+    }
+
+    /// Takes up to milliseconds.
+    ///
+    /// # Errors
+    /// Those of [`gunzip`].
+    pub(crate) fn unpack(self) -> Result<Bytes, ApiError> {
+        match self.unpacked_limit {
+            Some(limit) => gunzip(&self.bytes, limit),
+            None => Ok(self.bytes),
+        }
+    }
+}
+
 /// Unpacks gzip. The limit applies to the unpacked bytes, so a compression bomb costs no more than the limit.
 ///
 /// # Errors
 /// `PAYLOAD_TOO_LARGE` over the limit, `INVALID_REQUEST` if it is not gzip.
-pub(crate) fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
+fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, ApiError> {
     let mut unpacked = Vec::new();
     // One byte over the limit tells a body of exactly the limit from a larger one.
     let most = limit as u64 + 1;
@@ -223,6 +272,22 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn only_the_time_spent_waiting_for_bytes_counts() {
+        let mut rate = ArrivalRate::default();
+        // However long the server leaves the rest unread in between, two frames that were there count as fast.
+        rate.record(10, Duration::ZERO);
+        rate.record(10, Duration::ZERO);
+        assert!(!rate.is_too_slow());
+        rate.record(1, BODY_STALL);
+        assert!(!rate.is_too_slow(), "not longer than one stall");
+        rate.record(1, Duration::from_secs(1));
+        assert!(rate.is_too_slow());
+        let enough = usize::try_from(rate.waited.as_secs() * BODY_RATE).unwrap();
+        rate.record(enough, Duration::ZERO);
+        assert!(!rate.is_too_slow());
     }
 
     #[test]

@@ -29,16 +29,9 @@ impl RequestId {
         match self {
             Self::Made(start, count) => {
                 // Not with `format!`: every response has an id, so this must be cheap.
-                let mut text = [0; 32];
-                let bits = u128::from(*start) << 64 | u128::from(*count);
-                for (digit, at) in text.iter_mut().zip((0..32).rev()) {
-                    let nibble = (bits >> (4 * at)) & 0xf;
-                    *digit = b"0123456789abcdef"
-                        .get(usize::try_from(nibble).unwrap_or(0))
-                        .copied()
-                        .unwrap_or(b'0');
-                }
-                HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("0"))
+                let text = [hex16(*start), hex16(*count)];
+                HeaderValue::from_bytes(text.as_flattened())
+                    .unwrap_or_else(|_| HeaderValue::from_static("0"))
             }
             Self::Echoed(value) => value.clone(),
         }
@@ -52,6 +45,16 @@ impl fmt::Display for RequestId {
             Self::Echoed(value) => f.write_str(value.to_str().unwrap_or_default()),
         }
     }
+}
+
+/// Returns the 16 hexadecimal digits of a number, several times faster than `format!`.
+pub(crate) fn hex16(number: u64) -> [u8; 16] {
+    let mut text = [b'0'; 16];
+    for (digit, at) in text.iter_mut().zip((0..16).rev()) {
+        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
+        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
+    }
+    text
 }
 
 pub struct RequestIds {

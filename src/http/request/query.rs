@@ -115,9 +115,7 @@ impl<'a> Query<'a> {
         self.ids(name, parse)?
             .ok_or_else(|| ApiError::field(name, "is missing"))
     }
-}
 
-impl<'a> Query<'a> {
     /// Returns all values of a parameter that may be repeated, in order.
     ///
     /// # Errors
@@ -127,6 +125,22 @@ impl<'a> Query<'a> {
             .map(|value| decoded(name, value))
             .collect()
     }
+}
+
+/// Percent-encodes a value for a path or a query.
+pub(crate) fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
 }
 
 fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiError> {

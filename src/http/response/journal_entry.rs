@@ -291,13 +291,15 @@ fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
         platform: text(play.device_platform),
         kind: text(play.device_type),
         model: text(play.device_model),
-        id_hash: utf8(play.device_id).map(|id| {
-            let hash = digest::digest(&digest::SHA256, id.as_bytes());
-            // Hashed, because the id identifies the device elsewhere, too.
-            HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
-        }),
+        id_hash: utf8(play.device_id).map(device_hash),
     };
     (device != JournalDevice::default()).then_some(device)
+}
+
+/// Hashes the id of a device, because the id identifies the device elsewhere, too.
+pub(crate) fn device_hash(id: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, id.as_bytes());
+    HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
 }
 
 fn network(address: IpAddr) -> String {

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
 use crate::http::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::http::request::context::hex16;
 use crate::http::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
 };
@@ -251,7 +252,9 @@ fn file_body(
         return Ok(ResponseBody::Empty);
     }
     headers.insert(CONTENT_TYPE, file.media);
-    let asked = options.heads.range.ascii().filter(|_| same);
+    // RFC 9110, 14.2: a range has a meaning for GET only.
+    let asked = options.heads.range.ascii();
+    let asked = asked.filter(|_| same && !options.head);
     let (from, length) = match part(asked, whole) {
         RangePart::Whole => (0, whole),
         RangePart::Bytes(first, last) => {
@@ -291,9 +294,8 @@ fn file_body(
 fn tag(number: u64, packed: bool) -> HeaderValue {
     // Not with `format!`: every cacheable response has a tag, so this must be cheap.
     let mut text = *b"\"0000000000000000-gz\"";
-    for (digit, at) in text.iter_mut().skip(1).take(16).zip((0..16).rev()) {
-        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
-        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
+    for (to, digit) in text.iter_mut().skip(1).zip(hex16(number)) {
+        *to = digit;
     }
     let value = if packed {
         HeaderValue::from_bytes(&text)
@@ -559,9 +561,16 @@ mod tests {
             headers,
             [(CONTENT_RANGE, HeaderValue::from_static("bytes */1000"))]
         );
-        let head = ask(&[], true).unwrap();
-        assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
-        assert!(matches!(head.body(), ResponseBody::Empty));
+        for headers in [
+            &[][..],
+            &[("range", "bytes=10-19")],
+            &[("range", "bytes=1000-")],
+        ] {
+            let head = ask(headers, true).unwrap();
+            assert_eq!(head.status(), StatusCode::OK);
+            assert_eq!(head.headers()[CONTENT_LENGTH], "1000");
+            assert!(matches!(head.body(), ResponseBody::Empty));
+        }
     }
 
     #[test]

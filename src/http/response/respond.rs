@@ -46,7 +46,7 @@ const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
 
 /// What the pipeline knows about a request, for its response, the log and the journal.
 pub(crate) struct RequestRecord {
-    pub(crate) table: RouteSet,
+    pub(crate) routes: RouteSet,
     pub(crate) started: Instant,
     pub(crate) id: RequestId,
     pub(crate) route: Option<(usize, &'static Route)>,
@@ -70,12 +70,12 @@ impl RequestRecord {
 
     pub(crate) fn new(
         http: &HttpState,
-        table: RouteSet,
+        routes: RouteSet,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
     ) -> Self {
         Self {
-            table,
+            routes,
             started: Instant::now(),
             id: http.ids.for_request(heads),
             route: None,
@@ -177,7 +177,7 @@ pub(crate) fn finish(
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
     let own = record.route.is_some_and(|(_, route)| route.is_own_origin);
-    if record.table == RouteSet::Public && !own {
+    if record.routes == RouteSet::Public && !own {
         cors::allow(http, heads, headers);
     }
     if let Some(fault) = &record.fault {
@@ -205,7 +205,7 @@ pub(crate) fn finish(
     let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
     http.metrics
-        .answered(record.table, route, response.status(), elapsed);
+        .answered(record.routes, route, response.status(), elapsed);
     if let Some(error) = &error {
         let partner = record.draft.partner;
         let name = || partner.and_then(|partner| http.services.partners.name(&partner));
@@ -237,7 +237,7 @@ pub(crate) fn finish(
 
 fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
     // The audit record has the changes of operators.
-    if record.table != RouteSet::Public {
+    if record.routes != RouteSet::Public {
         return false;
     }
     let refused = status.as_u16() >= 400;

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use crate::http::errors::api_error::ApiError;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE};
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
@@ -89,15 +90,23 @@ impl XmltvCache {
     ///
     /// # Errors
     /// The error of `make`; the next request tries again.
-    pub async fn get_or_make<E, F: Future<Output = Result<GzipExport, E>>>(
+    pub(crate) async fn get_or_make<F>(
         &self,
         generation: u64,
-        make: impl FnOnce() -> F,
-    ) -> Result<GzipExport, E> {
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<GzipExport, ApiError>
+    where
+        F: Future<Output = Result<GzipExport, ApiError>> + Send + 'static,
+    {
         // The lock is released before the export is built.
         let cell = self.cell(generation);
-        // If the request that builds the export is dropped, the next one that waits builds it again.
-        cell.get_or_try_init(make).await.cloned()
+        if let Some(export) = cell.get() {
+            return Ok(export.clone());
+        }
+        // In a task, which outlives the request: an export that takes longer than the deadline of a request would be
+        // begun again by each request and never be complete.
+        let made = tokio::spawn(async move { cell.get_or_try_init(make).await.cloned() });
+        made.await.map_err(ApiError::internal)?
     }
 
     fn cell(&self, generation: u64) -> Cell {
@@ -146,21 +155,47 @@ mod tests {
     #[tokio::test]
     async fn a_generation_is_built_once_and_retried_after_a_failure() {
         let cache = XmltvCache::default();
-        let made = AtomicU32::new(0);
-        let make = async || {
-            if made.fetch_add(1, Ordering::Relaxed) == 0 {
-                return Err("the store is busy");
+        let made = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&made);
+        let make = move || {
+            let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                if first {
+                    return Err(ApiError::overloaded());
+                }
+                Ok(export(&[b"x"]))
             }
-            Ok(export(&[b"x"]))
         };
-        assert!(cache.get_or_make(3, make).await.is_err());
-        let (one, two) = tokio::join!(cache.get_or_make(3, make), cache.get_or_make(3, make));
+        let make = || make.clone();
+        assert!(cache.get_or_make(3, make()).await.is_err());
+        let (one, two) = tokio::join!(cache.get_or_make(3, make()), cache.get_or_make(3, make()));
         assert_eq!(one.unwrap().gzip(), two.unwrap().gzip());
         assert_eq!(made.load(Ordering::Relaxed), 2);
-        cache.get_or_make(4, make).await.unwrap();
+        cache.get_or_make(4, make()).await.unwrap();
         // A late request of the previous generation must not replace the newer export.
-        cache.get_or_make(3, make).await.unwrap();
-        cache.get_or_make(4, make).await.unwrap();
+        cache.get_or_make(3, make()).await.unwrap();
+        cache.get_or_make(4, make()).await.unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn an_export_is_completed_after_its_request_has_gone() {
+        let cache = XmltvCache::default();
+        let (release, wait) = tokio::sync::oneshot::channel::<()>();
+        let slow = || async {
+            let _ = wait.await;
+            Ok(export(&[b"slow"]))
+        };
+        let mut request = Box::pin(cache.get_or_make(1, slow));
+        tokio::select! {
+            biased;
+            _ = &mut request => panic!("the export is not complete"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(request);
+        release.send(()).unwrap();
+        let never = || async { Err(ApiError::overloaded()) };
+        let made = cache.get_or_make(1, never).await.unwrap();
+        assert_eq!(made.identity().unwrap(), &b"slow"[..]);
     }
 }

@@ -221,8 +221,8 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store).local(),
     form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
     // The request journal, for the developers of lab partners.
-    partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => admin::requests::lab_requests), Ignored, Bulk),
-    partner(Get, "/api/lab/v1/requests/{request}", "lab_request", later!(RequestRequest => admin::requests::lab_request), Ignored, Store),
+    partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => api::lab::requests), Ignored, Bulk),
+    partner(Get, "/api/lab/v1/requests/{request}", "lab_request", later!(RequestRequest => api::lab::request), Ignored, Store),
     open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store),
     // The front page for browsers, and the player page of demo and lab installations.
     open("/", "front_page", now!(FrontPageRequest => api::front_page::show), Memory),
@@ -284,7 +284,7 @@ pub(crate) static OPS: &[Route] = &[
     ops(Get, "/admin/v1/catalog/history", "admin_catalog_history", READ_CONTENT, later!(admin::catalog::history), Ignored, Store),
     ops(Post, "/admin/v1/catalog/undo", "admin_undo_catalog", EDIT_CONTENT, later!(UndoCatalogRequest => admin::catalog::undo), Ignored, Bulk).with_dry_run(),
     ops(Post, "/admin/v1/catalog/import", "admin_import_catalog", EDIT_CONTENT, later!(ImportCatalogRequest => admin::catalog::import_catalog), CATALOG, Bulk).with_dry_run(),
-    ops(Post, "/admin/v1/epg/import", "admin_import_guide", EDIT_CONTENT, later!(ImportGuideRequest => admin::content::import_guide), GUIDE, Bulk).with_dry_run(),
+    ops(Post, "/admin/v1/epg/import", "admin_import_guide", EDIT_CONTENT, later!(ImportGuideRequest => admin::epg_sources::import_guide), GUIDE, Bulk).with_dry_run(),
     ops(Get, "/admin/v1/broadcasts/{broadcast}/why", "admin_why_rights", READ_CONTENT, later!(BroadcastRightsRequest => admin::rights::why), Ignored, Store),
     ops(Put, "/admin/v1/broadcasts/{broadcast}/rights", "admin_set_rights", EDIT_CONTENT, later!(SetRightsRequest => admin::rights::set), SMALL, Bulk),
     ops(Delete, "/admin/v1/broadcasts/{broadcast}/rights", "admin_clear_rights", EDIT_CONTENT, later!(BroadcastRightsRequest => admin::rights::clear), Ignored, Bulk),

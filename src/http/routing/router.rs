@@ -144,8 +144,8 @@ impl Router {
     }
 }
 
-static PUBLIC_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(PUBLIC));
-static OPS_MATCHER: LazyLock<Router> = LazyLock::new(|| Router::new(OPS));
+static PUBLIC_ROUTER: LazyLock<Router> = LazyLock::new(|| Router::new(PUBLIC));
+static OPS_ROUTER: LazyLock<Router> = LazyLock::new(|| Router::new(OPS));
 
 impl RouteSet {
     #[must_use]
@@ -156,10 +156,10 @@ impl RouteSet {
         }
     }
 
-    fn matcher(self) -> &'static Router {
+    fn router(self) -> &'static Router {
         match self {
-            Self::Public => &PUBLIC_MATCHER,
-            Self::Ops => &OPS_MATCHER,
+            Self::Public => &PUBLIC_ROUTER,
+            Self::Ops => &OPS_ROUTER,
         }
     }
 
@@ -169,11 +169,11 @@ impl RouteSet {
     /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`
     /// otherwise.
     pub fn find(self, method: &Method, path: &str) -> Result<RouteMatch, ApiError> {
-        let matcher = self.matcher();
-        let Ok(matched) = matcher.router.at(path) else {
+        let router = self.router();
+        let Ok(matched) = router.router.at(path) else {
             return Err(unknown_path(self, method, path));
         };
-        let Some(entry) = matcher.entries.get(*matched.value) else {
+        let Some(entry) = router.entries.get(*matched.value) else {
             return Err(unknown_path(self, method, path));
         };
         let verb = match *method {
@@ -222,7 +222,7 @@ fn shorten(path: &str) -> String {
 }
 
 fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
-    let router = &table.matcher().router;
+    let router = &table.router().router;
     // The empty text before the first slash, `api`, the interface, its version, and the rest.
     let mut segments = path.splitn(5, '/');
     if let (Some(""), Some("api"), Some(interface), Some(_), Some(rest)) = (

@@ -15,11 +15,11 @@ impl ForwardedConnections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let table = match origin.to {
+        let routes = match origin.to {
             ListenerKind::Public | ListenerKind::Secure => RouteSet::Public,
             ListenerKind::Ops | ListenerKind::Local => RouteSet::Ops,
         };
-        let mut options = ListenerOptions::new(table);
+        let mut options = ListenerOptions::new(routes);
         if origin.to == ListenerKind::Secure {
             options.tls = self.0.http.services.tls.clone();
             if options.tls.is_none() {

@@ -18,6 +18,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::config::Config;
+use crate::config::http::Network;
 use crate::config::limits::ACCEPT_REST;
 use crate::descriptor_reserve;
 use crate::http::access::local_admin::Administrator;
@@ -31,6 +33,7 @@ use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
 use crate::http::server::tls;
 use crate::http::state::HttpState;
+use crate::observe::metrics::Gauge;
 use crate::ports::tls::Tls;
 
 const BACKLOG: u32 = 1_024;
@@ -41,45 +44,78 @@ const SOCKET_MODE: u32 = 0o660;
 const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Sent to a connection over the limit. No request is read.
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
+pub(super) const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
     Cache-Control: no-store\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-struct ConnectionLimiter {
-    http: Arc<HttpState>,
+/// Limits of open connections, in total and by address.
+#[derive(Clone)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) total: u32,
+    pub(crate) per_address: u32,
+    /// All viewers behind a proxy share its address; the limit per address would shut them out together.
+    pub(crate) exempt: Vec<Network>,
+}
+
+impl From<&Config> for ConnectionLimits {
+    fn from(config: &Config) -> Self {
+        Self {
+            total: config.limits.connections,
+            per_address: config.limits.connections_per_address,
+            exempt: config.http.trusted_proxies.clone(),
+        }
+    }
+}
+
+pub(super) struct ConnectionLimiter {
+    limits: ConnectionLimits,
+    gauge: Arc<Gauge>,
     open: AtomicU32,
     by_address: DashMap<IpAddr, u32>,
 }
 
-pub(super) struct ConnectionPermit {
+/// Counts a connection until it is dropped.
+pub(crate) struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
     counted: Option<IpAddr>,
 }
 
 impl ConnectionLimiter {
-    fn acquire(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
-        let limits = &self.http.services.limits;
+    pub(super) fn new(limits: ConnectionLimits, gauge: Arc<Gauge>) -> Self {
+        Self {
+            limits,
+            gauge,
+            open: AtomicU32::new(0),
+            by_address: DashMap::new(),
+        }
+    }
+
+    /// Counts a connection without an address, such as one of a Unix socket.
+    pub(super) fn acquire_total(self: &Arc<Self>) -> Option<ConnectionPermit> {
         // Counted before the comparison and taken back on refusal: with a load and then an add, concurrent accepts
         // could exceed the limit.
-        if self.open.fetch_add(1, Ordering::Relaxed) >= limits.connections {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.limits.total {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let mut permit = ConnectionPermit {
+        // From here on the permit exists, and its drop decrements the gauge on every path.
+        self.gauge.add(1);
+        Some(ConnectionPermit {
             limiter: Arc::clone(self),
             counted: None,
-        };
-        // From here on the permit exists, and its drop decrements the gauge on every path.
-        self.http.metrics.connections.add(1);
-        let proxies = &self.http.settings.trusted_proxies;
-        // All viewers behind a proxy share its address; the limit per address would shut them out together.
-        if proxies.iter().any(|network| network.contains(peer)) {
+        })
+    }
+
+    pub(super) fn acquire(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
+        let mut permit = self.acquire_total()?;
+        let limits = &self.limits;
+        if limits.exempt.iter().any(|network| network.contains(peer)) {
             return Some(permit);
         }
         let counted = counted_as(peer);
         {
             let mut number = self.by_address.entry(counted).or_insert(0);
-            if *number >= limits.connections_per_address {
+            if *number >= limits.per_address {
                 // Dropping `permit` releases the total. It must not touch `by_address`, which is locked here.
                 return None;
             }
@@ -93,7 +129,7 @@ impl ConnectionLimiter {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.limiter.open.fetch_sub(1, Ordering::Relaxed);
-        self.limiter.http.metrics.connections.add(-1);
+        self.limiter.gauge.add(-1);
         if let Some(address) = self.counted {
             if let Some(mut number) = self.limiter.by_address.get_mut(&address) {
                 *number = number.saturating_sub(1);
@@ -120,15 +156,15 @@ pub struct Listener {
 
 #[derive(Clone)]
 pub(crate) struct ListenerOptions {
-    pub(crate) table: RouteSet,
+    pub(crate) routes: RouteSet,
     pub(crate) local: bool,
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
 impl ListenerOptions {
-    pub(super) const fn new(table: RouteSet) -> Self {
+    pub(super) const fn new(routes: RouteSet) -> Self {
         Self {
-            table,
+            routes,
             local: false,
             tls: None,
         }
@@ -162,32 +198,32 @@ pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
 }
 
 impl Listener {
-    pub fn tcp(address: SocketAddr, table: RouteSet) -> io::Result<Self> {
-        Self::from_tcp(tcp_socket(address)?, table)
+    pub fn tcp(address: SocketAddr, routes: RouteSet) -> io::Result<Self> {
+        Self::from_tcp(tcp_socket(address)?, routes)
     }
 
     /// Binds a Unix socket. With `local` it is the administration socket: its file mode controls access.
-    pub fn unix(path: &Path, table: RouteSet, local: bool) -> io::Result<Self> {
-        let mut listener = Self::from_unix(unix_socket(path)?, table)?;
+    pub fn unix(path: &Path, routes: RouteSet, local: bool) -> io::Result<Self> {
+        let mut listener = Self::from_unix(unix_socket(path)?, routes)?;
         listener.options.local = local;
         Ok(listener)
     }
 
-    pub fn from_tcp(socket: net::TcpListener, table: RouteSet) -> io::Result<Self> {
+    pub fn from_tcp(socket: net::TcpListener, routes: RouteSet) -> io::Result<Self> {
         // The runtime requires it, and an inherited socket may be blocking.
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Tcp(TcpListener::from_std(socket)?),
-            options: ListenerOptions::new(table),
+            options: ListenerOptions::new(routes),
         })
     }
 
-    pub fn from_unix(socket: unix::net::UnixListener, table: RouteSet) -> io::Result<Self> {
+    pub fn from_unix(socket: unix::net::UnixListener, routes: RouteSet) -> io::Result<Self> {
         // The runtime requires it, and an inherited socket may be blocking.
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket: Socket::Unix(UnixListener::from_std(socket)?),
-            options: ListenerOptions::new(table),
+            options: ListenerOptions::new(routes),
         })
     }
 
@@ -341,11 +377,12 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
 impl Acceptor {
     fn new(http: Arc<HttpState>) -> (Self, mpsc::Receiver<()>) {
         let (open, ended) = mpsc::channel(1);
-        let limiter = ConnectionLimiter {
-            http: Arc::clone(&http),
-            open: AtomicU32::new(0),
-            by_address: DashMap::new(),
+        let limits = ConnectionLimits {
+            total: http.services.limits.connections,
+            per_address: http.services.limits.connections_per_address,
+            exempt: http.settings.trusted_proxies.clone(),
         };
+        let limiter = ConnectionLimiter::new(limits, Arc::clone(&http.metrics.connections));
         let acceptor = Self {
             limiter: Arc::new(limiter),
             http,
@@ -382,7 +419,15 @@ impl Acceptor {
         match options.local.then(|| stream.peer_cred()).transpose() {
             Ok(peer) => {
                 let local = peer.map(|peer| Administrator { uid: peer.uid() });
-                self.serve(stream, THIS_MACHINE, None, local, options);
+                // The administration socket is not limited: administrators must reach a service under load.
+                let permit = match options.local {
+                    true => None,
+                    false => match self.limiter.acquire_total() {
+                        Some(permit) => Some(permit),
+                        None => return self.refuse(|| stream.try_write(REFUSAL), options),
+                    },
+                };
+                self.serve(stream, THIS_MACHINE, permit, local, options);
             }
             // Without a uid the audit record could not name the administrator, so the connection is refused.
             Err(error) => {
@@ -391,18 +436,21 @@ impl Acceptor {
         }
     }
 
+    fn refuse(&self, write: impl FnOnce() -> io::Result<usize>, options: &ListenerOptions) {
+        self.http.metrics.refused.one();
+        // Over TLS a refusal would cost a handshake, which is what the limit protects from.
+        if options.tls.is_none() {
+            // Best effort: writes what fits into the socket buffer and does not wait.
+            let _ = write();
+        }
+    }
+
     fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
         // An IPv4 client of a dual-stack socket arrives as `::ffff:a.b.c.d`; limits and proxy lists name its IPv4
         // address.
         let peer = peer.ip().to_canonical();
         let Some(permit) = self.limiter.acquire(peer) else {
-            self.http.metrics.refused.one();
-            // Over TLS a refusal would cost a handshake, which is what the limit protects from.
-            if options.tls.is_none() {
-                // Best effort: writes what fits into the socket buffer and does not wait.
-                let _ = stream.try_write(REFUSAL);
-            }
-            return;
+            return self.refuse(|| stream.try_write(REFUSAL), options);
         };
         // Responses are small; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
@@ -421,7 +469,7 @@ impl Acceptor {
     {
         let service = Service {
             http: Arc::clone(&self.http),
-            table: options.table,
+            routes: options.routes,
             local,
             peer,
             conn_state: Arc::new(ConnectionState::default()),

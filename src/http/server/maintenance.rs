@@ -38,6 +38,8 @@ use crate::http::state::InvalidSetting;
 use crate::ports::entropy::{Entropy, SystemEntropy};
 use crate::ports::tls::HTTP_1_1;
 
+/// Connections of the public listeners together, and of the operations listeners together: silent public connections
+/// must not delay the probes.
 const CONNECTIONS: usize = 256;
 /// Time for a request head, and for all responses of a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,13 +71,13 @@ impl Notice {
 
     fn check(
         &self,
-        table: RouteSet,
+        routes: RouteSet,
         parts: &Parts,
         heads: &RequestHeaders<'_>,
     ) -> Result<(), ApiError> {
         // A response to an ambiguous request could be attributed to another one by a proxy.
         check_framing(parts, heads, false)?;
-        match table {
+        match routes {
             RouteSet::Public => Ok(()),
             RouteSet::Ops => check_answers_for(parts, heads, &self.ops_hosts),
         }
@@ -85,13 +87,17 @@ impl Notice {
 #[must_use]
 pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let [public, ops] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS)));
     let mut tasks = JoinSet::new();
     for listener in listeners {
+        let slots = match listener.options.routes {
+            RouteSet::Public => &public,
+            RouteSet::Ops => &ops,
+        };
         tasks.spawn(accept(
             Arc::clone(listener),
             Arc::clone(&notice),
-            Arc::clone(&slots),
+            Arc::clone(slots),
         ));
     }
     tasks
@@ -127,25 +133,25 @@ async fn serve_connection<S>(
 {
     let answering = async {
         let Some(tls) = options.tls else {
-            return connection(stream, options.table, notice).await;
+            return connection(stream, options.routes, notice).await;
         };
         // HTTP/1 is enough for refusals.
         let mut config = ServerConfig::clone(&tls.config());
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
         if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
-            connection(stream, options.table, notice).await;
+            connection(stream, options.routes, notice).await;
         }
     };
     // A failed or slow connection needs no report.
     let _ = timeout(TIMEOUT, answering).await;
 }
 
-async fn connection<S>(stream: S, table: RouteSet, notice: Arc<Notice>)
+async fn connection<S>(stream: S, routes: RouteSet, notice: Arc<Notice>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let reply = response(table, &request.into_parts().0, &notice);
+        let reply = response(routes, &request.into_parts().0, &notice);
         async move { Ok::<_, Infallible>(reply) }
     });
     let _ = http1::Builder::new()
@@ -157,12 +163,12 @@ where
         .await;
 }
 
-fn response(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
+fn response(routes: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<Bytes>> {
     let heads = RequestHeaders::read(&parts.headers, &notice.names);
-    let checked = notice.check(table, parts, &heads);
+    let checked = notice.check(routes, parts, &heads);
     let is_well_formed = checked.is_ok();
     let reading = matches!(parts.method, Method::GET | Method::HEAD);
-    let (status, kind, body) = match (checked, table, parts.uri.path()) {
+    let (status, kind, body) = match (checked, routes, parts.uri.path()) {
         (Err(error), ..) => refusal(&error, &heads, notice),
         (Ok(()), RouteSet::Ops, "/livez") if reading => {
             (StatusCode::OK, media::TEXT, "ok\n".to_owned())
@@ -187,7 +193,7 @@ fn response(table: RouteSet, parts: &Parts, notice: &Notice) -> Response<Full<By
     headers.insert(REQUEST_ID, notice.ids.for_request(&heads).header());
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Players in browsers must be able to read the refusal.
-    if table == RouteSet::Public && cors::allow_refusal(parts, headers) && is_well_formed {
+    if routes == RouteSet::Public && cors::allow_refusal(parts, headers) && is_well_formed {
         *response.status_mut() = StatusCode::NO_CONTENT;
         *response.body_mut() = Full::default();
         return response;

@@ -10,41 +10,87 @@ use tokio::time::sleep;
 
 use crate::config::limits::ACCEPT_REST;
 use crate::http::routing::router::RouteSet;
-use crate::http::server::listener::{Listener, ListenerOptions, Socket};
+use crate::http::server::listener::{
+    ConnectionLimiter, ConnectionLimits, ConnectionPermit, Listener, ListenerOptions, REFUSAL,
+    Socket,
+};
 use crate::types::{ConnectionOrigin, ListenerKind};
 
 pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ClientStream for S {}
 
+/// Connections of the operations listeners and the administration socket together. They have a limit of their own, so
+/// that viewers cannot shut out operators and probes.
+const OPS_CONNECTIONS: usize = 64;
+
+/// Counts a connection until it is dropped.
+pub(crate) enum StandbyPermit {
+    Public { _permit: ConnectionPermit },
+    Ops { _permit: OwnedSemaphorePermit },
+}
+
 /// Forwards a connection. The permit counts it until it ends.
 pub(crate) type PassOn =
-    Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, OwnedSemaphorePermit) + Send + Sync>;
+    Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, StandbyPermit) + Send + Sync>;
 
 #[must_use]
 pub(crate) fn serve(
     listeners: &[Arc<Listener>],
-    connections: u32,
+    limits: ConnectionLimits,
     pass_on: &PassOn,
 ) -> JoinSet<()> {
-    let slots = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(1)));
+    // A standby has no metrics.
+    let standby = Arc::new(Standby {
+        pass_on: Arc::clone(pass_on),
+        public: Arc::new(ConnectionLimiter::new(limits, Arc::default())),
+        ops: Arc::new(Semaphore::new(OPS_CONNECTIONS)),
+    });
     let mut tasks = JoinSet::new();
     for listener in listeners {
-        let (listener, pass_on) = (Arc::clone(listener), Arc::clone(pass_on));
-        tasks.spawn(accept(listener, pass_on, Arc::clone(&slots)));
+        tasks.spawn(accept(Arc::clone(listener), Arc::clone(&standby)));
     }
     tasks
 }
 
-async fn accept(listener: Arc<Listener>, pass_on: PassOn, slots: Arc<Semaphore>) {
-    // Over the limit, connections wait in the kernel's backlog.
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        let options = &listener.options;
+struct Standby {
+    pass_on: PassOn,
+    public: Arc<ConnectionLimiter>,
+    ops: Arc<Semaphore>,
+}
+
+impl Standby {
+    /// Returns `None` over the limit. `peer` is absent for a Unix socket.
+    fn permit(&self, routes: RouteSet, peer: Option<IpAddr>) -> Option<StandbyPermit> {
+        Some(match (routes, peer) {
+            (RouteSet::Ops, _) => StandbyPermit::Ops {
+                _permit: Arc::clone(&self.ops).try_acquire_owned().ok()?,
+            },
+            (RouteSet::Public, Some(peer)) => StandbyPermit::Public {
+                _permit: self.public.acquire(peer)?,
+            },
+            (RouteSet::Public, None) => StandbyPermit::Public {
+                _permit: self.public.acquire_total()?,
+            },
+        })
+    }
+}
+
+async fn accept(listener: Arc<Listener>, standby: Arc<Standby>) {
+    let options = &listener.options;
+    loop {
         let accepted = match &listener.socket {
             Socket::Tcp(socket) => socket.accept().await.map(|(stream, peer)| {
-                let _ = stream.set_nodelay(true);
-                let origin = origin(options, peer.ip().to_canonical(), None);
-                pass_on(Box::new(stream), origin, slot);
+                let peer = peer.ip().to_canonical();
+                match standby.permit(options.routes, Some(peer)) {
+                    Some(permit) => {
+                        let _ = stream.set_nodelay(true);
+                        (standby.pass_on)(Box::new(stream), origin(options, peer, None), permit);
+                    }
+                    // Best effort, as on the owner.
+                    None if options.tls.is_none() => drop(stream.try_write(REFUSAL)),
+                    None => {}
+                }
             }),
             Socket::Unix(socket) => socket.accept().await.and_then(|(stream, _)| {
                 // As on the owner: without a uid the audit record could not name the administrator.
@@ -53,7 +99,10 @@ async fn accept(listener: Arc<Listener>, pass_on: PassOn, slots: Arc<Semaphore>)
                     false => None,
                 };
                 let origin = origin(options, IpAddr::V4(Ipv4Addr::LOCALHOST), uid);
-                pass_on(Box::new(stream), origin, slot);
+                match standby.permit(options.routes, None) {
+                    Some(permit) => (standby.pass_on)(Box::new(stream), origin, permit),
+                    None => drop(stream.try_write(REFUSAL)),
+                }
                 Ok(())
             }),
         };
@@ -64,11 +113,43 @@ async fn accept(listener: Arc<Listener>, pass_on: PassOn, slots: Arc<Semaphore>)
 }
 
 fn origin(options: &ListenerOptions, from: IpAddr, uid: Option<u32>) -> ConnectionOrigin {
-    let to = match (options.table, options.tls.is_some(), options.local) {
+    let to = match (options.routes, options.tls.is_some(), options.local) {
         (RouteSet::Public, false, _) => ListenerKind::Public,
         (RouteSet::Public, true, _) => ListenerKind::Secure,
         (RouteSet::Ops, _, false) => ListenerKind::Ops,
         (RouteSet::Ops, _, true) => ListenerKind::Local,
     };
     ConnectionOrigin { to, from, uid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_by_address_and_leave_operators_room() {
+        let limits = ConnectionLimits {
+            total: 5,
+            per_address: 2,
+            exempt: Vec::new(),
+        };
+        let standby = Standby {
+            pass_on: Arc::new(|_, _, _| {}),
+            public: Arc::new(ConnectionLimiter::new(limits, Arc::default())),
+            ops: Arc::new(Semaphore::new(OPS_CONNECTIONS)),
+        };
+        let of = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let acquire = |peer| standby.permit(RouteSet::Public, peer);
+        let mut held: Vec<_> = (0..2).map(|_| acquire(of(1)).unwrap()).collect();
+        assert!(acquire(of(1)).is_none(), "a third of one address");
+        held.extend([
+            acquire(of(2)).unwrap(),
+            acquire(None).unwrap(),
+            acquire(None).unwrap(),
+        ]);
+        assert!(acquire(of(3)).is_none(), "a sixth in total");
+        assert!(standby.permit(RouteSet::Ops, of(1)).is_some());
+        held.clear();
+        assert!(acquire(of(1)).is_some());
+    }
 }

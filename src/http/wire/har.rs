@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::domain::journal::{JournalRecord, NamedText};
+use crate::http::request::query::encoded;
 use crate::http::wire::entitlement::StepLine;
 
 #[derive(Serialize)]
@@ -125,19 +126,6 @@ fn request(
 
 fn read(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
-}
-
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            other => encoded.push_str(&format!("%{other:02X}")),
-        }
-    }
-    encoded
 }
 
 /// Encodes a path. It is recorded as it was sent, with `{name}` in place of masked segments.

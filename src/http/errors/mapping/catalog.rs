@@ -17,7 +17,7 @@ impl From<CatalogError> for ApiError {
                 problems: problems.into_iter().map(problem).collect(),
             }),
             CatalogError::TooMany { what, rows, most } => Self::malformed(format!(
-                "the catalogue would have {rows} {what}, and it holds {most}; nothing was imported"
+                "the catalogue would have {rows} {what}, and the limit is {most}; nothing was imported"
             )),
             CatalogError::Held(imported) => {
                 let report = serde_json::to_value(ImportReply::held(imported));

@@ -7,7 +7,7 @@ impl From<IdentityError> for ApiError {
     fn from(error: IdentityError) -> Self {
         use IdentityError as E;
         match error {
-            E::NameMalformed => Self::field("name", "has 1 to 128 visible characters"),
+            E::NameMalformed => Self::field("name", "must have 1 to 128 visible characters"),
             E::LabelMalformed => Self::field("label", "has at most 64 visible characters"),
             E::NameInUse(kind) => {
                 let message = format!("name: another {kind} has this name");

@@ -12,6 +12,7 @@ mod identities;
 mod journal;
 mod playback;
 mod schedule;
+mod telemetry;
 
 pub(crate) use crate::http::errors::mapping::catalog::denial;
 
@@ -67,13 +68,14 @@ impl From<StoreError> for ApiError {
                 "the store accepts no writes at present; try again shortly",
             )
             .with_cause(error),
+            // The same change fails again, so the client must not retry it.
             StoreError::ChangeTooLarge => Self::new(
-                ErrorCode::StoreUnavailable,
+                ErrorCode::PayloadTooLarge,
                 "the change is too large for a fleet; make it in smaller parts",
             )
             .with_cause(error),
             StoreError::InFleet => Self::new(
-                ErrorCode::StoreUnavailable,
+                ErrorCode::RestartNotPossible,
                 "a member of a fleet cannot be restored alone; docs/fleet.md says how to restore a fleet",
             )
             .with_cause(error),
@@ -90,6 +92,23 @@ impl From<StoreError> for ApiError {
             | StoreError::Lost(_)
             | StoreError::Hung
             | StoreError::Engine(_) => Self::internal(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_errors_that_a_retry_cannot_end_do_not_ask_for_one() {
+        for (error, status) in [
+            (StoreError::ChangeTooLarge, 413),
+            (StoreError::InFleet, 409),
+        ] {
+            let error = ApiError::from(error);
+            assert_eq!(error.code().status().as_u16(), status);
+            assert_eq!(error.retry_after(), None);
         }
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod telemetry;
 pub(crate) mod users;
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::str::FromStr;
 
@@ -29,7 +30,7 @@ use bytes::Bytes;
 
 use crate::http::errors::api_error::{ApiError, CombineResults as _};
 use crate::http::pipeline::HandlerCall;
-use crate::http::request::body::BodyStream;
+use crate::http::request::body::{BodyStream, SentBody};
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
 use crate::http::request::query::Query;
 use crate::http::request::strict_json::Object;
@@ -60,6 +61,7 @@ impl<'a> Input<'a> {
         parse(&self.text(name)?).map_err(|why| ApiError::field(name, why.0))
     }
 
+    /// Parses a number of at most `most` digits.
     fn number<T: FromStr>(
         &self,
         name: &'static str,
@@ -67,10 +69,20 @@ impl<'a> Input<'a> {
         why: &'static str,
     ) -> Result<Option<T>, ApiError> {
         self.query.parsed(name, |text| {
-            let plain =
-                // `parse` alone would accept a plus sign. `most` is below the digits of the type, so nothing overflows.
-                (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-            text.parse().ok().filter(|_| plain).ok_or(Malformed(why))
+            let number = digits(text).filter(|_| text.len() <= most);
+            number.ok_or(Malformed(why))
+        })
+    }
+
+    fn number_in<T: FromStr + PartialOrd>(
+        &self,
+        name: &'static str,
+        range: RangeInclusive<T>,
+        why: &'static str,
+    ) -> Result<Option<T>, ApiError> {
+        self.query.parsed(name, |text| {
+            let number = digits(text).filter(|number| range.contains(number));
+            number.ok_or(Malformed(why))
         })
     }
 
@@ -92,18 +104,21 @@ impl<'a> Input<'a> {
     /// Parses the page size of a long list. The default is the maximum.
     fn page(&self) -> Result<usize, ApiError> {
         const PAGE: usize = 1_000;
-        let limit = self.query.parsed("limit", |text| {
-            text.parse()
-                .ok()
-                .filter(|limit| (1..=PAGE).contains(limit))
-                .ok_or(Malformed("must be from 1 to 1000"))
-        })?;
+        let limit = self.number_in("limit", 1..=PAGE, "must be from 1 to 1000")?;
         Ok(limit.unwrap_or(PAGE))
     }
 }
 
+/// Parses a number of digits only: `parse` alone would accept a plus sign.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| plain)
+}
+
 pub(crate) enum Payload {
     Whole(Bytes),
+    /// Compressed with gzip.
+    Packed(SentBody),
     Streamed(BodyStream),
 }
 
@@ -111,7 +126,19 @@ impl Payload {
     pub(crate) fn whole(self) -> Result<Bytes, ApiError> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
+            Self::Packed(body) => body.unpack(),
             Self::Streamed(_) => Err(ApiError::internal("the route streams its body")),
+        }
+    }
+
+    /// Returns the body as it was sent. The handler unpacks it in a worker pool, after its own checks.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the body is streamed.
+    pub(crate) fn sent(self) -> Result<SentBody, ApiError> {
+        match self {
+            Self::Packed(body) => Ok(body),
+            Self::Whole(_) | Self::Streamed(_) => self.whole().map(SentBody::plain),
         }
     }
 
@@ -128,6 +155,7 @@ impl Payload {
         match self {
             Self::Streamed(stream) => Ok(stream),
             Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),
+            Self::Packed(body) => body.unpack().map(BodyStream::ready),
         }
     }
 }

@@ -251,7 +251,7 @@ fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<
             && (text.len() <= DEVICE_TEXT_MAX
                 || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
         if !fits {
-            return Err(Malformed("has 1 to 256 characters"));
+            return Err(Malformed("must have 1 to 256 characters"));
         }
         // Operators and viewers see these values in lists of sessions and devices.
         check_visible(text)?;

@@ -2,7 +2,7 @@
 //! are in `login`.
 
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::query::IdList;
+use crate::http::request::query::{IdList, encoded};
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{
     AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay, UnixSeconds,
@@ -160,18 +160,16 @@ impl ParseRequest for PageRequest<AssetId> {
 }
 
 impl<T> PageRequest<T> {
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.limit.is_none() && self.after.is_none()
+    }
+
     fn read(
         input: &Input<'_>,
         id: impl FnOnce(&str) -> Result<T, Malformed>,
     ) -> Result<Self, ApiError> {
-        let limit = input.query.parsed("limit", |text| {
-            // `parse` alone would accept a plus sign.
-            let plain = text.bytes().all(|b| b.is_ascii_digit());
-            let limit = text.parse().ok().filter(|_| plain);
-            limit
-                .filter(|limit| (1..=PAGE_MAX).contains(limit))
-                .ok_or(Malformed("must be an integer from 1 to 500"))
-        });
+        let why = "must be an integer from 1 to 500";
+        let limit = input.number_in("limit", 1..=PAGE_MAX, why);
         let (limit, after) = (limit, input.query.parsed("after", id)).combine()?;
         Ok(Self { limit, after })
     }
@@ -225,19 +223,4 @@ impl ParseRequest for PlaylistRedirectRequest {
             catchup: utc.map(UnixSeconds),
         })
     }
-}
-
-pub(crate) fn encoded(text: &str) -> String {
-    use std::fmt::Write;
-
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }

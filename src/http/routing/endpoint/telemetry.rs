@@ -1,27 +1,26 @@
 //! The request of telemetry ingestion.
 
-use bytes::Bytes;
-
 use crate::http::errors::api_error::ApiError;
+use crate::http::request::body::SentBody;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 
 /// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
 /// batch.
 pub(crate) struct TelemetryRequest {
-    pub body: Bytes,
+    pub body: SentBody,
 }
 
 /// Reports of a player about the session that the token names.
 pub(crate) struct CmcdRequest {
     pub token: String,
-    pub body: Bytes,
+    pub body: SentBody,
 }
 
 impl ParseRequest for CmcdRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             token: input.text("token")?.into_owned(),
-            body: payload.whole()?,
+            body: payload.sent()?,
         })
     }
 }
@@ -29,7 +28,7 @@ impl ParseRequest for CmcdRequest {
 impl ParseRequest for TelemetryRequest {
     fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            body: payload.whole()?,
+            body: payload.sent()?,
         })
     }
 }

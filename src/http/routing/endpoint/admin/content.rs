@@ -84,7 +84,7 @@ impl ParseRequest for ImportGuideRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let source = input.query.parsed("source", |name| match name.len() {
             1..=128 => Ok(name.to_owned()),
-            _ => Err(Malformed("has 1 to 128 characters")),
+            _ => Err(Malformed("must have 1 to 128 characters")),
         });
         let (source, how) = (source, refresh(input)).combine()?;
         Ok(Self {

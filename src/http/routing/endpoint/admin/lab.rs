@@ -340,7 +340,7 @@ impl ParseRequest for ResetPartnerRequest {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             let fits = (1..=64).contains(&text.len()) && text.chars().all(plain);
             fits.then(|| text.to_owned())
-                .ok_or(Malformed("has letters, digits, - and _ only"))
+                .ok_or(Malformed("must have only letters, digits, - and _"))
         })?;
         Ok(Self {
             partner: PartnerRef::read(&input.text("partner")?),
@@ -360,12 +360,12 @@ impl ParseRequest for ReportScenarioRequest {
         body.only(&["scenario", "state", "steps", "done", "failure"])?;
         let short = |text: &str| match text.len() <= WORDS_MAX {
             true => Ok(text.to_owned()),
-            false => Err(Malformed("is too long")),
+            false => Err(Malformed("must have at most 200 bytes")),
         };
         let steps = body.texts("steps")?.unwrap_or_default();
         if steps.len() > STEPS_MAX || steps.iter().any(|step| step.len() > WORDS_MAX) {
             let why =
-                format!("has more than {STEPS_MAX} steps, or one of more than {WORDS_MAX} bytes");
+                format!("must have at most {STEPS_MAX} steps of at most {WORDS_MAX} bytes each");
             return Err(body.refuse("steps", why));
         }
         let done = body.integer("done")?.unwrap_or(0);

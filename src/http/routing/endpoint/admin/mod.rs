@@ -40,7 +40,7 @@ fn name(body: &Object) -> Result<String, ApiError> {
         // Bounded, because operators type these names on the command line and read them in the audit record.
         let fits = (1..=128).contains(&text.chars().count());
         fits.then(|| text.to_owned())
-            .ok_or(Malformed("has 1 to 128 characters"))
+            .ok_or(Malformed("must have 1 to 128 characters"))
     })
 }
 
@@ -52,7 +52,7 @@ fn label(body: &Object) -> Result<String, ApiError> {
         }
         let fits = text.chars().count() <= 64;
         fits.then(|| text.to_owned())
-            .ok_or(Malformed("has at most 64 characters"))
+            .ok_or(Malformed("must have at most 64 characters"))
     })?;
     Ok(label.unwrap_or_default())
 }

@@ -43,10 +43,7 @@ impl ParseRequest for RequestsRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let query = &input.query;
         let text = |text: &str| Ok::<_, Malformed>(text.to_owned());
-        let wait = query.parsed("wait", |text| {
-            let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_MAX);
-            seconds.ok_or(Malformed("must be from 0 to 30 seconds"))
-        });
+        let wait = input.number_in("wait", 0..=WAIT_MAX, "must be from 0 to 30 seconds");
         let (user, session, asset, status, (from, to)) = (
             UserRef::from_query(input),
             query.parsed("session", SessionId::parse),

@@ -9,7 +9,7 @@ use crate::decode::Mistake;
 use crate::domain::catalog::{CatalogError, CatalogImport, Effects};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload, digits};
 use crate::types::{BroadcastId, LivestreamId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,14 +33,14 @@ fn broadcast(input: &Input<'_>) -> Result<BroadcastId, ApiError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetRightsRequest {
     pub broadcast: BroadcastId,
-    pub says: Effects,
+    pub effects: Effects,
 }
 
 impl ParseRequest for SetRightsRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
             broadcast: broadcast(input)?,
-            says: says(&payload.whole()?)?,
+            effects: effects(&payload.whole()?)?,
         })
     }
 }
@@ -48,19 +48,22 @@ impl ParseRequest for SetRightsRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SetDefaultsRequest {
     pub livestream: LivestreamId,
-    pub says: Effects,
+    pub effects: Effects,
 }
 
 impl ParseRequest for SetDefaultsRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let text = input.text("livestream")?;
         let livestream = known(LivestreamId::parse(&text), ErrorCode::LivestreamNotFound)?;
-        let says = says(&payload.whole()?)?;
-        if says.catchup.is_some() {
+        let effects = effects(&payload.whole()?)?;
+        if effects.catchup.is_some() {
             let why = "is not among a livestream's defaults; give `catchup_days`, 0 for none";
             return Err(ApiError::field("catchup", why));
         }
-        Ok(Self { livestream, says })
+        Ok(Self {
+            livestream,
+            effects,
+        })
     }
 }
 
@@ -86,7 +89,10 @@ pub(crate) struct RemoveRuleRequest {
 impl ParseRequest for RemoveRuleRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            rule: known(input.text("rule")?.parse(), ErrorCode::RuleNotFound)?,
+            rule: known(
+                digits(&input.text("rule")?).ok_or(()),
+                ErrorCode::RuleNotFound,
+            )?,
             text: input.query.parsed("text", |text| Ok(text.to_owned()))?,
         })
     }
@@ -96,7 +102,7 @@ fn text(body: &Bytes) -> Result<&str, ApiError> {
     std::str::from_utf8(body).map_err(|_| ApiError::malformed("the body is not UTF-8"))
 }
 
-fn says(body: &Bytes) -> Result<Effects, ApiError> {
+fn effects(body: &Bytes) -> Result<Effects, ApiError> {
     let mistakes = |problems: Vec<Mistake>| CatalogError::Invalid(problems).into();
     catalog_file::parse_rights(text(body)?).map_err(mistakes)
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::quality::{Dimension, GroupBy, Outcome};
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload, digits};
 use crate::types::time::DAY;
 use crate::types::{Malformed, UnixSeconds, UserId};
 
@@ -53,7 +53,10 @@ fn group_by(input: &Input<'_>, times: bool) -> Result<Vec<GroupBy>, ApiError> {
             let Some(group) = group else {
                 let known = Dimension::ALL.map(Dimension::as_str).join(", ");
                 let times = if times { ", minute, hour" } else { "" };
-                return Err(ApiError::field("by", format!("must be of {known}{times}")));
+                return Err(ApiError::field(
+                    "by",
+                    format!("must be one of {known}{times}"),
+                ));
             };
             if !by.contains(&group) {
                 by.push(group);
@@ -75,7 +78,10 @@ fn filters(input: &Input<'_>) -> Result<Vec<(Dimension, String)>, ApiError> {
     let filters = values.iter().map(|text| {
         filter(text).ok_or_else(|| {
             let known = Dimension::ALL.map(Dimension::as_str).join(", ");
-            ApiError::field("where", format!("must be KEY=VALUE, with a key of {known}"))
+            ApiError::field(
+                "where",
+                format!("must be KEY=VALUE, and KEY one of {known}"),
+            )
         })
     });
     filters.collect()
@@ -112,7 +118,7 @@ impl ParseRequest for ReportTelemetryRequest {
 impl ParseRequest for TelemetrySeriesRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let step = input.query.parsed("step", |text| {
-            let seconds = text.parse::<i64>().ok();
+            let seconds = digits::<i64>(text);
             let whole = |step: &i64| (60..=366 * DAY).contains(step) && step % 60 == 0;
             seconds
                 .filter(whole)
