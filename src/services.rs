@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::config::http::Environment;
 use crate::config::limits::LimitsConfig;
 use crate::domain::accounts::{Accounts, HashMemory};
 use crate::domain::audit::Audit;
@@ -123,8 +122,7 @@ impl Services {
     /// Whether this installation may have lab partners.
     #[must_use]
     pub fn allows_lab(&self) -> bool {
-        let config = &self.config;
-        config.server.environment != Environment::Production || config.lab.allow_in_production
+        self.config.allows_lab()
     }
 }
 

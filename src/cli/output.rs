@@ -9,24 +9,42 @@ use serde_json::Value;
 use super::exit::Failure;
 use super::members;
 
+/// Whether the reader of standard output still reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Reader {
+    Present,
+    /// It has closed the pipe. A command without an end of its own has to end.
+    Gone,
+}
+
 pub(super) fn line(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    // Flushed here: an error at the end of the process would go unnoticed.
-    ignore_broken_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
+    stream_line(text).map(|_| ())
 }
 
 pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    ignore_broken_pipe(out.write_all(data).and_then(|()| out.flush()))
+    stream_bytes(data).map(|_| ())
 }
 
-fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
+/// Writes a line of an output without end.
+pub(super) fn stream_line(text: &str) -> Result<Reader, Failure> {
+    let mut out = io::stdout().lock();
+    // Flushed here: an error at the end of the process would go unnoticed.
+    reader(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// Writes a part of an output of any length.
+pub(super) fn stream_bytes(data: &[u8]) -> Result<Reader, Failure> {
+    let mut out = io::stdout().lock();
+    reader(out.write_all(data).and_then(|()| out.flush()))
+}
+
+fn reader(result: io::Result<()>) -> Result<Reader, Failure> {
     match result {
+        Ok(()) => Ok(Reader::Present),
         // `playgate … | head` closes the pipe early, which is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("standard output: {error}")))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::failed(format!("standard output: {error}"))),
     }
 }
 
@@ -264,6 +282,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_reader_that_is_gone_is_reported_and_no_failure() {
+        let written = |kind: io::ErrorKind| reader(Err(kind.into()));
+        assert!(matches!(reader(Ok(())), Ok(Reader::Present)));
+        assert!(matches!(
+            written(io::ErrorKind::BrokenPipe),
+            Ok(Reader::Gone)
+        ));
+        assert!(written(io::ErrorKind::StorageFull).is_err());
+    }
 
     #[test]
     fn a_cell_is_one_line_without_control_characters() {

@@ -175,9 +175,12 @@ async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandR
     loop {
         for record in members::all(&records).iter().rev() {
             last = record["number"].as_u64().unwrap_or(last).max(last);
-            match json {
-                true => output::json(record)?,
-                false => output::line(&one_line(record))?,
+            let line = match json {
+                true => record.to_string(),
+                false => one_line(record),
+            };
+            if output::stream_line(&line)? == output::Reader::Gone {
+                return Ok(());
             }
         }
         let number = last.to_string();

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::app::{App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
-use crate::config::{Loaded, LogFormat, LogLevel};
+use crate::config::{Config, Loaded, LogFormat, LogLevel};
+use crate::domain::partners::Partners;
 use crate::http::server::listener::{Listener, RunningServer, serve_with_late};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;
@@ -74,13 +75,13 @@ pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
 }
 
 /// Refuses to serve viewers where a lab partner can make requests fail.
-fn check_lab_partners(services: &Services) -> CommandResult {
-    let partners = services.partners.list();
+pub(super) fn check_lab_partners(config: &Config, partners: &Partners) -> CommandResult {
+    let partners = partners.list();
     let lab = partners
         .iter()
         .find(|partner| partner.kind == PartnerKind::Lab);
     match lab {
-        Some(partner) if !services.allows_lab() => Err(Failure::usage(format!(
+        Some(partner) if !config.allows_lab() => Err(Failure::usage(format!(
             "partner {0} is a lab partner, which production does not allow; run \
              `playgate partner remove '{0}'`, set `environment` to staging, or set `lab.allow_in_production`",
             partner.name
@@ -97,7 +98,7 @@ impl Server {
         startup: Startup,
         store: Store,
         again: Option<Reload>,
-        mut member: Option<FleetMember>,
+        member: Option<FleetMember>,
     ) -> Result<Self, Failure> {
         let Startup {
             config,
@@ -106,6 +107,7 @@ impl Server {
             sync,
             fail,
             failures,
+            signals,
             // Applied when the store was opened.
             accept_loss: _,
             membership: _,
@@ -131,14 +133,13 @@ impl Server {
             examine: verify_subprocess::verify_in_subprocess(),
             restart: again.is_some().then_some(restart),
         })?;
-        check_lab_partners(&services)?;
+        check_lab_partners(&services.config, &services.partners)?;
         let jobs =
             Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         services.playback.refresh(services.clock.now());
         // Before readiness is reported: a signal may follow immediately.
-        let kept = member.as_mut().and_then(FleetMember::take_signals);
-        let signals = kept.map_or_else(Signals::listen, Ok)?;
+        let signals = signals.map_or_else(Signals::listen, Ok)?;
         let mut listeners = bound.listeners;
         listeners.extend(admin);
         let mut shown = bound.shown.into_iter();
@@ -253,7 +254,10 @@ impl Server {
             return false;
         };
         systemd::notify_reloading();
-        match reload.examine(&self.services.config).await {
+        match reload
+            .examine(&self.services.config, Some(&self.services.partners))
+            .await
+        {
             Ok(()) => {
                 tracing::info!("SIGHUP: restarting with the new configuration");
                 true

@@ -37,6 +37,9 @@ pub(super) struct Startup {
     /// Reports a failure of the store or of another file.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
     pub failures: mpsc::Receiver<String>,
+    /// Kept from maintenance mode or standby for the service: a signal that arrives while nothing listens for it
+    /// would be lost.
+    pub signals: Option<Signals>,
     /// Set if the data directory belongs to a fleet.
     pub membership: Option<Membership>,
 }
@@ -58,6 +61,7 @@ impl Startup {
                 let _ = failed.try_send(error);
             }),
             failures,
+            signals: None,
             membership: None,
         }
     }
@@ -141,7 +145,7 @@ const fn is_maintainable(error: &StoreError) -> bool {
 }
 
 async fn maintain(
-    startup: &Startup,
+    startup: &mut Startup,
     reload: &Reload,
     error: StoreError,
 ) -> Result<Option<Store>, Failure> {
@@ -184,7 +188,7 @@ async fn maintain(
                     return Ok(None);
                 }
                 // Another configuration may name another backup directory or disk.
-                SignalAction::Reload => match reload.examine(config).await {
+                SignalAction::Reload => match reload.examine(config, None).await {
                     Ok(()) => return Err(reexec()),
                     Err(failure) => tracing::error!("SIGHUP: reload rejected: {}", failure.message()),
                 }
@@ -196,6 +200,7 @@ async fn maintain(
         match startup.open() {
             Ok(store) => {
                 passing.shutdown().await;
+                startup.signals = Some(signals);
                 return Ok(Some(store));
             }
             // A backup is being restored.

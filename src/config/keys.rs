@@ -433,3 +433,11 @@ impl SmtpConfig {
         self.port.unwrap_or(usual)
     }
 }
+
+impl Config {
+    /// Whether this installation may have lab partners.
+    #[must_use]
+    pub fn allows_lab(&self) -> bool {
+        self.server.environment != Environment::Production || self.lab.allow_in_production
+    }
+}

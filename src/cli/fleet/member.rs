@@ -127,8 +127,6 @@ pub(in crate::cli) struct FleetMember {
     client: PeerClient,
     /// Tasks that accept connections of clients until this member is the owner.
     accepting: JoinSet<()>,
-    /// Kept from standby for the service: a signal that arrives while nothing listens for it would be lost.
-    signals: Option<Signals>,
 }
 
 impl FleetMember {
@@ -200,7 +198,6 @@ impl FleetMember {
             driver,
             standing,
             take_over,
-            signals: None,
         })
     }
 
@@ -214,7 +211,7 @@ impl FleetMember {
         reload: &Reload,
         store: &Store,
     ) -> Result<bool, Failure> {
-        let mut signals = Signals::listen()?;
+        let mut signals = startup.signals.take().map_or_else(Signals::listen, Ok)?;
         let config = &startup.config;
         let telemetry = Arc::new(app::standby_telemetry(config, store, startup.sync)?);
         let erasing = Arc::clone(&telemetry);
@@ -237,7 +234,7 @@ impl FleetMember {
                         tracing::info!(signal, "stopping");
                         break Ok(false);
                     }
-                    SignalAction::Reload => match reload.examine(config).await {
+                    SignalAction::Reload => match reload.examine(config, None).await {
                         Ok(()) => break Err(reexec()),
                         Err(failure) => tracing::error!("SIGHUP: reload rejected: {}", failure.message()),
                     }
@@ -261,12 +258,8 @@ impl FleetMember {
         watchdog.abort();
         // The sockets stay open in this process, and the listeners of the service take them over.
         self.accepting.shutdown().await;
-        self.signals = Some(signals);
+        startup.signals = Some(signals);
         owner
-    }
-
-    pub(in crate::cli) const fn take_signals(&mut self) -> Option<Signals> {
-        self.signals.take()
     }
 
     /// Starts to serve the connections that other members forward.

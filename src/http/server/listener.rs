@@ -13,6 +13,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use dashmap::DashMap;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -185,16 +187,33 @@ pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
 /// Binds a Unix socket that its owner and the group may use.
 ///
 /// # Errors
-/// The path cannot be bound, or it exists and is not a socket.
+/// The path cannot be bound, or it exists and is not a socket, or a process listens on it.
 pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
-    // Removes the socket that a killed process left behind. The lock of the data directory guarantees that no
-    // server uses it.
+    // Removes the socket that a killed process left behind.
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        if is_served(path) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         fs::remove_file(path)?;
     }
     let listener = unix::net::UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
     Ok(listener)
+}
+
+/// Whether a process has the socket open, which may be any other program: a path has no lock.
+fn is_served(path: &Path) -> bool {
+    // Does not block: a listener with a full queue would let `connect` wait.
+    let connect = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
+    };
+    match connect() {
+        Ok(()) => true,
+        // A full queue, and a socket of another type.
+        Err(error) => matches!(error, Errno::AGAIN | Errno::PROTOTYPE),
+    }
 }
 
 impl Listener {
@@ -488,5 +507,23 @@ impl Acceptor {
             // task.
             drop((permit, open));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_removed_only_if_no_process_listens_on_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = unix_socket(&path).unwrap();
+        let refused = unix_socket(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(unix::net::UnixStream::connect(&path).is_ok());
+        // The file of a killed process.
+        drop(first);
+        assert!(unix_socket(&path).is_ok());
     }
 }
