@@ -129,7 +129,7 @@ struct Fixture {
     rights: EntitlementService,
 }
 
-fn world(settings: EntitlementSettings) -> Fixture {
+fn fixture(settings: EntitlementSettings) -> Fixture {
     let schema = catalog::schema(schema(Schema::default()));
     let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
     let zone = chrono_tz::Tz::UTC;
@@ -264,7 +264,7 @@ impl Fixture {
 #[test]
 fn every_denial_has_its_reason() {
     use Denied::{AssetNotFound, NoLiveRights, NotAvailable, NotEntitled};
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     for (asset, offset, expected) in [
         ("free", 0, None),
         ("none", 0, Some(AssetNotFound)),
@@ -291,7 +291,7 @@ fn every_denial_has_its_reason() {
         ("s-past", 0, None),
     ] {
         assert_eq!(
-            world.denied(&user(), asset, offset),
+            fixture.denied(&user(), asset, offset),
             expected,
             "{asset} {offset}"
         );
@@ -300,41 +300,41 @@ fn every_denial_has_its_reason() {
 
 #[test]
 fn the_country_comes_first_after_the_asset() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     let from = |country: Option<&str>| User {
         country: country.map(|country| Country::parse(country).unwrap()),
         ..user()
     };
     // No offer that includes it covers that country.
     assert_eq!(
-        world.denied(&from(Some("US")), "nordic", 0),
+        fixture.denied(&from(Some("US")), "nordic", 0),
         Some(Denied::GeoBlocked)
     );
     assert_eq!(
-        world.denied(&from(None), "nordic", 0),
+        fixture.denied(&from(None), "nordic", 0),
         Some(Denied::GeoBlocked)
     );
     // An offer that covers that country is on sale.
     assert_eq!(
-        world.denied(&from(Some("IT")), "nordic", 0),
+        fixture.denied(&from(Some("IT")), "nordic", 0),
         Some(Denied::NotEntitled)
     );
-    world.give("north", None, EVENING).unwrap();
-    assert_eq!(world.denied(&from(Some("SE")), "nordic", 0), None);
+    fixture.give("north", None, EVENING).unwrap();
+    assert_eq!(fixture.denied(&from(Some("SE")), "nordic", 0), None);
     // The user's own offer does not cover that country.
     assert_eq!(
-        world.denied(&from(Some("IT")), "nordic", 0),
+        fixture.denied(&from(Some("IT")), "nordic", 0),
         Some(Denied::GeoBlocked)
     );
     let mut tagged = from(Some("IT"));
     tagged.tags = vec![TAG_ANY_COUNTRY.to_owned()];
-    let granted = world.decide_at(&tagged, "nordic", 0, NOW).ok().unwrap();
+    let granted = fixture.decide_at(&tagged, "nordic", 0, NOW).ok().unwrap();
     assert!(granted.countries.is_empty());
     // The address takes precedence over the account.
     let asset = AssetId::parse("nordic").unwrap();
     let at = |address| {
         let address = Country::parse(address).ok();
-        let decision = world.rights.decide(
+        let decision = fixture.rights.decide(
             &from(Some("SE")),
             &asset,
             LiveOffset::LIVE,
@@ -352,73 +352,75 @@ fn the_country_comes_first_after_the_asset() {
 
 #[test]
 fn a_grant_opens_its_offer_until_it_ends() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     assert_eq!(
-        world.give("none", None, EVENING),
+        fixture.give("none", None, EVENING),
         Err(GrantError::OfferNotFound)
     );
-    let past = world.give("month", Some(EVENING), EVENING);
+    let past = fixture.give("month", Some(EVENING), EVENING);
     assert_eq!(past, Err(GrantError::ExpiryPast));
-    let grant = world.give("month", None, EVENING - 10 * DAY).unwrap();
+    let grant = fixture.give("month", None, EVENING - 10 * DAY).unwrap();
     assert_eq!(grant.expiry, Some(UnixSeconds(EVENING + 20 * DAY)));
     // The asset's own window ends first.
-    let granted = world.decide_at(&user(), "premium", 0, NOW).ok().unwrap();
+    let granted = fixture.decide_at(&user(), "premium", 0, NOW).ok().unwrap();
     assert_eq!(granted.valid_until, Some(UnixSeconds(1_768_089_600)));
-    let granted = world.decide_at(&user(), "pay", 0, NOW).ok().unwrap();
+    let granted = fixture.decide_at(&user(), "pay", 0, NOW).ok().unwrap();
     assert_eq!(granted.valid_until, grant.expiry);
     let last = UnixSeconds(EVENING + 20 * DAY - 1);
-    assert!(world.decide_at(&user(), "pay", 0, last).is_ok());
+    assert!(fixture.decide_at(&user(), "pay", 0, last).is_ok());
     assert_eq!(
-        world.decide_at(&user(), "pay", 0, last + 1).err(),
+        fixture.decide_at(&user(), "pay", 0, last + 1).err(),
         Some(Denied::NotEntitled)
     );
     // A renewal counts from now and is not a second grant.
-    let renewed = world.give("month", None, EVENING).unwrap();
+    let renewed = fixture.give("month", None, EVENING).unwrap();
     assert_eq!(renewed.expiry, Some(UnixSeconds(EVENING + 30 * DAY)));
     assert_eq!(
-        world.give("month", None, EVENING - DAY).unwrap(),
+        fixture.give("month", None, EVENING - DAY).unwrap(),
         renewed,
         "never shortened"
     );
-    assert_eq!(world.grants.for_user(&user().id).len(), 1);
-    world.take("month", NOW).unwrap();
-    assert_eq!(world.denied(&user(), "pay", 0), Some(Denied::NotEntitled));
-    assert_eq!(world.take("month", NOW), Err(GrantError::NotGranted));
+    assert_eq!(fixture.grants.for_user(&user().id).len(), 1);
+    fixture.take("month", NOW).unwrap();
+    assert_eq!(fixture.denied(&user(), "pay", 0), Some(Denied::NotEntitled));
+    assert_eq!(fixture.take("month", NOW), Err(GrantError::NotGranted));
     // The history is kept, also across a restart.
-    world.give("month", None, EVENING).unwrap();
+    fixture.give("month", None, EVENING).unwrap();
     let reopened = Grants::open(
-        world.store.clone(),
-        world.rights.catalog().clone(),
+        fixture.store.clone(),
+        fixture.rights.catalog().clone(),
         |_, _| Ok(true),
     )
     .unwrap();
     let history = reopened.for_user(&user().id);
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));
-    let erase = world.store.write(crate::store::Durability::Durable, |txn| {
-        erase_user(txn, &user().id)
-    });
+    let erase = fixture
+        .store
+        .write(crate::store::Durability::Durable, |txn| {
+            erase_user(txn, &user().id)
+        });
     erase.wait().unwrap();
-    assert!(world.grants.for_user(&user().id).is_empty());
+    assert!(fixture.grants.for_user(&user().id).is_empty());
 }
 
 #[test]
 fn grants_of_one_user_are_bounded() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     for round in 0..=i64::try_from(GRANTS_MAX).unwrap() {
-        world.give("month", None, EVENING + round).unwrap();
-        world.take("month", UnixSeconds(EVENING + round)).unwrap();
+        fixture.give("month", None, EVENING + round).unwrap();
+        fixture.take("month", UnixSeconds(EVENING + round)).unwrap();
     }
-    let history = world.grants.for_user(&user().id);
+    let history = fixture.grants.for_user(&user().id);
     assert_eq!(history.len(), GRANTS_MAX);
     assert_eq!(history[0].purchased_at, UnixSeconds(EVENING + 1));
 }
 
 #[test]
 fn a_default_offer_holds_for_every_user_during_its_sale() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     let at = |text: &str| UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp());
-    let pay = |now| world.decide_at(&user(), "pay", 0, now);
+    let pay = |now| fixture.decide_at(&user(), "pay", 0, now);
     assert_eq!(
         pay(at("2026-02-28T23:59:59Z")).err(),
         Some(Denied::NotEntitled)
@@ -433,9 +435,9 @@ fn a_default_offer_holds_for_every_user_during_its_sale() {
 
 #[test]
 fn a_right_ends_with_the_catchup() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     let end_of = |asset, now| {
-        world
+        fixture
             .decide_at(&user(), asset, 0, now)
             .map(|granted| granted.valid_until)
     };
@@ -449,7 +451,7 @@ fn a_right_ends_with_the_catchup() {
         Some(Some(UnixSeconds(EVENING + HOUR + 7 * DAY)))
     );
     let playing = |asset, now| {
-        world
+        fixture
             .decide_at(&user(), asset, 0, now)
             .ok()
             .unwrap()
@@ -471,8 +473,8 @@ fn a_right_ends_with_the_catchup() {
 
 #[test]
 fn a_livestream_is_checked_by_its_current_program() {
-    let world = world(EntitlementSettings::default());
-    let shown = |offset| match world
+    let fixture = fixture(EntitlementSettings::default());
+    let shown = |offset| match fixture
         .decide_at(&user(), "news", offset, NOW)
         .ok()
         .unwrap()
@@ -537,12 +539,12 @@ fn the_country_of_the_account_counts_only_if_enabled() {
 
 #[test]
 fn the_age_rule_asks_for_the_pin() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     let lenient = EntitlementSettings {
         unrated: Unrated::Allow,
         ..EntitlementSettings::default()
     };
-    let lenient = self::world(lenient);
+    let lenient = self::fixture(lenient);
     let mut limited = user();
     limited.parental.enabled = true;
     // The limit is 16.
@@ -557,20 +559,20 @@ fn the_age_rule_asks_for_the_pin() {
         // A gap is not rated.
         ("news", -86_400, true, false),
     ] {
-        let pin = |world: &Fixture, user: &User| {
-            world
+        let pin = |fixture: &Fixture, user: &User| {
+            fixture
                 .decide_at(user, asset, offset, NOW)
                 .ok()
                 .unwrap()
                 .pin_needed
         };
-        assert_eq!(pin(&world, &limited), asks, "{asset} {offset}");
+        assert_eq!(pin(&fixture, &limited), asks, "{asset} {offset}");
         assert_eq!(pin(&lenient, &limited), asks_if_lenient, "{asset} {offset}");
-        assert!(!pin(&world, &user()), "off for a user who disabled it");
+        assert!(!pin(&fixture, &user()), "off for a user who disabled it");
     }
     limited.parental.limit = 19;
     assert!(
-        !world
+        !fixture
             .decide_at(&limited, "adult", 0, NOW)
             .ok()
             .unwrap()
@@ -585,7 +587,7 @@ fn the_watershed_rule_asks_for_the_pin() {
         night: Hours::parse("22:00", "06:00").unwrap(),
         ..EntitlementSettings::default()
     };
-    let world = world(settings);
+    let fixture = fixture(settings);
     let mut limited = user();
     limited.parental.enabled = true;
     let tomorrow = UnixSeconds(EVENING + 14 * HOUR);
@@ -604,10 +606,13 @@ fn the_watershed_rule_asks_for_the_pin() {
         ("adult", true),
         ("unrated", true),
     ] {
-        let granted = world.decide_at(&limited, asset, 0, tomorrow).ok().unwrap();
+        let granted = fixture
+            .decide_at(&limited, asset, 0, tomorrow)
+            .ok()
+            .unwrap();
         assert_eq!(granted.pin_needed, asks, "{asset}");
         assert!(
-            !world
+            !fixture
                 .decide_at(&user(), asset, 0, tomorrow)
                 .ok()
                 .unwrap()
@@ -617,7 +622,7 @@ fn the_watershed_rule_asks_for_the_pin() {
     // Live at night: the start of the program decides, not the clock.
     let pin_at = |hours: i64| {
         let now = UnixSeconds(EVENING + hours * HOUR);
-        world
+        fixture
             .decide_at(&limited, "strict", 0, now)
             .ok()
             .unwrap()
@@ -627,7 +632,7 @@ fn the_watershed_rule_asks_for_the_pin() {
     // In a gap only the clock decides: 04:00, and 07:00 on a channel that verifies nothing.
     let gap = |asset, hours| {
         let now = UnixSeconds(EVENING + hours * HOUR);
-        world
+        fixture
             .decide_at(&limited, asset, 0, now)
             .ok()
             .unwrap()
@@ -638,13 +643,13 @@ fn the_watershed_rule_asks_for_the_pin() {
 
 #[test]
 fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
-    let world = world(EntitlementSettings {
+    let fixture = fixture(EntitlementSettings {
         rule: PinRule::Watershed,
         ..EntitlementSettings::default()
     });
     let mut limited = user();
     limited.parental.enabled = true;
-    let snapshot = world.rights.catalog().snapshot();
+    let snapshot = fixture.rights.catalog().snapshot();
     let id = crate::types::LivestreamId::parse("news").unwrap();
     let news = snapshot.livestream(&id).unwrap();
     for (start, asks) in [
@@ -661,7 +666,7 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
         ("2026-10-25T20:59:59Z", false),
     ] {
         let start = UnixSeconds(DateTime::parse_from_rfc3339(start).unwrap().timestamp());
-        let settings = world.rights.settings();
+        let settings = fixture.rights.settings();
         let asked = settings.program_needs_pin(&limited, news, start, Some(0));
         assert_eq!(asked, asks, "{start}");
     }
@@ -669,14 +674,14 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
 
 #[test]
 fn an_explanation_names_every_offer_and_continues_after_a_denial() {
-    let world = world(EntitlementSettings::default());
-    world.give("north", Some(EVENING + 1), EVENING).unwrap();
+    let fixture = fixture(EntitlementSettings::default());
+    fixture.give("north", Some(EVENING + 1), EVENING).unwrap();
     let italian = User {
         country: Country::parse("IT").ok(),
         ..user()
     };
     let asset = AssetId::parse("nordic").unwrap();
-    let explained = world
+    let explained = fixture
         .rights
         .explain(&italian, &asset, LiveOffset::LIVE, None, NOW);
     let steps: Vec<String> = explained
@@ -702,14 +707,14 @@ fn an_explanation_names_every_offer_and_continues_after_a_denial() {
 
 #[test]
 fn is_entitled_ignores_the_current_program() {
-    let world = world(EntitlementSettings::default());
+    let fixture = fixture(EntitlementSettings::default());
     let entitled = |asset: &str| {
         let asset = AssetId::parse(asset).unwrap();
-        world.rights.is_entitled(&user(), &asset, None, NOW)
+        fixture.rights.is_entitled(&user(), &asset, None, NOW)
     };
     assert!(entitled("strict") && entitled("s-now") && entitled("later"));
     assert!(!entitled("pay") && !entitled("none"));
-    world.give("month", None, EVENING).unwrap();
+    fixture.give("month", None, EVENING).unwrap();
     assert!(entitled("pay"));
 }
 
