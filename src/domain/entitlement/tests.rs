@@ -395,9 +395,11 @@ fn a_grant_opens_its_offer_until_it_ends() {
     let history = reopened.for_user(&user().id);
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));
-    let erase = fixture.store.write(crate::store::Durability::Durable, |txn| {
-        erase_user(txn, &user().id)
-    });
+    let erase = fixture
+        .store
+        .write(crate::store::Durability::Durable, |txn| {
+            erase_user(txn, &user().id)
+        });
     erase.wait().unwrap();
     assert!(fixture.grants.for_user(&user().id).is_empty());
 }
@@ -604,7 +606,10 @@ fn the_watershed_rule_asks_for_the_pin() {
         ("adult", true),
         ("unrated", true),
     ] {
-        let granted = fixture.decide_at(&limited, asset, 0, tomorrow).ok().unwrap();
+        let granted = fixture
+            .decide_at(&limited, asset, 0, tomorrow)
+            .ok()
+            .unwrap();
         assert_eq!(granted.pin_needed, asks, "{asset}");
         assert!(
             !fixture
