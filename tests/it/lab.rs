@@ -925,7 +925,7 @@ fn resets_at_the_same_time_run_one_after_the_other() {
         }
     });
     // One that cannot begin says why, and when to try again.
-    let turn = stage.server.services.resets.try_lock().unwrap();
+    let turn = stage.server.services.turns.resets.try_lock().unwrap();
     let refused = reset();
     drop(turn);
     assert_eq!(refusal(&refused), (503, "OVERLOADED".to_owned()));
