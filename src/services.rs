@@ -84,10 +84,7 @@ pub struct Services {
     pub hashing: WorkerPool<HashMemory>,
     /// Networks that guess passwords; their jobs in `hashing` wait behind those of others.
     pub recent_failures: RecentFailures,
-    /// Resets of lab partners run one after the other: each takes the thread of `bulk`, then hashes passwords.
-    pub resets: tokio::sync::Mutex<()>,
-    /// Imports of users read one after the other: each blocks a thread of `cold` while the store lags behind.
-    pub import_reads: tokio::sync::Mutex<()>,
+    pub turns: AdminTurns,
     /// Compresses large responses and exports the schedule.
     pub compression: WorkerPool<()>,
     /// Runs cold reads, and short work that waits for a commit.
@@ -96,6 +93,15 @@ pub struct Services {
 
     /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,
+}
+
+/// Operations of which one runs at a time.
+#[derive(Default)]
+pub struct AdminTurns {
+    /// Resets of lab partners run one after the other: each takes the thread of `bulk`, then hashes passwords.
+    pub resets: tokio::sync::Mutex<()>,
+    /// Imports of users read one after the other: each blocks a thread of `cold` while the store lags behind.
+    pub import_reads: tokio::sync::Mutex<()>,
 }
 
 /// Runs all background jobs once, and returns the names of those that did not end within the time.

@@ -38,7 +38,7 @@ use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
-use crate::services::{Restart, Services};
+use crate::services::{AdminTurns, Restart, Services};
 use crate::store::{Store, StoreError};
 use crate::worker_pool::recent_failures::RecentFailures;
 use authenticator::TokenAuthenticator;
@@ -191,8 +191,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         limits: config.limits.clone(),
         hashing: worker_pools::hashing(&metrics)?,
         recent_failures: RecentFailures::default(),
-        resets: tokio::sync::Mutex::default(),
-        import_reads: tokio::sync::Mutex::default(),
+        turns: AdminTurns::default(),
         compression: worker_pools::compression(&metrics)?,
         cold: worker_pools::cold(&metrics)?,
         bulk: worker_pools::bulk(&metrics)?,

@@ -18,7 +18,8 @@ use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_s
 use crate::config::{Config, Loaded};
 use crate::fleet::membership::Membership;
 use crate::http::routing::router::RouteSet;
-use crate::http::server::listener::{ConnectionLimits, Listener};
+use crate::http::server::connection_limiter::ConnectionLimits;
+use crate::http::server::listener::Listener;
 use crate::http::server::maintenance::{self, Notice};
 use crate::http::server::standby;
 use crate::ports::tls::Tls;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Request;
 use http::request::Parts;
-use http::{Request, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
@@ -30,7 +30,7 @@ use crate::http::access::audit::{AuditDraft, run_audited};
 use crate::http::access::auth::{Credentials, Proof, check_own_record, check_rate, prove};
 use crate::http::access::cors;
 use crate::http::access::local_admin::Administrator;
-use crate::http::connection::state::{ConnectionState, InFlightGuard};
+use crate::http::connection::state::ConnectionState;
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::{self, ConnectionCut, LabRequest};
@@ -39,10 +39,9 @@ use crate::http::request::context::{Context, client_address, reported_country};
 use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
 use crate::http::request::query::Query;
-use crate::http::response::body::ResponseBody;
 use crate::http::response::cache::CacheLookup;
 use crate::http::response::journal_entry::partner_of;
-use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, finish};
+use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, build_response};
 use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input, ParseRequest, Payload};
 use crate::http::routing::route::{BodyRule, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
@@ -436,45 +435,4 @@ async fn read_body(
         // The handler unpacks it: that takes too long for a thread of the runtime.
         (_, Coding::Gzip) => Payload::Packed(SentBody::gzip(whole, limit)),
     })
-}
-
-/// Builds the response. Marks the request as ended in the connection state: immediately for a complete body, at the end
-/// of the stream for a streamed one.
-fn build_response(
-    http: &HttpState,
-    conn_state: &Arc<ConnectionState>,
-    record: RequestRecord,
-    parts: &Parts,
-    heads: &RequestHeaders<'_>,
-    answer: Answer,
-) -> Answered {
-    // A panic must not unwind into hyper, which would drop the connection and all its requests.
-    let built = catch_unwind(AssertUnwindSafe(|| {
-        try_build_response(http, conn_state, record, parts, heads, answer)
-    }));
-    built.unwrap_or_else(|_| {
-        http.metrics.panics.one();
-        conn_state.end();
-        let mut response = Answered::new(ResponseBody::Empty);
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        response
-    })
-}
-
-fn try_build_response(
-    http: &HttpState,
-    conn_state: &Arc<ConnectionState>,
-    mut record: RequestRecord,
-    parts: &Parts,
-    heads: &RequestHeaders<'_>,
-    answer: Answer,
-) -> Answered {
-    // Announced before the listener closes, so that proxies open their next connection elsewhere.
-    record.close |= conn_state.is_lame_duck();
-    let mut answer = finish(http, record, parts, heads, answer);
-    match answer.body_mut() {
-        ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
-        ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),
-    }
-    answer
 }

@@ -960,7 +960,7 @@ fn resets_at_the_same_time_run_one_after_the_other() {
         }
     });
     // A reset that cannot start gives the reason and `Retry-After`.
-    let turn = fixture.server.services.resets.try_lock().unwrap();
+    let turn = fixture.server.services.turns.resets.try_lock().unwrap();
     let refused = reset();
     drop(turn);
     assert_eq!(refused.status_and_code(), (503, "OVERLOADED".to_owned()));

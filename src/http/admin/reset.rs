@@ -72,7 +72,7 @@ pub(crate) async fn reset(
     // Before anything is removed: a mistake in the fixture must leave the partner as it was.
     let users = read_fixture(services, partner, &text, cx.now)?;
     // Two resets of one partner would remove each other's users half way.
-    let Ok(_turn) = timeout(TURN, services.resets.lock()).await else {
+    let Ok(_turn) = timeout(TURN, services.turns.resets.lock()).await else {
         let message = "other resets are running; try again after Retry-After seconds";
         return Err(ApiError::new(ErrorCode::Overloaded, message));
     };

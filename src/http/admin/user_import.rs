@@ -154,7 +154,7 @@ impl UserImport<'_> {
         };
         let (reader, dry_run) = (Arc::clone(&self.reader), self.report.dry_run);
         let mut batch = {
-            let _turn = self.services.import_reads.lock().await;
+            let _turn = self.services.turns.import_reads.lock().await;
             cold(self.services, move || reader.read(&chunk, dry_run)).await?
         };
         // Only two at a time, to leave room in the pool for users who log in.

@@ -3,7 +3,9 @@
 //! The log names the route and never the path: a path may contain a signed token, a query anything.
 
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -16,6 +18,7 @@ use crate::domain::decision::DecisionTrace;
 use crate::domain::lab::AppliedFault;
 use crate::http::access::auth::{PartnerIdentity, Proof};
 use crate::http::access::cors;
+use crate::http::connection::state::{ConnectionState, InFlightGuard};
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::http::faults::{self, ConnectionCut};
@@ -147,7 +150,7 @@ impl Future for ResponseFuture {
     }
 }
 
-pub(crate) fn finish(
+fn finish(
     http: &HttpState,
     record: RequestRecord,
     parts: &Parts,
@@ -348,4 +351,45 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
         cause = causes,
         "request failed"
     );
+}
+
+/// Builds the response. Marks the request as ended in the connection state: immediately for a complete body, at the end
+/// of the stream for a streamed one.
+pub(crate) fn build_response(
+    http: &HttpState,
+    conn_state: &Arc<ConnectionState>,
+    record: RequestRecord,
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    answer: Answer,
+) -> Answered {
+    // A panic must not unwind into hyper, which would drop the connection and all its requests.
+    let built = catch_unwind(AssertUnwindSafe(|| {
+        try_build_response(http, conn_state, record, parts, heads, answer)
+    }));
+    built.unwrap_or_else(|_| {
+        http.metrics.panics.one();
+        conn_state.end();
+        let mut response = Answered::new(ResponseBody::Empty);
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+fn try_build_response(
+    http: &HttpState,
+    conn_state: &Arc<ConnectionState>,
+    mut record: RequestRecord,
+    parts: &Parts,
+    heads: &RequestHeaders<'_>,
+    answer: Answer,
+) -> Answered {
+    // Announced before the listener closes, so that proxies open their next connection elsewhere.
+    record.close |= conn_state.is_lame_duck();
+    let mut answer = finish(http, record, parts, heads, answer);
+    match answer.body_mut() {
+        ResponseBody::Stream(_, busy) => *busy = Some(InFlightGuard::new(Arc::clone(conn_state))),
+        ResponseBody::Empty | ResponseBody::Full(_) => conn_state.end(),
+    }
+    answer
 }

@@ -1,5 +1,6 @@
 //! Listeners, TLS, graceful shutdown and the maintenance mode.
 
+pub(crate) mod connection_limiter;
 pub(crate) mod forwarded;
 pub mod listener;
 pub(crate) mod maintenance;

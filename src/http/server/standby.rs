@@ -10,10 +10,10 @@ use tokio::time::sleep;
 
 use crate::config::limits::ACCEPT_REST;
 use crate::http::routing::router::RouteSet;
-use crate::http::server::listener::{
-    ConnectionLimiter, ConnectionLimits, ConnectionPermit, Listener, ListenerOptions, REFUSAL,
-    Socket,
+use crate::http::server::connection_limiter::{
+    ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
 };
+use crate::http::server::listener::{Listener, ListenerOptions, Socket};
 use crate::types::{ConnectionOrigin, ListenerKind};
 
 pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
