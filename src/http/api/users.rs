@@ -141,7 +141,8 @@ pub(crate) async fn export(
     let (accounts, playback) = (services.accounts.clone(), services.playback.clone());
     let now = cx.now;
     let held = cold(services, move || accounts.export(&auth.user(), now)).await?;
-    let played = cold(services, move || playback.export(&auth.user(), now)).await?;
+    let server_now = cx.server_now;
+    let played = cold(services, move || playback.export(&auth.user(), server_now)).await?;
     let telemetry = services.telemetry.clone();
     let selection = Selection {
         user: Some(auth.user()),
