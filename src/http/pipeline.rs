@@ -214,6 +214,7 @@ impl Service {
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the
         // most.
         check_rate(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
+        let server_now = now;
         let now = now + proof.clock_offset();
         if let Some(partner) = proof.lab() {
             let request = LabRequest::new(partner, &proof, route, path, params, heads);
@@ -228,6 +229,7 @@ impl Service {
         };
         let cx = Context {
             now,
+            server_now,
             request_id: record.id.clone(),
             peer,
             reported_country: http

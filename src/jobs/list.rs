@@ -251,7 +251,7 @@ fn quality(services: &Arc<Services>) -> [Task; 2] {
     [
         Task::new("quality", 5 * SECOND, move |now| {
             let done = ticking.tick(now).map(|_| 0);
-            readiness.warn("quality", ticking.trouble());
+            readiness.warn("quality", ticking.write_error());
             done
         })
         // Closes views by their age.

@@ -108,6 +108,11 @@ pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
         .map_err(FileError::wrap("sync", path, true))
 }
 
+/// Opens a file of another module with the reserve of descriptors.
+pub(crate) fn open_file(options: &fs::OpenOptions, path: &Path) -> io::Result<File> {
+    descriptor_reserve::open(|| options.open(path))
+}
+
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
     descriptor_reserve::open(|| {
         File::options()

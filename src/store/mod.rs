@@ -81,7 +81,7 @@ pub use crate::store::snapshot::verify::{
 };
 pub use error::StoreError;
 pub(crate) use files::{
-    is_failed_sync, make_directory, replace_file, sync_data, sync_directory, sync_file,
+    is_failed_sync, make_directory, open_file, replace_file, sync_data, sync_directory, sync_file,
 };
 pub use key::{All, Key, PrefixOf};
 #[cfg(test)]

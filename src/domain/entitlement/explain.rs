@@ -1,12 +1,12 @@
 //! Explains an entitlement decision to an operator.
 
 use super::evaluate::{EntitlementService, OfferEvaluation, OfferState, Subject, any_country};
-use super::model::{Denied, EntitlementSettings, PinRule, Playing};
+use super::model::{Decision, Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
 use crate::domain::decision::DecisionStep;
 use crate::domain::decision::{DecisionTrace, RightsSource};
 use crate::domain::schedule::Program;
-use crate::types::{AssetId, Country, LiveOffset, UnixSeconds};
+use crate::types::{AssetId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
 pub struct EntitlementExplanation {
     /// The steps continue after a denial if there is more to show.
@@ -16,6 +16,8 @@ pub struct EntitlementExplanation {
     pub refused_by: Option<RightsSource>,
     /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
+    /// The livestream that the viewer would watch live, whose streams then count.
+    pub plays_live: Option<LivestreamId>,
 }
 
 impl EntitlementService {
@@ -36,6 +38,7 @@ impl EntitlementService {
             steps: collected.steps,
             refused_by: collected.refused_by,
             pin_needed: decided.as_ref().ok().map(|decision| decision.pin_needed),
+            plays_live: decided.as_ref().ok().and_then(Decision::plays_live),
             denied: decided.err(),
         }
     }

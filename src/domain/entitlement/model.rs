@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Asset, Hours, Livestream, Unrated};
 use crate::domain::schedule::Program;
-use crate::types::{Country, OfferId, OperatorId, UnixSeconds};
+use crate::types::{Country, LivestreamId, OfferId, OperatorId, UnixSeconds};
 
 pub(crate) const TAG_ANY_COUNTRY: &str = "no-geo";
 pub(crate) const TAG_ANY_DEVICE: &str = "no-device-limit";
@@ -92,6 +92,15 @@ pub struct Decision {
     pub pin_needed: bool,
     /// Sorted; empty means everywhere.
     pub countries: Vec<Country>,
+}
+
+impl Decision {
+    pub(super) fn plays_live(&self) -> Option<LivestreamId> {
+        match &self.playing {
+            Playing::Live { livestream, .. } => Some(livestream.id.clone()),
+            Playing::Catchup { .. } | Playing::Vod { .. } => None,
+        }
+    }
 }
 
 /// Ordered by precedence: the first denial that applies is returned.

@@ -9,7 +9,8 @@ use super::{JournalError, RequestJournal};
 use crate::store::{All, Durability, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
-const USERS_AT_ONCE: usize = 64;
+/// Users of one run, for whom each segment is rewritten once.
+const USERS_AT_ONCE: usize = 1_024;
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
@@ -69,58 +70,78 @@ impl ErasureSubject {
 }
 
 impl RequestJournal {
-    /// Runs the recorded erasures. Returns how many were done. A failed one is tried again by the next run.
+    /// Runs the recorded erasures. Returns how many were done. After an error all are tried again by the next run.
     pub fn run_erasures(&self) -> Result<usize, JournalError> {
+        // The files are unknown, so nothing would be erased. The next start that can read them does it.
+        if !self.shared.usable {
+            return Ok(0);
+        }
         let store = &self.shared.store;
         let pending = store.read(|txn| txn.scan::<JournalErasures>(&All, USERS_AT_ONCE))?;
-        for (user, JournalErasure { since }) in &pending {
-            let user = *user;
+        let users: Vec<UserId> = pending.iter().map(|(user, _)| *user).collect();
+        let subjects = users.iter().copied().map(ErasureSubject::User);
+        let subjects: Vec<ErasureSubject> = subjects.collect();
+        for subject in &subjects {
             // Requests of the user may still be in progress, so their later records are dropped, too.
-            self.writer
-                .run(JournalJob::Forget(ErasureSubject::User(user)))?;
-            self.erase(ErasureSubject::User(user))?;
-            // The entry is deleted last, when nothing of the user is left.
-            let done = move |txn: &mut Txn<'_>| txn.delete::<JournalErasures>(&user);
-            store
-                .write::<_, StoreError, _>(Durability::Durable, done)
-                .wait()?;
-            tracing::info!(%user, %since, "erased the journal records of a user");
+            self.writer.run(JournalJob::Forget(*subject))?;
         }
-        Ok(pending.len())
+        // Each segment is rewritten once for all users: a partner with thousands of users may have been removed.
+        self.erase(&subjects)?;
+        let done = users.clone();
+        // The entries are deleted last, when nothing of the users is left.
+        store
+            .write::<_, StoreError, _>(Durability::Durable, move |txn: &mut Txn<'_>| {
+                done.iter()
+                    .try_for_each(|user| txn.delete::<JournalErasures>(user))
+            })
+            .wait()?;
+        for user in &users {
+            tracing::info!(%user, "erased the journal records of a user");
+        }
+        Ok(users.len())
     }
 
     /// Erases the records of a partner, for the reset of a lab. Requests that are answered later are recorded.
     pub fn erase_partner(&self, partner: PartnerId) -> Result<(), JournalError> {
         self.writer.run(JournalJob::Finish)?;
-        self.erase(ErasureSubject::Partner(partner))
+        self.erase(&[ErasureSubject::Partner(partner)])
     }
 
-    fn erase(&self, subject: ErasureSubject) -> Result<(), JournalError> {
+    /// Erases in all segments that it can rewrite, and returns the last error.
+    fn erase(&self, subjects: &[ErasureSubject]) -> Result<(), JournalError> {
         let shared = &self.shared;
         let finished: Vec<u64> = {
             let segments = shared.segments.lock();
             let finished = segments.values().filter(|segment| segment.finished);
             finished.map(|segment| segment.first).collect()
         };
+        let mut result = Ok(());
         for first in finished {
             // One segment at a time, so that retention and the writer wait for milliseconds only.
             let _rewriting = shared.rewriting.lock();
             // The index excludes most segments, which then need no rewrite.
-            let ruled_out = |index: super::index::SegmentIndex| !index.may_contain(subject.key());
+            let keys: Vec<IndexKey> = subjects.iter().map(|subject| subject.key()).collect();
+            let ruled_out =
+                |index: super::index::SegmentIndex| !keys.iter().any(|key| index.may_contain(*key));
             // Retention may have deleted the segment since it was listed.
             let deleted = !shared.segments.lock().contains_key(&first);
             if deleted || shared.directory.index(first).is_some_and(ruled_out) {
                 continue;
             }
-            let rewritten = shared
-                .directory
-                .rewrite(first, |record| !subject.owns(record))?;
+            let rewritten = shared.directory.rewrite(first, |record| {
+                !ErasureSubject::of(record).any(|owner| subjects.contains(&owner))
+            });
             let mut segments = shared.segments.lock();
             match rewritten {
-                Some(summary) => segments.insert(first, summary),
-                None => segments.remove(&first),
-            };
+                Ok(Some(summary)) => {
+                    segments.insert(first, summary);
+                }
+                Ok(None) => {
+                    segments.remove(&first);
+                }
+                Err(error) => result = Err(error.into()),
+            }
         }
-        Ok(())
+        result
     }
 }

@@ -109,7 +109,8 @@ impl RequestJournal {
                 (BTreeMap::new(), false)
             }
         };
-        let last = segments.values().map(|segment| segment.last).max();
+        let last = segments.values().map(|segment| segment.last);
+        let last = last.chain([directory.last_deleted()]).max();
         let shared = Arc::new(Shared {
             store,
             settings,
@@ -218,7 +219,7 @@ impl Shared {
             };
             // The files first: a listed segment without files reads as missing, but files of a segment that is not listed
             // would never be removed.
-            self.directory.remove(oldest.first)?;
+            self.directory.remove(oldest.first, oldest.last)?;
             self.segments.lock().remove(&oldest.first);
             dropped += 1;
         }
@@ -233,6 +234,8 @@ struct RefusalRate {
 
 const REFUSALS_PER_SECOND: u32 = 20;
 const REFUSALS_BURST: u32 = 2_000;
+/// Seconds by which a record may be older than an earlier one.
+const OUT_OF_ORDER: i64 = 60;
 
 impl Default for RefusalRate {
     fn default() -> Self {
@@ -246,9 +249,11 @@ impl Default for RefusalRate {
 impl RefusalRate {
     fn admit(&mut self, at_millis: i64) -> bool {
         let second = at_millis.div_euclid(1_000);
-        if second != self.second {
-            // A clock that goes back counts as one second.
-            let passed = u32::try_from(second.saturating_sub(self.second)).unwrap_or(1);
+        if second < self.second.saturating_sub(OUT_OF_ORDER) {
+            // The clock was set back.
+            self.second = second;
+        } else if second > self.second {
+            let passed = u32::try_from(second.saturating_sub(self.second)).unwrap_or(u32::MAX);
             let more = passed.saturating_mul(REFUSALS_PER_SECOND);
             self.left = self.left.saturating_add(more).min(REFUSALS_BURST);
             self.second = second;

@@ -16,7 +16,8 @@ impl RequestJournal {
     pub fn records(&self, filter: JournalFilter) -> JournalRecords {
         self.writer.flush_for_reader();
         let segments = self.shared.segments.lock();
-        let reached = segments.values().filter(|segment| filter.reaches(segment));
+        let readable = segments.values().filter(|segment| !segment.unreadable);
+        let reached = readable.filter(|segment| filter.reaches(segment));
         JournalRecords {
             segments: reached.cloned().collect(),
             shared: Arc::clone(&self.shared),

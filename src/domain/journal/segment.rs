@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use super::erasure::ErasureSubject;
 use super::index::{SegmentBounds, SegmentIndex, SegmentKeys};
@@ -12,11 +13,14 @@ use super::record::JournalRecord;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::{Packer, SegmentReader};
-use crate::domain::segment_file::{options, remove_if_present, replace};
+use crate::domain::segment_file::{open, remove_if_present, replace};
 use crate::store::{encode_note, make_directory, sync_data, sync_directory};
 
 /// Bytes after which a segment is finished.
 pub(super) const SEGMENT_MAX: u64 = 4 * 1024 * 1024;
+
+/// The file with the highest number of a deleted record.
+const LAST_DELETED: &str = "last-deleted";
 
 type RecordFrames<R> = Frames<JournalRecord, R>;
 
@@ -31,6 +35,8 @@ pub(super) struct SegmentSummary {
     pub(super) bytes: u64,
     /// Whether it is in its final form.
     pub(super) finished: bool,
+    /// Whether a start could not read it. It is erased and expires like others, and is not read.
+    pub(super) unreadable: bool,
 }
 
 impl SegmentSummary {
@@ -42,6 +48,7 @@ impl SegmentSummary {
             last_at: bounds.last_at,
             bytes,
             finished,
+            unreadable: false,
         }
     }
 }
@@ -107,10 +114,19 @@ impl SegmentDirectory {
                 let _ = fs::remove_file(self.path.join(name));
                 continue;
             }
-            let number = name.to_str().and_then(|name| name.strip_suffix(".records"));
-            let Some(first) = number.and_then(|number| number.parse().ok()) else {
+            let Some((number, kind)) = name.to_str().and_then(|name| name.split_once('.')) else {
                 continue;
             };
+            let Ok(first) = number.parse() else {
+                continue;
+            };
+            if kind != "records" {
+                // Left by a process that was killed while it deleted or began a segment.
+                if !self.records(first).exists() {
+                    let _ = fs::remove_file(self.path.join(&name));
+                }
+                continue;
+            }
             // The length file is removed last when a segment is finished. If it exists, that was interrupted.
             let known = self.index(first).filter(|_| !self.lengths(first).exists());
             let summary = match known {
@@ -120,7 +136,14 @@ impl SegmentDirectory {
                     // A full or read-only disk: the records stay readable in the plain form.
                     Err(error) => {
                         tracing::warn!(%error, first, "failed to finish a segment of the request journal");
-                        self.survey(first)?
+                        match self.survey(first) {
+                            Ok(summary) => summary,
+                            // One bad sector must not stop the journal at every start.
+                            Err(error) => {
+                                tracing::error!(%error, first, "failed to read a segment of the request journal; its records are left out");
+                                Some(self.unreadable(first))
+                            }
+                        }
                     }
                 },
             };
@@ -138,6 +161,36 @@ impl SegmentDirectory {
         bounds.first = first;
         let summary = SegmentSummary::new(bounds, self.size(first), true);
         Ok((bounds.count > 0).then_some(summary))
+    }
+
+    fn unreadable(&self, first: u64) -> SegmentSummary {
+        let bytes = self.size(first);
+        let changed = fs::metadata(self.records(first)).and_then(|file| file.modified());
+        let since = changed
+            .ok()
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        // The time of the last write decides when it expires.
+        let at = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
+        let bounds = SegmentBounds {
+            first,
+            // Numbers continue behind every record that it can have: each takes more than a byte.
+            last: first.saturating_add(bytes),
+            first_at: at,
+            last_at: at,
+            count: 0,
+        };
+        SegmentSummary {
+            unreadable: true,
+            ..SegmentSummary::new(bounds, bytes, true)
+        }
+    }
+
+    /// The highest number of a deleted record. A follower that has seen it must not miss later ones.
+    pub(super) fn last_deleted(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join(LAST_DELETED));
+        text.ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     fn size(&self, first: u64) -> u64 {
@@ -189,11 +242,13 @@ impl SegmentDirectory {
         retained: impl Fn(&JournalRecord) -> bool,
     ) -> io::Result<Option<SegmentSummary>> {
         let (mut bounds, mut keys) = (SegmentBounds::default(), SegmentKeys::default());
+        let mut last = 0;
         replace(&self.records(first), self.sync, |target| {
             let mut packer = Packer::new(target);
             let mut written = Ok(());
             let mut frame = Vec::new();
             self.scan(first, |record| {
+                last = last.max(record.number);
                 // `scan` does not stop early, so records after a failed write are skipped here.
                 if retained(&record) && written.is_ok() {
                     frame.clear();
@@ -210,7 +265,7 @@ impl SegmentDirectory {
             remove_if_present(&self.index_file(first))
         })?;
         if bounds.count == 0 {
-            self.remove(first)?;
+            self.remove(first, last)?;
             return Ok(None);
         }
         // The segment keeps its name: its first records may have been erased.
@@ -226,7 +281,15 @@ impl SegmentDirectory {
         Ok(Some(SegmentSummary::new(bounds, self.size(first), true)))
     }
 
-    pub(super) fn remove(&self, first: u64) -> io::Result<()> {
+    /// `last` is the number of its last record.
+    pub(super) fn remove(&self, first: u64, last: u64) -> io::Result<()> {
+        if last > self.last_deleted() {
+            let path = self.path.join(LAST_DELETED);
+            if let Err(error) = replace(&path, self.sync, |file| writeln!(file, "{last}")) {
+                // A full disk must not keep retention from making room.
+                tracing::warn!(%error, "failed to record the last number of the request journal");
+            }
+        }
         for path in [
             self.records(first),
             self.lengths(first),
@@ -278,7 +341,7 @@ impl OpenJournalSegment {
         let (path, lengths) = (directory.records(first), directory.lengths(first));
         // Marks the segment as open before it exists.
         Lengths::default().write(&lengths)?;
-        let file = options().truncate(true).open(&path)?;
+        let file = open(&path, true)?;
         directory.sync()?;
         Ok(Self {
             first,

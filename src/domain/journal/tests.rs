@@ -80,6 +80,8 @@ fn ids(journal: &RequestJournal, filter: JournalFilter) -> Vec<String> {
 }
 
 fn all(journal: &RequestJournal) -> Vec<String> {
+    // Readers do not wait longer than a second for the thread.
+    journal.flush().unwrap();
     ids(journal, JournalFilter::default())
 }
 
@@ -151,6 +153,7 @@ fn filters_select_in_open_and_in_finished_segments() {
 }
 
 fn assert_filters_select(journal: &RequestJournal) {
+    journal.flush().unwrap();
     let any = JournalFilter::default;
     let of_user = |number| JournalFilter {
         user: Some(user(number)),
@@ -301,7 +304,7 @@ fn a_stalled_disk_delays_a_reader_but_does_not_stop_it() {
         let _ = stalled.recv();
     };
     journal.record_with(record(2, 1), Some(Box::new(stall)));
-    assert_eq!(all(&journal), ["request-1-1"]);
+    assert_eq!(ids(&journal, JournalFilter::default()), ["request-1-1"]);
     drop(release);
     assert_eq!(all(&journal), ["request-2-1", "request-1-1"]);
 }
@@ -400,4 +403,37 @@ fn control_characters_and_long_texts_are_bounded() {
     // Together the headers are too long for a record, which is kept without them.
     assert!(read.headers.is_empty());
     assert_eq!(read.status, 403);
+}
+
+#[test]
+fn numbers_continue_after_the_last_segment_has_expired() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    journal.record(record(0, 1));
+    journal.record(record(1, 1));
+    drop(journal);
+    let journal = bench.open();
+    assert_eq!(journal.retain(NOW + 10_000).unwrap(), 1);
+    drop(journal);
+    let journal = bench.open();
+    assert_eq!(journal.last_number(), 2);
+    journal.record(record(10_001, 1));
+    let following = JournalFilter {
+        after: Some(2),
+        ..JournalFilter::default()
+    };
+    journal.flush().unwrap();
+    assert_eq!(ids(&journal, following), ["request-10001-1"]);
+}
+
+#[test]
+fn a_record_that_is_a_second_older_refills_no_rate() {
+    let mut rate = RefusalRate::default();
+    while rate.admit(10_000) {}
+    assert!(!rate.admit(9_000));
+    assert!(!rate.admit(10_000));
+    assert!(rate.admit(11_000));
+    // After the clock was set back the rate follows it.
+    while rate.admit(-1_000_000) {}
+    assert!(rate.admit(-999_000));
 }

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 
 use super::context::Viewer;
 use super::error::PlaybackError;
-use super::model::{Entitlement, PlayedAsset, add_unlock};
+use super::model::{Entitlement, PlayedAsset, RequestTime, add_unlock};
 use super::session::{Liveness, Session};
 use super::{Playback, tables};
 use crate::domain::entitlement::{self, Decision};
@@ -123,9 +123,9 @@ impl Playback {
         asset: AssetId,
         right: GrantedRight,
         session: Option<&SessionId>,
-        now: UnixSeconds,
+        time: impl Into<RequestTime>,
     ) -> PinCheck {
-        let at = self.expiry.at(now);
+        let at = self.expiry.at(time.into().server);
         let session = session
             .and_then(|id| self.sessions.get(id))
             .filter(|session| {
@@ -156,7 +156,15 @@ impl Playback {
     }
 
     /// Issues the token, and adds program and unlock to the named session.
-    pub fn issue(&self, grant: Issuable, now: UnixSeconds) -> Commit<Issued, PlaybackError> {
+    pub fn issue(
+        &self,
+        grant: Issuable,
+        time: impl Into<RequestTime>,
+    ) -> Commit<Issued, PlaybackError> {
+        let RequestTime {
+            partner: now,
+            server,
+        } = time.into();
         let Issuable {
             viewer,
             asset,
@@ -180,8 +188,11 @@ impl Playback {
             program: right.program.as_ref().map(|(program, _)| program.clone()),
             unlock: None,
             countries: right.countries,
-            issued: self.expiry.at(now),
-            expires: self.expiry.wall_to_token(expires, now),
+            issued: self.expiry.at(server),
+            // The end of the right is in the time of the partner.
+            expires: self
+                .expiry
+                .wall_to_token(expires + server.since(now), server),
             device: None,
         };
         let live = matches!(entitlement.playing, PlayedAsset::Live { .. });

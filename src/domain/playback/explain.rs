@@ -1,7 +1,7 @@
 //! Explains to an operator whether the limits of a user allow a start.
 
 use crate::domain::decision::DecisionStep;
-use crate::types::{AssetId, DeviceId, UnixSeconds};
+use crate::types::{AssetId, DeviceId, LivestreamId, UnixSeconds};
 
 use super::context::Viewer;
 use super::error::PlaybackError;
@@ -10,11 +10,13 @@ use super::{Playback, WhenFull, stream_limits};
 
 impl Playback {
     /// The steps that a preflight would add after the entitlement: devices, running streams, and their limits.
-    /// Without `device` a device that is not registered is assumed. Reads the devices from disk.
+    /// `livestream` is the one that a start would play live. Without `device` a device that is not registered is
+    /// assumed. Reads the devices from disk.
     pub fn explain_start(
         &self,
         viewer: &Viewer,
         asset: &AssetId,
+        livestream: Option<&LivestreamId>,
         device: Option<&DeviceId>,
         now: UnixSeconds,
     ) -> Result<Vec<DecisionStep>, PlaybackError> {
@@ -29,12 +31,14 @@ impl Playback {
             .collect();
         streams.sort_by_key(|session| (session.start.since, session.id));
         steps.extend(streams.iter().map(|session| stream_step(session)));
+        // The broadcast on air counts as its channel, as in `stream_limits::place`.
+        let wanted = livestream.map_or(asset.as_str(), LivestreamId::as_str);
         let here = |session: &&&std::sync::Arc<Session>| {
-            stream_limits::place(&session.start.playing, &session.start.asset) == asset.as_str()
+            stream_limits::place(&session.start.playing, &session.start.asset) == wanted
         };
         let (count, count_here) = (streams.len(), streams.iter().filter(here).count());
         let total = self.settings.streams_total;
-        let limit_here = self.streams_of(asset).min(total);
+        let limit_here = self.settings.limit_here(self.streams_of(asset));
         let full = count >= total as usize || count_here >= limit_here as usize;
         // Under `displace` a full limit refuses no start.
         let displaces = self.settings.when_full == WhenFull::Displace;
@@ -83,15 +87,14 @@ impl Playback {
         })
     }
 
-    fn streams_of(&self, asset: &AssetId) -> u32 {
+    /// The limit of the channel, if it has one.
+    fn streams_of(&self, asset: &AssetId) -> Option<u32> {
         let playlists = self.context.playlists(asset);
         let protocols = playlists.map(|found| found.protocols).unwrap_or_default();
         let playable = protocols
             .first()
             .and_then(|protocol| self.context.playable(asset, *protocol));
-        playable
-            .and_then(|found| found.streams)
-            .unwrap_or(self.settings.streams_per_asset)
+        playable.and_then(|found| found.streams)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds
 use super::Playback;
 use super::context::ProgramAtPosition;
 use super::error::PlaybackError;
-use super::model::{EndReason, PlayedAsset};
+use super::model::{EndReason, PlayedAsset, RequestTime};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::domain::decision::{DecisionTrace, RightsSource};
@@ -68,13 +68,13 @@ impl Playback {
     pub fn heartbeat(
         &self,
         heartbeat: &Heartbeat<'_>,
-        now: UnixSeconds,
+        time: impl Into<RequestTime>,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
-        let trace = heartbeat.trace;
+        let (trace, time) = (heartbeat.trace, time.into());
         // The recorded reason of an ended session comes before all other errors.
         let session = self.find(heartbeat.session.as_ref());
         let session = session.inspect_err(|error| refused(error, trace))?;
-        let outcome = self.beat(&session, heartbeat, now);
+        let outcome = self.beat(&session, heartbeat, time);
         let unchanged = match &outcome {
             Ok(HeartbeatOutcome::Counted) => !session.answers_otherwise(COUNTED),
             Ok(HeartbeatOutcome::Reviving(_)) => false,
@@ -84,7 +84,7 @@ impl Playback {
             trace.unchanged();
         }
         if let Err(error) = &outcome {
-            self.trace_session(&session, trace, now);
+            self.trace_session(&session, trace, time);
             refused(error, trace);
         }
         outcome
@@ -94,9 +94,9 @@ impl Playback {
         &self,
         session: &Arc<Session>,
         heartbeat: &Heartbeat<'_>,
-        now: UnixSeconds,
+        time: RequestTime,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
-        let at = self.expiry.at(now);
+        let at = self.expiry.at(time.server);
         // The order of the checks below is part of the interface.
         let own = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
@@ -130,11 +130,12 @@ impl Playback {
             beat.position /= 1_000;
         }
         // Recorded before the checks, so that operators see a refused player too.
-        session.record(&beat, now);
+        session.record(&beat, time.partner);
         if let Some(observer) = self.observer.get() {
-            observer.beat(&session.user, session.id, now, beat.position, beat.bitrate);
+            let (position, bitrate) = (beat.position, beat.bitrate);
+            observer.beat(&session.user, session.id, time.server, position, bitrate);
         }
-        let checked = self.check_program(session, Grace::Allowed, heartbeat.trace, now);
+        let checked = self.check_program(session, Grace::Allowed, heartbeat.trace, time);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(at) {
             return checked.map(|()| HeartbeatOutcome::Counted);
@@ -160,9 +161,7 @@ impl Playback {
             .playable(&start.asset, start.protocol)
             .and_then(|found| found.streams);
         let total = self.settings.streams_total;
-        let here = streams
-            .unwrap_or(self.settings.streams_per_asset)
-            .min(total);
+        let here = self.settings.limit_here(streams);
         self.store
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 let ended = PlaybackError::SessionEnded(EndReason::Expired);
@@ -201,14 +200,14 @@ impl Playback {
     pub fn license(
         &self,
         request: &LicenseAttempt<'_>,
-        now: UnixSeconds,
+        time: impl Into<RequestTime>,
     ) -> Result<Arc<Session>, PlaybackError> {
-        let trace = request.trace;
+        let (trace, time) = (request.trace, time.into());
         // Errors take precedence in this order.
         let session = self.find(request.session.as_ref());
         let session = session.inspect_err(|error| refused(error, trace))?;
-        self.trace_session(&session, trace, now);
-        let allowed = self.check_license(&session, request, now);
+        self.trace_session(&session, trace, time);
+        let allowed = self.check_license(&session, request, time);
         allowed.inspect_err(|error| refused(error, trace))?;
         Ok(session)
     }
@@ -217,9 +216,9 @@ impl Playback {
         &self,
         session: &Session,
         request: &LicenseAttempt<'_>,
-        now: UnixSeconds,
+        time: RequestTime,
     ) -> Result<(), PlaybackError> {
-        let at = self.expiry.at(now);
+        let at = self.expiry.at(time.server);
         if session.liveness(at) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
@@ -254,12 +253,12 @@ impl Playback {
         }
         // A token that passed its unlock on to one session must not open a second one: the session itself
         // must be unlocked.
-        self.check_program(session, Grace::OnlyLive, request.trace, now)
+        self.check_program(session, Grace::OnlyLive, request.trace, time)
     }
 
-    fn trace_session(&self, session: &Session, trace: &DecisionTrace, now: UnixSeconds) {
+    fn trace_session(&self, session: &Session, trace: &DecisionTrace, time: RequestTime) {
         trace.asset(&session.start.asset);
-        let life = session.liveness(self.expiry.at(now));
+        let life = session.liveness(self.expiry.at(time.server));
         trace.step("session", life == Liveness::Alive, || {
             let view = session.view();
             let life = match life {
@@ -267,9 +266,9 @@ impl Playback {
                 Liveness::Idle => "idle: it has lost its stream slot",
                 Liveness::Over => "over: no heartbeat came in time",
             };
-            let seen = self.expiry.token_to_wall(view.seen, now);
+            let seen = self.expiry.token_to_wall(view.seen, time.server);
             let position = session
-                .position(now)
+                .position(time.partner)
                 .map_or_else(String::new, |position| format!(", position {}", position.0));
             let (since, drm) = (view.since.in_utc(), view.drm.as_str());
             let seen = seen.in_utc();
@@ -299,14 +298,16 @@ impl Playback {
         session: &Session,
         grace: Grace,
         trace: &DecisionTrace,
-        now: UnixSeconds,
+        time: RequestTime,
     ) -> Result<(), PlaybackError> {
+        let now = time.partner;
+        let within_grace = self.is_within_pin_grace(session, grace, time.server);
         let position = session.position(now);
         match &session.start.playing {
             PlayedAsset::Vod => {
                 let asset = &session.start.asset;
                 // The right itself cannot change for a video on demand while its entitlement holds.
-                let late = !self.is_within_pin_grace(session, grace, now);
+                let late = !within_grace;
                 let locked = || {
                     !session.unlocked(asset.as_str())
                         && self.context.vod_needs_pin(&session.user, asset)
@@ -340,7 +341,7 @@ impl Playback {
                 };
                 match self.context.broadcast(broadcast) {
                     Some(shown) => {
-                        let late = !self.is_within_pin_grace(session, grace, now);
+                        let late = !within_grace;
                         self.check_shown(session, livestream, &shown, (at, late), trace, now)
                     }
                     // The schedule no longer has the broadcast; the expiry of the entitlement still applies.

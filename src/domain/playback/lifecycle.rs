@@ -149,6 +149,29 @@ impl Playback {
             })
     }
 
+    /// Returns how many sessions were still over, and ended.
+    pub(super) fn end_expired(
+        &self,
+        sessions: Vec<Arc<Session>>,
+        at: UnixSeconds,
+        now: UnixSeconds,
+    ) -> Commit<usize, PlaybackError> {
+        self.store
+            .write_for(WritePriority::Login, Durability::Logged, move |txn| {
+                let mut ended = 0;
+                for session in sessions {
+                    let key = (session.user, session.id);
+                    // A heartbeat may have revived it since the sweep saw it.
+                    let over = session.liveness(at) == Liveness::Over;
+                    if over && txn.get::<tables::Sessions>(&key)?.is_some() {
+                        stream_limits::end(txn, session.user, session.id, EndReason::Expired, now)?;
+                        ended += 1;
+                    }
+                }
+                Ok(ended)
+            })
+    }
+
     pub fn devices_of(&self, user: &UserId) -> Result<Vec<Registered>, PlaybackError> {
         let found = self
             .store
@@ -246,10 +269,11 @@ impl Playback {
                 over.push(Arc::clone(session));
             }
         });
+        let mut ended = 0;
         for batch in over.chunks(BATCH) {
-            self.end(batch.to_vec(), EndReason::Expired, now).wait()?;
+            ended += self.end_expired(batch.to_vec(), at, now).wait()?;
         }
-        Ok(over.len())
+        Ok(ended)
     }
 
     /// Blocks.

@@ -82,7 +82,7 @@ pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, Pin
 pub(crate) use error::{BlockingSession, PlaybackError};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseAttempt};
 pub(crate) use lifecycle::PlaybackData;
-pub(crate) use model::{Device, EndReason, Registered, SessionView};
+pub(crate) use model::{Device, EndReason, Registered, RequestTime, SessionView};
 pub(crate) use playability::Playability;
 pub(crate) use playlist_url::{ORIGIN_PATH, Playlist};
 pub(crate) use preflight::{Start, Started};
@@ -127,6 +127,12 @@ impl Default for PlaybackSettings {
 }
 
 impl PlaybackSettings {
+    /// The limit of streams of one asset. `streams` is the limit of its channel, if that has one.
+    fn limit_here(&self, streams: Option<u32>) -> u32 {
+        let streams = streams.unwrap_or(self.streams_per_asset);
+        streams.min(self.streams_total)
+    }
+
     fn has_licenses(&self, drm: Drm) -> bool {
         match drm {
             Drm::None => true,
@@ -194,8 +200,10 @@ impl Playback {
 
     /// Sets the observer, and reports the ends of the last hour to it. Only the first call has an effect.
     pub fn observe(&self, observer: Arc<dyn SessionObserver>) {
-        self.ended.report_all(&*observer);
-        let _ = self.observer.set(observer);
+        // Set first: an end in between is reported twice, which does no harm, and not missed.
+        if self.observer.set(Arc::clone(&observer)).is_ok() {
+            self.ended.report_all(&*observer);
+        }
     }
 
     pub fn for_each_session(&self, mut each: impl FnMut(&Session)) {

@@ -77,6 +77,24 @@ pub struct Registered {
     pub latest: UnixSeconds,
 }
 
+/// The two times of a request. They differ only for a lab partner whose clock was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTime {
+    /// Schedule, rights and playing positions follow it.
+    pub partner: UnixSeconds,
+    /// Tokens and sessions expire by it, and records have it.
+    pub server: UnixSeconds,
+}
+
+impl From<UnixSeconds> for RequestTime {
+    fn from(now: UnixSeconds) -> Self {
+        Self {
+            partner: now,
+            server: now,
+        }
+    }
+}
+
 /// A session in the store. Its heartbeats are kept in memory only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSession {

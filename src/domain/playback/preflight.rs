@@ -15,7 +15,7 @@ use super::error::PlaybackError;
 use super::heartbeat::refused;
 use super::lifecycle::REMEMBER;
 use super::model::{
-    Device, EndReason, Entitlement, PlayedAsset, Registered, StoredSession, add_unlock,
+    Device, EndReason, Entitlement, PlayedAsset, Registered, RequestTime, StoredSession, add_unlock,
 };
 use super::playlist_url::{Playlist, UrlValues};
 use super::session::{Liveness, SessionMap};
@@ -65,10 +65,10 @@ impl Playback {
         &self,
         start: Start,
         https: bool,
-        now: UnixSeconds,
+        time: impl Into<RequestTime>,
     ) -> Result<Commit<Started, PlaybackError>, PlaybackError> {
         let trace = start.trace.clone();
-        let prepared = self.prepare(start, https, now);
+        let prepared = self.prepare(start, https, time.into());
         prepared.inspect_err(|error| refused(error, &trace))
     }
 
@@ -76,8 +76,9 @@ impl Playback {
         &self,
         start: Start,
         https: bool,
-        now: UnixSeconds,
+        time: RequestTime,
     ) -> Result<Commit<Started, PlaybackError>, PlaybackError> {
+        let now = time.server;
         let Start {
             viewer,
             asset,
@@ -93,7 +94,8 @@ impl Playback {
         // Must come before the token check: no token can exist for an unknown asset, so the error would blame
         // the entitlement.
         let playable = playable.ok_or(PlaybackError::AssetNotFound)?;
-        let (hash, held) = self.usable_entitlement(token, &viewer, &asset, &device, now, &trace)?;
+        let (hash, held) =
+            self.usable_entitlement(token, &viewer, &asset, &device, time, &trace)?;
         let entitlement = &held.entitlement;
         let session = SessionId::from_bytes(self.entropy.array());
         let values = UrlValues {
@@ -167,7 +169,7 @@ impl Playback {
         viewer: &Viewer,
         asset: &AssetId,
         device: &Device,
-        now: UnixSeconds,
+        time: RequestTime,
         trace: &DecisionTrace,
     ) -> Result<(TokenHash, Arc<HeldEntitlement>), PlaybackError> {
         let found = token.and_then(|hash| Some((hash, self.tokens.get(&hash)?)));
@@ -175,7 +177,7 @@ impl Playback {
             None => {
                 Some("no entitlement has this token: it is unknown, or was forgotten after its end")
             }
-            Some((_, held)) => mismatch(held, viewer, asset, device, self.expiry.at(now)),
+            Some((_, held)) => mismatch(held, viewer, asset, device, self.expiry.at(time.server)),
         };
         // Only the journal tells these apart: a client must not learn about the tokens of others.
         trace.step("token", wrong.is_none(), || {
@@ -189,7 +191,7 @@ impl Playback {
             return Err(PlaybackError::GeoBlocked);
         }
         // The offer may have been revoked since the token was issued.
-        if !self.context.still_entitled(viewer, asset, now) {
+        if !self.context.still_entitled(viewer, asset, time.partner) {
             let finding = "no offer of the user includes the asset any more";
             trace.step("offer", false, || finding);
             return Err(PlaybackError::EntitlementInvalid);
@@ -256,13 +258,11 @@ impl StartSession {
         let registered = self.register(txn)?;
         let sessions = stream_limits::sessions_of(txn, self.user)?;
         self.trace.steps(|| self.stream_steps(&sessions));
-        let total = self.settings.streams_total;
-        let here = self.streams.unwrap_or(self.settings.streams_per_asset);
         let wanted = StreamRequest {
             device: &self.start.device.id,
             place: stream_limits::place(&self.start.playing, &self.start.asset),
-            total,
-            here: here.min(total),
+            total: self.settings.streams_total,
+            here: self.settings.limit_here(self.streams),
         };
         let displaced = stream_limits::select_evictions(
             &sessions,

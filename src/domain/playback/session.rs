@@ -399,10 +399,11 @@ impl CommitListener<tables::EndedSessions> for EndedMap {
             let (user, id) = key;
             match record {
                 Some(ended) => {
+                    self.by_id.insert(id, (user, ended.clone()));
+                    // After the insert: an observer that is set in between finds the end in the map.
                     if let Some(observer) = self.observer.get() {
                         report_end(&**observer, &user, id, &ended);
                     }
-                    self.by_id.insert(id, (user, ended));
                 }
                 None => {
                     self.by_id.remove(&id);

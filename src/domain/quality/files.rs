@@ -117,11 +117,7 @@ impl Files {
         match unpack(&bytes) {
             Ok(value) => Ok(Some(value)),
             Err(error) => {
-                let aside = path.with_extension("damaged");
-                let (file, aside_name) = (path.display(), aside.display());
-                tracing::error!(%error, %file, "damaged quality figures; moved to {aside_name}");
-                // Renamed and not deleted: an operator may examine it, and the next checkpoint needs the name.
-                fs::rename(path, &aside)?;
+                set_aside(path, &error);
                 Ok(None)
             }
         }
@@ -171,21 +167,33 @@ impl Files {
         Ok(log)
     }
 
-    pub(super) fn read_views<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
-        self.read(&self.views_path())
+    /// Sets an unreadable file aside: figures must not keep the server from starting.
+    pub(super) fn read_views<T: DeserializeOwned>(&self) -> Option<T> {
+        let path = self.views_path();
+        self.read(&path).unwrap_or_else(|error| {
+            set_aside(&path, &error);
+            None
+        })
     }
 
     /// Calls `each` with the batches that were logged from `next` on, in order. Returns the number of the next batch.
-    pub(super) fn replay(
-        &self,
-        next: u64,
-        mut each: impl FnMut(u64, Vec<Input>),
-    ) -> io::Result<u64> {
+    /// Sets an unreadable log aside, like damaged views.
+    pub(super) fn replay(&self, next: u64, mut each: impl FnMut(u64, Vec<Input>)) -> u64 {
         let mut at = next;
-        for (first, path) in self.logs()? {
+        let logs = self.logs().unwrap_or_else(|error| {
+            tracing::error!(%error, "failed to list the logs of quality inputs; their figures are missing");
+            Vec::new()
+        });
+        for (first, path) in logs {
             // A gap means that a log was lost; the batches behind it still count.
             at = at.max(first);
-            let bytes = fs::read(&path)?;
+            let bytes = match fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    set_aside(&path, &error);
+                    continue;
+                }
+            };
             let mut rest = bytes.as_slice();
             let mut number = first;
             while let Some((batch, after)) = next_batch(rest) {
@@ -202,7 +210,7 @@ impl Files {
                 tracing::warn!(%file, lost, "the log of quality inputs ends in an incomplete batch");
             }
         }
-        Ok(at)
+        at
     }
 
     fn logs(&self) -> io::Result<Vec<(u64, PathBuf)>> {
@@ -222,6 +230,18 @@ impl Files {
             bytes += fs::metadata(path)?.len();
         }
         Ok(bytes)
+    }
+}
+
+/// Renames a file that cannot be used. Its figures are then missing.
+fn set_aside(path: &Path, error: &io::Error) {
+    let aside = path.with_extension("damaged");
+    let (file, aside_name) = (path.display(), aside.display());
+    tracing::error!(%error, %file, "unusable quality figures; moved to {aside_name}");
+    // Renamed and not deleted: an operator may examine it, and the next checkpoint needs the name.
+    if let Err(error) = fs::rename(path, &aside) {
+        // On a read-only disk the figures are kept in memory.
+        tracing::error!(%error, %file, "failed to move unusable quality figures");
     }
 }
 

@@ -6,6 +6,10 @@ use super::state::{LATE, State, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
 use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 
+/// Maximum open views without a session of one user. Events name their devices freely: without a limit, one viewer could
+/// make each search for a view slow and push out the views of all others.
+pub(super) const WITHOUT_SESSION_MAX: usize = 500;
+
 impl State {
     pub(super) fn event(
         &mut self,
@@ -79,7 +83,13 @@ impl State {
             .map(|(id, _)| *id)
     }
 
-    /// Begins a view without a session, unless the event names one. `None` means that the event is late.
+    fn without_session(&self, user: &UserId) -> usize {
+        let ids = self.by_user.get(user).into_iter().flatten();
+        let views = ids.filter_map(|id| self.views.get(id));
+        views.filter(|view| view.session.is_none()).count()
+    }
+
+    /// Begins a view without a session, unless the event names one. `None` means that the event counts as late.
     fn begin_without_session(
         &mut self,
         user: UserId,
@@ -92,7 +102,7 @@ impl State {
             .session
             .as_deref()
             .is_some_and(|text| SessionId::parse(text).is_ok());
-        if foreign {
+        if foreign || self.without_session(&user) >= WITHOUT_SESSION_MAX {
             return None;
         }
         let view = View::of_events(user, partner, event, received);

@@ -119,7 +119,7 @@ impl Quality {
         let mut state = inner.state.lock();
         // Inputs that arrived before the tick must not find their views closed.
         inner.drain(&mut state)?;
-        state.take(&inner.files, vec![Input::Tick(now)])?;
+        state.log_and_apply(&inner.files, vec![Input::Tick(now)])?;
         if state.needs_checkpoint() {
             state.checkpoint(&inner.files)?;
         }
@@ -157,8 +157,8 @@ impl Quality {
 
     /// Returns why figures are not being written, if a write failed.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
-        self.inner.state.lock().trouble.clone()
+    pub fn write_error(&self) -> Option<String> {
+        self.inner.state.lock().write_error.clone()
     }
 }
 
@@ -194,9 +194,7 @@ impl Inner {
             let batch = std::mem::replace(&mut *queue, Vec::with_capacity(expected.min(1_024)));
             // Requests push again while the batch is written.
             drop(queue);
-            let taken = state.take(&self.files, batch);
-            state.trouble = taken.as_ref().err().map(ToString::to_string);
-            taken?;
+            state.log_and_apply(&self.files, batch)?;
         }
         Ok(())
     }
@@ -211,7 +209,7 @@ impl Inner {
         drop(state);
         if let Some(unsynced) = unsynced {
             let (file, path) = unsynced?;
-            sync_data(&file, &path)?;
+            sync_data(&file, &path).inspect_err(|error| self.state.lock().sync_failed(error))?;
         }
         Ok(())
     }

@@ -85,8 +85,8 @@ pub(super) struct State {
     checkpoint_at: UnixSeconds,
     /// Set after an erasure, since the files name the user until the next checkpoint, and after a failed write.
     must_checkpoint: bool,
-    /// Why the last write failed, if it did; a restart then loses figures.
-    pub(super) trouble: Option<String>,
+    /// Why a write failed since the last checkpoint, if one did; a restart then loses figures.
+    pub(super) write_error: Option<String>,
     pub(super) unit_of: UnitOf,
     pub(super) views_max: usize,
     pub(super) views_bytes_max: usize,
@@ -94,8 +94,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn open(files: &Files, unit_of: UnitOf) -> io::Result<Self> {
-        let (next, views): (u64, Vec<(ViewId, Box<View>)>) =
-            files.read_views()?.unwrap_or_default();
+        let (next, views): (u64, Vec<(ViewId, Box<View>)>) = files.read_views().unwrap_or_default();
         let mut state = Self {
             views: HashMap::default(),
             by_user: HashMap::default(),
@@ -109,7 +108,7 @@ impl State {
             closed_at: UnixSeconds::default(),
             checkpoint_at: UnixSeconds::default(),
             must_checkpoint: false,
-            trouble: None,
+            write_error: None,
             unit_of,
             views_max: VIEWS_MAX,
             views_bytes_max: VIEWS_BYTES_MAX,
@@ -124,7 +123,7 @@ impl State {
             if let Err(error) = state.apply(files, batch) {
                 failed.get_or_insert(error);
             }
-        })?;
+        });
         // Batches behind a gap keep their numbers: an hour may have been written up to one of them.
         state.next = next;
         // The counts are those of this process, so replayed inputs do not count.
@@ -133,14 +132,14 @@ impl State {
         // tries again to write them.
         if let Err(error) = failed.map_or_else(|| state.checkpoint(files), Err) {
             tracing::warn!(%error, "failed to write quality figures at the start; they are kept in memory");
-            state.trouble = Some(error.to_string());
+            state.write_error = Some(error.to_string());
             state.must_checkpoint = true;
         }
         Ok(state)
     }
 
     /// Logs a batch and applies it. After an error the figures in memory are complete, but a kill loses them.
-    pub(super) fn take(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
+    pub(super) fn log_and_apply(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
         let logged = self.log.as_mut().map_or(Ok(()), |log| log.append(&batch));
         if logged.is_err() {
             // The log may end in a partial batch, behind which nothing can be read. A checkpoint begins a new log.
@@ -148,8 +147,19 @@ impl State {
             self.must_checkpoint = true;
         }
         // Applied even if it was not logged: figures in memory stay complete, and the checkpoint writes them.
-        self.apply(files, batch)?;
-        logged
+        let applied = self.apply(files, batch).and(logged);
+        if let Err(error) = &applied {
+            // Not cleared by the next batch, which is not written without a log.
+            self.write_error = Some(error.to_string());
+        }
+        applied
+    }
+
+    /// After a failed sync the log may lack batches, so a checkpoint has to begin a new one.
+    pub(super) fn sync_failed(&mut self, error: &io::Error) {
+        self.log = None;
+        self.must_checkpoint = true;
+        self.write_error = Some(error.to_string());
     }
 
     fn apply(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
@@ -366,6 +376,12 @@ impl State {
 
     /// Writes the hours that changed and the open views, and begins a new log.
     pub(super) fn checkpoint(&mut self, files: &Files) -> io::Result<()> {
+        let written = self.write_checkpoint(files);
+        self.write_error = written.as_ref().err().map(ToString::to_string);
+        written
+    }
+
+    fn write_checkpoint(&mut self, files: &Files) -> io::Result<()> {
         // The log is synced first: after a power cut no hour's file may be ahead of the log.
         if let Some(log) = &mut self.log {
             log.sync()?;

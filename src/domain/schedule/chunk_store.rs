@@ -223,17 +223,27 @@ impl ChunkStore {
     }
 
     /// Deletes invalid chunks. Keys that could not be deleted stay recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::Unsettled`] if the head has another generation: a commit of ours that failed was settled in the
+    /// meantime, so that its chunks are valid. The schedule is loaded again at the next change.
     pub(super) fn sweep(&mut self, store: &Store) -> Result<(), StoreError> {
         while !self.garbage.is_empty() {
             let rest = self.garbage.split_off(self.garbage.len().min(SWEEP));
             // The batch is kept until it is deleted, so that an error loses no key.
             let batch = self.garbage.clone();
+            let generation = self.generation;
             store
                 // Repeated after a power cut, since a start finds these chunks again.
                 .write(Durability::Logged, move |txn| {
+                    let head = txn.get::<Heads>(&0)?.unwrap_or_default();
+                    if head.generation != generation {
+                        return Err(StoreError::Unsettled);
+                    }
                     batch.iter().try_for_each(|key| txn.delete::<Chunks>(key))
                 })
-                .wait()?;
+                .wait()
+                .inspect_err(|_| self.garbage.extend(rest.iter().cloned()))?;
             self.garbage = rest;
         }
         Ok(())
@@ -347,4 +357,40 @@ fn by_day(list: &[Broadcast]) -> BTreeMap<i64, &[Broadcast]> {
     list.chunk_by(|a, b| a.start.utc_day() == b.start.utc_day())
         .filter_map(|day| Some((day.first()?.start.utc_day(), day)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::tables::schema;
+    use crate::store::Schema;
+
+    #[test]
+    fn a_sweep_deletes_no_chunk_of_a_commit_that_was_settled_later() {
+        let store = Store::in_memory(schema(Schema::default()));
+        let key: ChunkKey = (LivestreamId::parse("news").unwrap(), 1, 8, 0);
+        let put = key.clone();
+        let written: Result<(), StoreError> = store
+            .write(Durability::Logged, move |txn| {
+                let chunk = Chunk {
+                    broadcasts: Vec::new(),
+                };
+                txn.put::<Chunks>(&put, &chunk)?;
+                txn.put::<Heads>(&0, &ScheduleHead { generation: 8 })
+            })
+            .wait();
+        written.unwrap();
+        // The import of generation 8 got an error, so its chunks count as garbage.
+        let mut chunks = ChunkStore {
+            generation: 7,
+            garbage: vec![key.clone()],
+            ..ChunkStore::default()
+        };
+        assert_eq!(chunks.sweep(&store), Err(StoreError::Unsettled));
+        let found = |key: &ChunkKey| store.read(|txn| txn.get::<Chunks>(key)).unwrap();
+        assert!(found(&key).is_some());
+        chunks.generation = 8;
+        assert_eq!(chunks.sweep(&store), Ok(()));
+        assert!(found(&key).is_none());
+    }
 }

@@ -15,7 +15,7 @@ use crate::store::MemoryTable;
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
-/// Seconds from now. Later starts are typing errors in a date: one row in the year 2999 would make
+/// Seconds from now. Later starts and stops are typing errors in a date: one row to the year 2999 would make
 /// every later guide look too short.
 const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
@@ -54,7 +54,8 @@ pub(super) fn prepare_channels(
         }
         // Must come first: a programme without a stop would last until the start of a dropped row.
         retain(&mut rows, skipped, |row| {
-            (row.start > last).then_some((row.line, Skip::TooFar))
+            let end = row.stop.unwrap_or(row.start);
+            (row.start.max(end) > last).then_some((row.line, Skip::TooFar))
         });
         let mut kept = normalise(rows, skipped);
         // After the normalisation, in which an old row may end a row that is kept.

@@ -385,6 +385,21 @@ fn a_mistaken_date_does_not_extend_a_programme() {
 }
 
 #[test]
+fn a_mistaken_stop_neither_covers_the_schedule_nor_holds_later_guides() {
+    let schedule = open(in_memory(), &two_channels());
+    let far = 900 * 366 * 24 * 60;
+    let rows = guide(&[("news", "First", 0, 60), ("news", "Last", 60, far)]);
+    let report = schedule.import(rows, &options()).unwrap();
+    assert_eq!(report.skipped.count(Skip::TooFar), 1);
+    assert_eq!(report.difference.added, 1);
+    let next = guide(&[("news", "First", 0, 60), ("news", "Last", 60, 120)]);
+    assert_eq!(
+        schedule.import(next, &options()).unwrap().difference.added,
+        1
+    );
+}
+
+#[test]
 fn unmapped_old_far_and_conflicting_rows_are_reported() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::options;
+use super::open;
 
 const SIZE: usize = 20;
 
@@ -80,7 +80,7 @@ pub(crate) struct LengthFile(File);
 
 impl LengthFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        options().truncate(false).open(path).map(Self)
+        open(path, false).map(Self)
     }
 
     pub(crate) fn write(&self, lengths: Lengths) -> io::Result<()> {

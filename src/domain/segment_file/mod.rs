@@ -6,17 +6,18 @@ pub(crate) mod frame;
 pub(crate) mod lengths;
 pub(crate) mod packed;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::store::sync_file;
+use crate::store::{open_file, sync_file};
 
-pub(crate) fn options() -> OpenOptions {
+/// Opens a file for reading and writing, with the reserve of descriptors.
+pub(crate) fn open(path: &Path, truncate: bool) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).read(true).write(true).mode(0o640);
-    options
+    open_file(options.truncate(truncate), path)
 }
 
 /// Writes a file next to `path` and renames it. The caller syncs the directory.
@@ -28,7 +29,7 @@ pub(crate) fn replace(
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    let written = options().truncate(true).open(&new).and_then(|mut file| {
+    let written = open(&new, true).and_then(|mut file| {
         write(&mut file)?;
         if sync {
             sync_file(&file, &new)?;

@@ -15,6 +15,8 @@ use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
+use crate::store::open_file;
+
 /// Unpacked bytes after which a member ends. Members contain whole frames.
 pub(crate) const MEMBER: usize = 1024 * 1024;
 /// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
@@ -157,7 +159,7 @@ impl SegmentReader {
     }
 
     pub(crate) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open_file(File::options().read(true), path)?;
         match SegmentForm::detect(&file)? {
             SegmentForm::Plain => {
                 file.seek(SeekFrom::Start(from))?;
@@ -206,7 +208,7 @@ impl SegmentForm {
 }
 
 pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
-    let file = File::open(path)?;
+    let file = open_file(File::options().read(true), path)?;
     let length = file.metadata()?.len();
     if SegmentForm::detect(&file)? == SegmentForm::Plain {
         return Ok(length);

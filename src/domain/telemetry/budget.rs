@@ -131,6 +131,20 @@ impl Usage {
         (day, rows.collect())
     }
 
+    /// Puts rows back that could not be saved.
+    pub(super) fn restore_unsaved(&mut self, day: i64, rows: Vec<(UsageRow, UsageRecord)>) {
+        if day != self.day {
+            return;
+        }
+        for (row, record) in rows {
+            let owner = Owner::from_row(row);
+            // Neither over a later value, nor for a user who was erased in the meantime.
+            if self.bytes.contains_key(&owner) {
+                self.unsaved.entry(owner).or_insert(record.bytes);
+            }
+        }
+    }
+
     /// Forgets a user. Returns the key of the row that the store may have.
     pub(super) fn forget(&mut self, user: &UserId) -> UsageRow {
         let owner = Owner::User(*user.as_bytes());

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::error::TelemetryError;
 use super::frame::{self, EventFrames};
 use super::{Inner, Telemetry, hour_of};
-use crate::domain::segment_file::options;
+use crate::domain::segment_file::open;
 use crate::domain::segment_file::packed::{MEMBER, Packer, SegmentForm};
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
@@ -228,7 +228,7 @@ impl CompressionWork {
         if identity.length < WORTHWHILE || SegmentForm::detect(&source)? == SegmentForm::Packed {
             return Ok(None);
         }
-        let target = options().truncate(true).open(&temporary)?;
+        let target = open(&temporary, true)?;
         // The segment is read through one handle, so that a replaced file is still read to its end.
         Ok(Some(Self {
             hour,

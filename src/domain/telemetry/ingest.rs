@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
+use std::io;
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
@@ -155,7 +156,9 @@ impl Inner {
                 drop(state);
                 self.reopen_segment(hour)?;
             } else {
-                state.begin(TelemetrySegment::open(&self.directory, hour)?);
+                let opened = TelemetrySegment::open(&self.directory, hour);
+                let segment = opened.map_err(|error| state.failed_at_open(error))?;
+                state.begin(segment);
                 return Ok((state, hour));
             }
         }
@@ -216,13 +219,24 @@ impl Inner {
             }
         }
         // Reads the file to its end, so the state is not locked.
-        let segment = TelemetrySegment::open(&self.directory, hour)?;
-        self.state.lock().begin(segment);
+        let opened = TelemetrySegment::open(&self.directory, hour);
+        let mut state = self.state.lock();
+        let segment = opened.map_err(|error| state.failed_at_open(error))?;
+        state.begin(segment);
         Ok(())
     }
 }
 
 impl State {
+    /// After a failed sync no upload may go on: the kernel may have dropped pages of the segment.
+    fn failed_at_open(&mut self, error: io::Error) -> TelemetryError {
+        let error = TelemetryError::from(error);
+        if matches!(error, TelemetryError::Failed(_)) {
+            self.failed = Some(error.clone());
+        }
+        error
+    }
+
     /// Switches to another segment. The sync thread closes the previous one.
     fn begin(&mut self, segment: TelemetrySegment) {
         let before = self.segment.replace(segment);

@@ -128,7 +128,7 @@ impl Inner {
         if rows.is_empty() {
             return Ok(0);
         }
-        let count = rows.len();
+        let (count, taken) = (rows.len(), rows.clone());
         // A power cut loses at most the usage since the last run.
         self.store
             .write(Durability::Logged, move |txn| {
@@ -144,6 +144,7 @@ impl Inner {
                 Ok(count)
             })
             .wait()
+            .inspect_err(|_| self.state.lock().usage.restore_unsaved(day, taken))
     }
 
     pub(super) fn drop_files(&self, oldest: i64) -> Result<usize, TelemetryError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
 use crate::domain::segment_file::lengths::{LengthFile, Lengths};
 use crate::domain::segment_file::packed::SegmentReader;
-use crate::domain::segment_file::{self, options, remove_if_present};
+use crate::domain::segment_file::{self, open, remove_if_present};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 const HOUR: i64 = crate::types::time::HOUR;
@@ -224,7 +224,7 @@ impl TelemetrySegment {
         // The fingerprint file would be outdated after the first append.
         remove_if_present(&directory.keys(hour))?;
         unpack(directory, &path)?;
-        let file = options().truncate(false).open(&path)?;
+        let file = open(&path, false)?;
         directory.sync()?;
         let mut keys = Vec::new();
         let length = scan(&path, |event| keys.push(event.fingerprint))?;
@@ -305,10 +305,15 @@ impl TelemetrySegment {
         directory.write_fingerprints(self.hour, &self.keys)
     }
 
+    /// Whether the handle refers to the file at `path`, and not to one that was replaced.
+    pub(super) fn is_in_place(&self, path: &Path) -> bool {
+        let inode = |file: fs::Metadata| (file.dev(), file.ino());
+        let (open, named) = (self.file.metadata(), fs::metadata(path));
+        open.is_ok_and(|open| named.is_ok_and(|named| inode(open) == inode(named)))
+    }
+
     pub(super) fn reopen(&mut self, directory: &Directory, length: u64) -> io::Result<()> {
-        let file = options()
-            .truncate(false)
-            .open(directory.events(self.hour))?;
+        let file = open(&directory.events(self.hour), false)?;
         self.file = Arc::new(file);
         self.lengths = Lengths::from_synced(length);
         self.length_file.write(self.lengths)

@@ -1,6 +1,7 @@
 //! The event files of a fleet member that is not the owner: the events that it stored while it was the owner. No events
 //! are added, but erasure and retention continue.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
@@ -40,8 +41,9 @@ impl StandbyTelemetry {
 
     /// Leaves the index unchanged, which only the owner writes.
     pub fn erase(&self, user: &UserId) -> Result<(), TelemetryError> {
+        let users = HashSet::from([*user]);
         for hour in self.0.hours_of(user)? {
-            self.0.rewrite_without(hour, user)?;
+            self.0.rewrite_without(hour, &users)?;
         }
         Ok(())
     }

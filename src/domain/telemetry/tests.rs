@@ -71,6 +71,17 @@ impl Bench {
     }
 }
 
+impl Telemetry {
+    /// Replaces what the thread does, which usually is to sync and to close finished segments.
+    pub(super) fn sync_with(
+        &mut self,
+        sync: impl Fn(&Inner) -> Result<(), TelemetryError> + Send + 'static,
+    ) {
+        let thread = SyncThread::start_with(Arc::clone(&self.inner), sync, |_| {});
+        self._sync = Arc::new(thread.unwrap());
+    }
+}
+
 pub(super) fn sender(number: u8) -> Sender {
     Sender {
         user: UserId::from_bytes([number; 16]),
@@ -563,4 +574,58 @@ fn an_index_without_its_events_does_no_harm() {
     telemetry.erase(sender(1).user, NOW).unwrap();
     assert_eq!(bench.index_rows(), 0);
     assert!(sequences(&telemetry, Selection::default()).is_empty());
+}
+
+#[test]
+fn a_finished_segment_that_was_rewritten_can_be_appended_to() {
+    let bench = Bench::new();
+    let mut telemetry = bench.open(NOW);
+    telemetry.sync_with(Inner::sync);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.accept(sender(2), events([2]), NOW).unwrap();
+    let later = NOW + 2 * HOUR;
+    telemetry.accept(sender(2), events([3]), later).unwrap();
+    assert_eq!(telemetry.inner.state.lock().done.len(), 1);
+    telemetry.erase(sender(1).user, later).unwrap();
+    // The clock is set back before the finished segment is closed.
+    telemetry.accept(sender(2), events([4]), NOW).unwrap();
+    assert_eq!(sequences(&telemetry, Selection::default()), [2, 4, 3]);
+}
+
+#[test]
+fn a_segment_whose_file_was_replaced_is_not_in_place() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    let path = bench.file(".events");
+    let in_place = || {
+        let state = telemetry.inner.state.lock();
+        state.segment.as_ref().unwrap().is_in_place(&path)
+    };
+    assert!(in_place());
+    let copy = path.with_extension("copy");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    assert!(!in_place());
+}
+
+#[test]
+fn a_failing_erasure_does_not_stop_those_of_other_users() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.erase_elsewhere(Arc::new(|user| match *user == sender(1).user {
+        true => Err("away".to_owned()),
+        false => Ok(()),
+    }));
+    for number in 1..4 {
+        let sent = events([number.into()]);
+        telemetry.accept(sender(number), sent, NOW).unwrap();
+    }
+    change_index(&bench, |txn| {
+        for number in 1..3 {
+            request_erasure(txn, &sender(number).user, NOW).unwrap();
+        }
+    });
+    assert!(telemetry.run_erasures().is_err());
+    assert_eq!(sequences(&telemetry, Selection::default()), [1, 3]);
 }

@@ -85,11 +85,6 @@ pub(crate) async fn why(
     }
     let settings = services.entitlement.settings();
     let viewer = Viewer::new(&user, settings.viewer_country(&user, request.country));
-    let (playback, asset, now) = (services.playback.clone(), request.asset.clone(), cx.now);
-    let limits = cold(services, move || {
-        playback.explain_start(&viewer, &asset, request.device.as_ref(), now)
-    })
-    .await?;
     let mut explained = services.entitlement.explain(
         &user,
         &request.asset,
@@ -97,6 +92,13 @@ pub(crate) async fn why(
         request.country,
         cx.now,
     );
+    let (playback, asset, now) = (services.playback.clone(), request.asset.clone(), cx.now);
+    let livestream = explained.plays_live.take();
+    let limits = cold(services, move || {
+        let (livestream, device) = (livestream.as_ref(), request.device.as_ref());
+        playback.explain_start(&viewer, &asset, livestream, device, now)
+    })
+    .await?;
     if let Some(source) = explained.refused_by.take() {
         let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.snapshot());
         let step = cold(services, move || {

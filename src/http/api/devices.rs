@@ -53,7 +53,7 @@ pub(crate) async fn clear_devices(
 ) -> Result<Reply, ApiError> {
     services
         .playback
-        .clear_devices(&auth.user(), cx.now)
+        .clear_devices(&auth.user(), cx.server_now)
         .await?;
     Ok(Reply::no_content())
 }
@@ -66,7 +66,7 @@ pub(crate) async fn remove_device(
 ) -> Result<Reply, ApiError> {
     services
         .playback
-        .remove_device(&auth.user(), request.device, cx.now)
+        .remove_device(&auth.user(), request.device, cx.server_now)
         .await?;
     Ok(Reply::no_content())
 }

@@ -36,7 +36,7 @@ pub(crate) async fn license(
     let count = |result| {
         http.metrics.license(drm, result);
         if matches!(result, LicenseResult::Denied | LicenseResult::Refused) {
-            services.quality.license_refused(&user, id, cx.now);
+            services.quality.license_refused(&user, id, cx.server_now);
         }
     };
     let authorized = authorize(services, cx, &auth, &request);
@@ -60,7 +60,8 @@ pub(crate) async fn license(
         // for.
         kids: services.playback.key_ids(asset),
         asset: asset.clone(),
-        now: cx.now,
+        // License servers compare it with their own clock.
+        now: cx.server_now,
     };
     let asked = Instant::now();
     let answer = server.license(request.challenge, subject).await;
@@ -101,7 +102,7 @@ fn authorize(
         kids: &request.kids,
         trace: &cx.trace,
     };
-    Ok(services.playback.license(&request, cx.now)?)
+    Ok(services.playback.license(&request, cx.time())?)
 }
 
 fn forward(License { media, body }: License) -> Reply {

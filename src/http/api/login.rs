@@ -97,7 +97,7 @@ pub(crate) async fn logout(
     services
         .playback
         // Playback first: if this fails, the login still exists and the client can log out again.
-        .end_all(&auth.user(), EndReason::SignedOut, cx.now)
+        .end_all(&auth.user(), EndReason::SignedOut, cx.server_now)
         .await?;
     services
         .accounts

@@ -51,7 +51,7 @@ pub(crate) async fn entitlement(
         asset,
         GrantedRight::from_decision(granted, cx.now),
         request.session.as_ref(),
-        cx.now,
+        cx.time(),
     );
     let grant = match checked {
         PinCheck::Open(grant) => grant,
@@ -65,7 +65,7 @@ pub(crate) async fn entitlement(
             unlocked?
         }
     };
-    let issued = services.playback.issue(grant, cx.now).await?;
+    let issued = services.playback.issue(grant, cx.time()).await?;
     Reply::json(&EntitlementBody::new(&issued))
 }
 
@@ -123,8 +123,8 @@ pub(crate) async fn preflight(
         trace: cx.trace.clone(),
     };
     let https = http.settings.public_url.starts_with("https://");
-    let (playback, now) = (services.playback.clone(), cx.now);
-    let preflight = move || playback.preflight(start, https, now);
+    let (playback, time) = (services.playback.clone(), cx.time());
+    let preflight = move || playback.preflight(start, https, time);
     let turn = Turn::for_client(Some(partner), cx.peer);
     // An RSA signature takes 0.6 ms, too long for a thread of the runtime.
     let begun = if services.playback.signs_slowly() {
@@ -192,7 +192,7 @@ pub(crate) fn heartbeat(
         trace: &cx.trace,
     };
     let now = cx.now;
-    match services.playback.heartbeat(&heartbeat, now) {
+    match services.playback.heartbeat(&heartbeat, cx.time()) {
         Ok(HeartbeatOutcome::Counted) => HandlerOutcome::Now(Ok(heartbeat_reply(now))),
         Ok(HeartbeatOutcome::Reviving(commit)) => HandlerOutcome::Later(Box::pin(async move {
             commit.await.map_err(heartbeat_error)?;
@@ -217,7 +217,7 @@ pub(crate) async fn end_playback(
     let session = Some(&request.session);
     services
         .playback
-        .stop(&auth.user(), session, EndReason::Stopped, cx.now)?
+        .stop(&auth.user(), session, EndReason::Stopped, cx.server_now)?
         .await?;
     Ok(Reply::no_content())
 }

@@ -27,7 +27,7 @@ pub(crate) async fn sessions(
     let logins = logins
         .iter()
         .map(|login| SessionBody::Login(LoginLine::new(login, Some(auth.login()))));
-    let playing = services.playback.sessions_of(&auth.user(), cx.now);
+    let playing = services.playback.sessions_of(&auth.user(), cx.server_now);
     let playing = playing
         .into_iter()
         .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::for_user(view))));
@@ -43,7 +43,7 @@ pub(crate) async fn session(
     // Searched among the sessions of this user only: an id of another user is unknown here.
     let mut playing = services
         .playback
-        .sessions_of(&auth.user(), cx.now)
+        .sessions_of(&auth.user(), cx.server_now)
         .into_iter();
     if let Some(view) = playing.find(|view| view.id == request.playback) {
         return Reply::json(&SessionBody::Playback(Box::new(
@@ -67,7 +67,7 @@ pub(crate) async fn end_sessions(
     // Playback first: if this fails, the logins are still there and the request can be repeated.
     services
         .playback
-        .end_all(&auth.user(), EndReason::SignedOut, cx.now)
+        .end_all(&auth.user(), EndReason::SignedOut, cx.server_now)
         .await?;
     services.accounts.end_logins(auth.user()).await?;
     Ok(Reply::no_content())
@@ -81,13 +81,13 @@ pub(crate) async fn end_session(
 ) -> Result<Reply, ApiError> {
     let mut playing = services
         .playback
-        .sessions_of(&auth.user(), cx.now)
+        .sessions_of(&auth.user(), cx.server_now)
         .into_iter();
     if playing.any(|view| view.id == request.playback) {
         let session = Some(&request.playback);
         services
             .playback
-            .stop(&auth.user(), session, EndReason::Revoked, cx.now)?
+            .stop(&auth.user(), session, EndReason::Revoked, cx.server_now)?
             .await?;
         return Ok(Reply::no_content());
     }

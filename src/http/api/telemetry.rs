@@ -20,7 +20,8 @@ pub(crate) async fn telemetry(
     request: TelemetryRequest,
 ) -> Result<Reply, ApiError> {
     let telemetry = services.telemetry.clone();
-    let now = cx.now;
+    // All partners share the hour of the log, the budgets' day and the dedup window, so no partner may move them.
+    let now = cx.server_now;
     let sender = Sender {
         user: auth.user(),
         partner: auth.partner(),

@@ -144,8 +144,9 @@ pub(crate) async fn export(
         accounts.export(&auth.user(), now)
     })
     .await?;
+    let server_now = cx.server_now;
     let played = cold_for(services, cx, Some(auth.partner()), move || {
-        playback.export(&auth.user(), now)
+        playback.export(&auth.user(), server_now)
     })
     .await?;
     let telemetry = services.telemetry.clone();

@@ -11,6 +11,7 @@ use crate::config::http::Network;
 use crate::config::limits::{FORWARDED_HOPS, REQUEST_ID_MAX};
 use crate::domain::audit::AuditedChange;
 use crate::domain::decision::DecisionTrace;
+use crate::domain::playback::RequestTime;
 use crate::http::request::headers::RequestHeaders;
 use crate::ports::geoip::GeoIp;
 use crate::types::{Country, UnixSeconds};
@@ -92,8 +93,11 @@ fn sane(id: &[u8]) -> bool {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// The instant of the request, read only once so that all decisions agree.
+    /// The instant of the request, read only once so that all decisions agree. In the time of the partner, whose clock a
+    /// lab may move.
     pub now: UnixSeconds,
+    /// The same instant by the clock of the server.
+    pub server_now: UnixSeconds,
     pub request_id: RequestId,
     pub peer: IpAddr,
     pub reported_country: Option<Country>,
@@ -103,6 +107,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    #[must_use]
+    pub(crate) const fn time(&self) -> RequestTime {
+        RequestTime {
+            partner: self.now,
+            server: self.server_now,
+        }
+    }
+
     /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database.
     #[must_use]
     pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {

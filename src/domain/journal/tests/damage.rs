@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Bench, all, record};
+use super::*;
 
 #[test]
 fn a_segment_that_is_cut_short_loses_its_end_only() {
@@ -72,4 +72,56 @@ fn a_flipped_bit_costs_records_and_never_the_journal() {
     fs::write(path, &sound).unwrap();
     fs::write(path.with_extension("index"), b"PGi").unwrap();
     assert_eq!(all(&bench.open()).len(), 40);
+}
+
+#[test]
+fn an_unreadable_segment_and_leftovers_do_not_stop_the_journal() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    journal.record(record(1, 1));
+    drop(journal);
+    let folder = bench.folder.path().join("journal");
+    // A directory in place of a file gives an error when it is read, also for root.
+    fs::create_dir(folder.join(format!("{:020}.records", 50))).unwrap();
+    for leftover in ["index", "length"] {
+        fs::write(folder.join(format!("{:020}.{leftover}", 40)), b"x").unwrap();
+    }
+    let journal = bench.open();
+    assert!(journal.last_number() >= 50);
+    journal.record(record(2, 1));
+    assert_eq!(all(&journal), ["request-2-1", "request-1-1"]);
+    assert_eq!(bench.files("index").len(), 1);
+    let open = bench.files("length");
+    assert!(
+        open.iter()
+            .all(|path| !path.to_string_lossy().contains("0040."))
+    );
+}
+
+#[test]
+fn an_erasure_waits_for_a_start_that_can_read_the_files() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    journal.record(record(1, 1));
+    drop(journal);
+    let folder = bench.folder.path().join("journal");
+    let aside = bench.folder.path().join("aside");
+    fs::rename(&folder, &aside).unwrap();
+    fs::write(&folder, b"not a directory").unwrap();
+    let gone = user(1);
+    bench
+        .store
+        .write::<_, StoreError, _>(Durability::Logged, move |txn| {
+            request_erasure(txn, &gone, NOW)
+        })
+        .wait()
+        .unwrap();
+    let journal = bench.open();
+    assert_eq!(journal.run_erasures().unwrap(), 0);
+    drop(journal);
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&aside, &folder).unwrap();
+    let journal = bench.open();
+    assert_eq!(journal.run_erasures().unwrap(), 1);
+    assert!(all(&journal).is_empty());
 }

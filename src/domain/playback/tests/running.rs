@@ -443,3 +443,79 @@ fn session_view_shows_the_last_heartbeat() {
         .unwrap();
     assert!(lab.playback.sessions_of(&user(1), NOW + 9).is_empty());
 }
+
+#[test]
+fn a_lab_partners_clock_ends_no_session_and_no_token() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film-clear", "tv", NOW);
+    let heartbeat = Heartbeat {
+        user: &player.user,
+        session: Some(player.session),
+        token: Some(player.token.hash()),
+        device: "tv",
+        beat: Beat::default(),
+        trace: &DecisionTrace::off(),
+    };
+    for offset in [1_000, 10 * 86_400, -10 * 86_400] {
+        let time = RequestTime {
+            partner: NOW + 10 + offset,
+            server: NOW + 10,
+        };
+        let counted = lab.playback.heartbeat(&heartbeat, time);
+        assert!(matches!(counted, Ok(HeartbeatOutcome::Counted)), "{offset}");
+        // A token from the moved clock is valid for as long as any other.
+        let PinCheck::Open(grant) =
+            lab.playback
+                .check_pin(viewer(2), asset("film-clear"), vod(), None, time)
+        else {
+            panic!("a PIN is asked for")
+        };
+        let issued = lab.playback.issue(grant, time).wait().unwrap();
+        let life = PlaybackSettings::default().token_life;
+        assert_eq!(issued.expires, time.partner + life);
+        let start = Lab::start(&viewer(2), "film-clear", &issued.token, "phone");
+        assert!(lab.preflight(start.clone(), NOW + 9 + life).is_ok());
+        assert_eq!(
+            lab.preflight(start, NOW + 10 + life),
+            Err(PlaybackError::EntitlementInvalid)
+        );
+    }
+    // Heartbeats are timed by the server, too.
+    assert_eq!(lab.playback.streams(NOW + 44), 1);
+    assert_eq!(lab.playback.streams(NOW + 46), 0);
+}
+
+#[test]
+fn a_sweep_does_not_end_a_session_that_was_revived_before_its_transaction() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film-clear", "tv", NOW);
+    let session = lab.playback.session(&player.session).unwrap();
+    let over = NOW + 400;
+    assert_eq!(session.liveness(over), session::Liveness::Over);
+    session.revive(over);
+    let ended = lab
+        .playback
+        .end_expired(vec![Arc::clone(&session)], over, over);
+    assert_eq!(ended.wait(), Ok(0));
+    assert_eq!(lab.beat(&player, over), Ok(()));
+    assert_eq!(lab.playback.sweep_sessions(over + 400), Ok(1));
+}
+
+#[test]
+fn an_explanation_counts_the_streams_of_the_channel_of_a_broadcast_on_air() {
+    let lab = Lab::with(PlaybackSettings {
+        streams_per_asset: 1,
+        ..PlaybackSettings::default()
+    });
+    lab.play(&viewer(1), "news", "tv", NOW);
+    let passes = |livestream: Option<&LivestreamId>| {
+        let broadcast = asset("broadcast-1");
+        let steps = lab
+            .playback
+            .explain_start(&viewer(1), &broadcast, livestream, None, NOW)
+            .unwrap();
+        steps.last().unwrap().passed
+    };
+    assert!(passes(None));
+    assert!(!passes(LivestreamId::parse("news").ok().as_ref()));
+}

@@ -384,3 +384,27 @@ fn views_beyond_the_bounds_are_closed_and_none_is_lost() {
         assert!(oldest > Some(NOON + 800), "{oldest:?}");
     }
 }
+
+#[test]
+fn views_without_a_session_are_limited_for_each_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let quality = open(directory.path());
+    let most = i64::try_from(crate::domain::quality::matching::WITHOUT_SESSION_MAX).unwrap();
+    let send = |number, sequence: i64| {
+        let stopped = PlayerAction::Stopped;
+        let mut sent = event(number, NOON.0 * 1_000, sequence, stopped);
+        sent.session = None;
+        sent.device = Some(Arc::from(format!("tv-{sequence}").as_str()));
+        quality.stored(sender(number), sent, NOON);
+    };
+    for sequence in 0..most + 10 {
+        send(1, sequence);
+    }
+    send(2, 0);
+    figures(&quality, NOON);
+    let state = quality.inner.state.lock();
+    let views = |number| state.by_user.get(&user(number)).unwrap().len();
+    assert_eq!(i64::try_from(views(1)).unwrap(), most);
+    assert_eq!(views(2), 1);
+    assert_eq!(state.counts.late, 10);
+}

@@ -167,3 +167,32 @@ fn roll_ups_are_removed_after_400_days() {
     assert!(quality.retain(NOON + 401 * DAY).unwrap() > 0);
     assert_eq!(figures(&quality, NOON + DAY).plays, 0);
 }
+
+#[test]
+fn unreadable_files_are_set_aside_and_the_start_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    // A directory in place of a file gives an error when it is read, also for root.
+    for name in ["views", "inputs-3"] {
+        fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    let quality = open(directory.path());
+    assert!(directory.path().join("views.damaged").exists());
+    assert!(directory.path().join("inputs-3.damaged").exists());
+    assert_eq!(quality.write_error(), None);
+    watch(&quality, 1, NOON);
+    assert_eq!(figures(&quality, NOON + 60).plays, 1);
+}
+
+#[test]
+fn a_write_error_is_shown_until_a_checkpoint_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let quality = open(directory.path());
+    let failed = std::io::Error::other("no space");
+    quality.inner.state.lock().sync_failed(&failed);
+    // Without a log the next batches are only kept in memory.
+    watch(&quality, 1, NOON);
+    assert_eq!(figures(&quality, NOON + 60).plays, 1);
+    assert_eq!(quality.write_error().as_deref(), Some("no space"));
+    quality.tick(NOON + 61).unwrap();
+    assert_eq!(quality.write_error(), None);
+}

@@ -90,12 +90,6 @@ fn temporary_files(bench: &Bench) -> usize {
         .count()
 }
 
-/// Returns the processor time of this thread, in nanoseconds.
-fn processor_time() -> i64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
-}
-
 /// Reads the stored events in every way that the module offers.
 fn readings(telemetry: &Telemetry) -> (Vec<StoredEvent>, Vec<i64>, Vec<(i64, u64)>) {
     let all = telemetry.events(Selection::default()).unwrap();
@@ -112,21 +106,12 @@ fn a_finished_hour_is_compressed_and_reads_as_before() {
     let telemetry = filled(&bench, 8_000);
     let (before, plain) = (readings(&telemetry), fs::read(path(&bench)).unwrap());
     assert!(plain.len() > 3 * MEMBER);
-    let began = processor_time();
     compress(&telemetry, LATER);
-    let took = (processor_time() - began) / 8_000;
     assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(unpacked(&bench), plain);
     assert_eq!(readings(&telemetry), before);
     assert_eq!(temporary_files(&bench), 0);
     let packed = fs::metadata(path(&bench)).unwrap().len();
-    let began = processor_time();
-    fs::write(bench.directory.path().join("raw"), &plain).unwrap();
-    let raw = (processor_time() - began) / 8_000;
-    eprintln!(
-        "{} bytes became {packed}; processor time of an event: {took} ns, {raw} ns to write it as it is",
-        plain.len()
-    );
     assert!(packed * 4 < plain.len() as u64, "{packed}");
     // The total size limit counts bytes on disk.
     let sizes = telemetry.inner.directory.sizes().unwrap();

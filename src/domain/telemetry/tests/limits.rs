@@ -155,3 +155,17 @@ fn events_that_arrive_while_an_open_segment_is_rewritten_are_kept() {
     drop(telemetry);
     assert_eq!(sequences(&bench.open(NOW), Selection::default()), expected);
 }
+
+#[test]
+fn usage_that_could_not_be_saved_is_saved_by_the_next_run() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    let mut state = telemetry.inner.state.lock();
+    let (day, rows) = state.usage.take_unsaved();
+    assert!(!rows.is_empty());
+    state.usage.restore_unsaved(day, rows.clone());
+    assert_eq!(state.usage.take_unsaved(), (day, rows.clone()));
+    state.usage.restore_unsaved(day - 1, rows);
+    assert!(state.usage.take_unsaved().1.is_empty());
+}
