@@ -71,7 +71,7 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
         // Another thread may have created it in the meantime.
         match DirBuilder::new().mode(0o750).create(directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(FileError::wrap("make the directory", directory, false)(
+                return Err(FileError::wrap("create the directory", directory, false)(
                     error,
                 ));
             }
@@ -117,7 +117,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
             .mode(0o640)
             .open(path)
     })
-    .map_err(FileError::wrap("make", path, false))
+    .map_err(FileError::wrap("create", path, false))
 }
 
 /// Replaces a small file atomically: writes a temporary file and renames it.
@@ -136,7 +136,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<
 }
 
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
-    fs::rename(from, to).map_err(FileError::wrap("put into place", to, false))?;
+    fs::rename(from, to).map_err(FileError::wrap("rename to", to, false))?;
     if sync {
         if let Some(parent) = to.parent() {
             sync_directory(parent)?;

@@ -1,6 +1,7 @@
 //! State shared by the handles of a store and its threads.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,6 +59,12 @@ impl OnDisk {
         self.layout
             .snapshots()
             .join(format!("{number:020}.snapshot"))
+    }
+
+    pub(super) fn snapshot_bytes(&self) -> u64 {
+        let number = self.snapshot.lock().as_ref().map(|head| head.number);
+        let file = number.and_then(|number| fs::metadata(self.snapshot_path(number)).ok());
+        file.map_or(0, |file| file.len())
     }
 }
 
@@ -237,6 +244,7 @@ mod tests {
     use std::sync::Weak;
     use std::sync::atomic::AtomicUsize;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::store::engine::{MemoryEngine, Scan};
@@ -245,6 +253,9 @@ mod tests {
     use crate::store::tests::schema;
     use crate::store::txn::Txn;
     use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
+
+    /// How long a test waits for another thread before it fails.
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     /// An engine that is replaced while it applies its first part.
     #[derive(Default)]
@@ -270,7 +281,9 @@ mod tests {
                 let replacing = Arc::clone(&core);
                 thread::spawn(move || replacing.replace_engine(next, true));
                 // A waiting writer blocks new readers.
+                let until = Instant::now() + PATIENCE;
                 while core.engine.try_read().is_some() {
+                    assert!(Instant::now() < until, "no thread waits for the engine");
                     thread::yield_now();
                 }
             }

@@ -17,8 +17,8 @@ use rustix::thread::gettid;
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::abandonable::AbandonableEngine;
-use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, leftovers, panic_message};
-use crate::store::recovery::engine_checks::check_history;
+use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
+use crate::store::recovery::engine_checks::{check_history, retry_without_leftovers};
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
 use crate::store::recovery::opening::{make_engine, watched};
 use crate::store::shared::OnFailure;
@@ -308,17 +308,16 @@ impl Preparation {
         directory: &EngineDir,
         abandoned: &Arc<AtomicBool>,
     ) -> Result<SledEngine, StoreError> {
-        let engine = match verify_supervised(directory, abandoned, move || Ok(engine)) {
-            // The error may come from a file that sled can recreate, so the engine is tried once more without it.
-            Err(StoreError::Engine(why)) => {
-                move_leftovers_aside(&self.layout, directory, &why)?;
+        let mut opened = Some(engine);
+        let engine = retry_without_leftovers(&self.layout, directory, || {
+            let again = opened.take().ok_or_else(|| {
                 let (path, schema) = (directory.path.clone(), self.schema.clone());
                 let sync = self.layout.sync;
-                let open = move || SledEngine::open(&path, &schema, sync);
-                verify_supervised(directory, abandoned, open)?
-            }
-            other => other?,
-        };
+                move || SledEngine::open(&path, &schema, sync)
+            });
+            let open = move || again.or_else(|open| open());
+            verify_supervised(directory, abandoned, open)
+        })?;
         let applied = engine.applied()?;
         check_history(&self.lineage, applied)?;
         // Without the file that was moved aside, sled may open in an older state that is intact in itself.
@@ -351,7 +350,7 @@ impl Preparation {
     }
 }
 
-fn verify_supervised(
+pub(in crate::store) fn verify_supervised(
     directory: &EngineDir,
     abandoned: &Arc<AtomicBool>,
     open: impl FnOnce() -> Result<SledEngine, StoreError> + Send + 'static,
@@ -375,23 +374,6 @@ pub(in crate::store) fn useful_patience(patience: Duration, found: Option<&Engin
 
 fn data_size(directory: &EngineDir) -> u64 {
     std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len())
-}
-
-/// Moves aside files that sled can recreate but may fail on. Returns the error if there are none.
-pub(in crate::store) fn move_leftovers_aside(
-    layout: &StoreLayout,
-    directory: &EngineDir,
-    why: &str,
-) -> Result<(), StoreError> {
-    let left = leftovers(&directory.path)?;
-    if left.is_empty() {
-        return Err(StoreError::Engine(why.to_owned()));
-    }
-    for path in left {
-        let moved = layout.move_aside(&path, "snap")?;
-        tracing::warn!(why, kept = %moved.display(), "moved a file of the engine aside");
-    }
-    Ok(())
 }
 
 /// Work with sled on a separate thread that may panic or hang.

@@ -100,7 +100,7 @@ impl SledEngine {
             let noted = stored_digest(&self.meta, name)?;
             if found != noted {
                 return Err(StoreError::Engine(format!(
-                    "`{name}` holds {} pairs and must hold {}, or others",
+                    "tree `{name}`: checksum mismatch ({} pairs found, {} recorded)",
                     found.count, noted.count
                 )));
             }

@@ -130,7 +130,7 @@ impl Waste {
         };
         let allowed = match &self.new {
             Some((path, size)) if *path == engine.path => GROWTH * size,
-            _ => UNPACKED * snapshot_bytes(disk),
+            _ => UNPACKED * disk.snapshot_bytes(),
         };
         let allowed = allowed.max(self.enough);
         // A disk that runs low needs compaction most, but it must have room for both engines.
@@ -143,14 +143,4 @@ impl Waste {
         self.new = disk.layout.engines()?.0.map(|new| (new.path, after));
         Ok(())
     }
-}
-
-fn snapshot_bytes(disk: &OnDisk) -> u64 {
-    let snapshot = disk
-        .snapshot
-        .lock()
-        .as_ref()
-        .map(|snapshot| snapshot.number);
-    let file = snapshot.and_then(|number| fs::metadata(disk.snapshot_path(number)).ok());
-    file.map_or(0, |file| file.len())
 }

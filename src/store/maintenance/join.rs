@@ -37,10 +37,8 @@ impl Join<'_> {
         let (head, report) = check_snapshot(self.snapshot, self.schema)?;
         check_format(head.format, self.schema.format())?;
         if !head.history.is_chained() {
-            return Err(StoreError::Damaged {
-                place: self.snapshot.display().to_string(),
-                what: "has no chain digest, so that it fits no log".to_owned(),
-            });
+            let what = "has no chain digest, so that it fits no log";
+            return Err(StoreError::damaged_file(self.snapshot, what));
         }
         let packed = std::fs::metadata(self.snapshot)?.len();
         // The space is for the snapshot and the engine.

@@ -176,14 +176,8 @@ fn engine_pairs<'a>(
 /// Returns the size of snapshot and WAL, which is an upper bound for the next snapshot.
 pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let snapshot = disk
-        .snapshot
-        .lock()
-        .as_ref()
-        .map(|snapshot| snapshot.number);
     let segments = disk.segments.read().all();
-    snapshot.map_or(0, |number| size(&disk.snapshot_path(number)))
-        + segments.iter().map(|s| size(&s.path)).sum::<u64>()
+    disk.snapshot_bytes() + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
 pub(in crate::store) fn write_file(

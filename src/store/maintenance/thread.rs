@@ -233,27 +233,17 @@ fn write_snapshot_if_wal_is_long(
         return Ok(());
     };
     let closed = disk.segments.read().closed();
-    let Some(Closed { segments, number }) = closed else {
+    let Some(Closed { segments, .. }) = closed else {
         return Ok(());
     };
-    let snapshot = disk.snapshot.lock().clone();
-    let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
+    let from = disk.snapshot.lock().as_ref().map_or(0, |head| head.number);
     let sizes = segments
         .iter()
-        .zip(
-            segments
-                .iter()
-                .skip(1)
-                .map(|next| next.first)
-                .chain([number + 1]),
-        )
         // Only segments with commits that the snapshot lacks.
-        .filter(|(_, next)| *next > from + 1)
-        .map(|(segment, _)| fs::metadata(&segment.path).map_or(0, |file| file.len()));
+        .filter(|segment| segment.end > from + 1)
+        .map(|segment| fs::metadata(&segment.path).map_or(0, |file| file.len()));
     let log: u64 = sizes.sum();
-    let size = snapshot.map_or(0, |snapshot| {
-        fs::metadata(disk.snapshot_path(snapshot.number)).map_or(0, |file| file.len())
-    });
+    let size = disk.snapshot_bytes();
     if log <= LOG_BYTES.max(snapshots * size) {
         return Ok(());
     }
@@ -284,10 +274,10 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
         .first()
     {
         None => Ok(()),
-        Some(gap) => Err(StoreError::Damaged {
-            place: gap.path.display().to_string(),
-            what: format!("misses commits {} to {}", gap.from, gap.to - 1),
-        }),
+        Some(gap) => {
+            let what = format!("misses commits {} to {}", gap.from, gap.to - 1);
+            Err(StoreError::damaged_file(&gap.path, what))
+        }
     }
 }
 

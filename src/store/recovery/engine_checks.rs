@@ -1,8 +1,8 @@
-//! Checks whether a verified engine belongs to this store.
+//! Checks whether a verified engine belongs to this store, and opens a damaged engine without what it can do without.
 
 use crate::store::StoreError;
-use crate::store::engine::Engine;
-use crate::store::recovery::layout::EngineDir;
+use crate::store::engine::{Engine, leftovers};
+use crate::store::recovery::layout::{EngineDir, StoreLayout};
 use crate::store::snapshot::history::{CommitId, Lineage};
 
 /// Rejects an engine of another history. An engine that was copied from another store, or that is from before a restore,
@@ -40,4 +40,36 @@ pub(in crate::store) fn check_begun(
         directory.mark_suspect(&why)?;
     }
     Err(StoreError::Engine(why))
+}
+
+/// Tries to open an engine, and once more without the files that sled can recreate, which are often what it fails on.
+pub(in crate::store) fn retry_without_leftovers<R>(
+    layout: &StoreLayout,
+    directory: &EngineDir,
+    mut open: impl FnMut() -> Result<R, StoreError>,
+) -> Result<R, StoreError> {
+    match open() {
+        Err(StoreError::Engine(why)) => {
+            move_leftovers_aside(layout, directory, &why)?;
+            open()
+        }
+        other => other,
+    }
+}
+
+/// Moves aside files that sled can recreate but may fail on. Returns the error if there are none.
+fn move_leftovers_aside(
+    layout: &StoreLayout,
+    directory: &EngineDir,
+    why: &str,
+) -> Result<(), StoreError> {
+    let left = leftovers(&directory.path)?;
+    if left.is_empty() {
+        return Err(StoreError::Engine(why.to_owned()));
+    }
+    for path in left {
+        let moved = layout.move_aside(&path, "snap")?;
+        tracing::warn!(why, kept = %moved.display(), "moved a file of the engine aside");
+    }
+    Ok(())
 }

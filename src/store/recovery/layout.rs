@@ -295,7 +295,7 @@ impl StoreLayout {
             // NFS, CIFS and older file systems: the old store is renamed first, and a start that finds only a
             // staged store completes the installation.
             Err(errno) if is_exchange_unsupported(errno) => self.rename_both(staged),
-            Err(error) => Err(at("put into place", &old)(error.into()).into()),
+            Err(error) => Err(at("rename to", &old)(error.into()).into()),
         }
     }
 

@@ -12,17 +12,17 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::deferred::{
-    DeferredEngine, FoundEngine, Preparation, Supervised, move_leftovers_aside, useful_patience,
+    DeferredEngine, FoundEngine, Preparation, Supervised, useful_patience, verify_supervised,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
-use crate::store::recovery::engine_checks::{check_begun, check_history};
+use crate::store::recovery::engine_checks::{check_begun, check_history, retry_without_leftovers};
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
 use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
@@ -243,14 +243,7 @@ impl Recovery<'_> {
         if let Some(why) = current.suspect_reason() {
             return Err(StoreError::Engine(why));
         }
-        let opened = match self.supervised(&current) {
-            Err(StoreError::Engine(why)) => {
-                // sled's snapshot files are redundant and are often what it fails on.
-                move_leftovers_aside(self.layout, &current, &why)?;
-                self.supervised(&current)
-            }
-            other => other,
-        };
+        let opened = retry_without_leftovers(self.layout, &current, || self.supervised(&current));
         opened.map(|engine| self.watched(engine, &current))
     }
 
@@ -261,13 +254,8 @@ impl Recovery<'_> {
     fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
         let (directory, schema, sync) =
             (current.path.clone(), self.schema.clone(), self.layout.sync);
-        let work = move |steps: &AtomicU64| {
-            let engine = SledEngine::open(&directory, &schema, sync)?;
-            engine.verify(steps, &AtomicBool::new(false))?;
-            Ok(engine)
-        };
-        // sled may panic or hang on damaged files.
-        Supervised::start(current, work)?.wait(current, &AtomicBool::new(false))
+        let open = move || SledEngine::open(&directory, &schema, sync);
+        verify_supervised(current, &Arc::default(), open)
     }
 
     /// Returns `None` if snapshot and WAL are incomplete, so that the engine has to be ready first.
@@ -315,7 +303,7 @@ impl Recovery<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            _ => FoundEngine::Unusable("it is missing".to_owned()),
+            _ => FoundEngine::Unusable("there is no complete engine directory".to_owned()),
         };
         let Ok(stand_in) = stand_in else {
             return Ok(None);
@@ -353,13 +341,7 @@ impl Recovery<'_> {
                 }))
                 .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())))
             };
-            match open() {
-                Err(StoreError::Engine(why)) => {
-                    move_leftovers_aside(&layout, &directory, &why)?;
-                    open()
-                }
-                other => other,
-            }
+            retry_without_leftovers(&layout, &directory, open)
         })
     }
 

@@ -184,7 +184,7 @@ pub(in crate::store) fn copy(
     let size = start
         .get(MAGIC.len()..)
         .and_then(announced_size)
-        .ok_or_else(|| damaged(from, "has no head"))?;
+        .ok_or_else(|| StoreError::damaged_file(from, "has no head"))?;
     // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
     let mut out = SnapshotFrames::begin(to, head)?;
@@ -249,9 +249,9 @@ impl Snapshot {
         let mut magic = [0; 8];
         input
             .read_exact(&mut magic)
-            .map_err(|_| damaged(path, "is too short"))?;
+            .map_err(|_| StoreError::damaged_file(path, "is too short"))?;
         if magic != *MAGIC {
-            return Err(damaged(path, "is not a snapshot"));
+            return Err(StoreError::damaged_file(path, "is not a snapshot"));
         }
         let mut snapshot = Self {
             path: path.to_owned(),
@@ -275,12 +275,12 @@ impl Snapshot {
         };
         let head = snapshot
             .frame()?
-            .ok_or_else(|| damaged(path, "has no head"))?;
-        snapshot.head =
-            SnapshotHead::from_bytes(&head).ok_or_else(|| damaged(path, "has no readable head"))?;
+            .ok_or_else(|| StoreError::damaged_file(path, "has no head"))?;
+        snapshot.head = SnapshotHead::from_bytes(&head)
+            .ok_or_else(|| StoreError::damaged_file(path, "has no readable head"))?;
         snapshot.ahead = snapshot
             .frame()?
-            .ok_or_else(|| damaged(path, "ends too early"))?;
+            .ok_or_else(|| StoreError::damaged_file(path, "ends too early"))?;
         Ok(snapshot)
     }
 
@@ -318,7 +318,14 @@ impl Snapshot {
     }
 
     fn damaged(&self, what: &str) -> StoreError {
-        damaged(&self.path, &format!("{what}, at frame {}", self.number + 1))
+        let what = format!("{what}, at frame {}", self.number + 1);
+        StoreError::damaged_file(&self.path, what)
+    }
+
+    /// Reports the frame before the one that was read ahead.
+    fn damaged_before(&self, what: &str) -> StoreError {
+        let frame = self.number.saturating_sub(1);
+        StoreError::damaged_file(&self.path, format!("frame {frame} {what}"))
     }
 
     fn advance(&mut self) -> Result<bool, StoreError> {
@@ -328,17 +335,17 @@ impl Snapshot {
         };
         let payload = std::mem::replace(&mut self.ahead, next);
         let batch = WriteBatch::decode(&payload, &self.schema)
-            .ok_or_else(|| self.damaged("has tables that this version does not know, before it"))?;
+            .ok_or_else(|| self.damaged_before("has a table that this version does not know"))?;
         let mut pairs = Vec::new();
         for (tree, key, change) in batch.into_changes() {
-            let value = change.ok_or_else(|| self.damaged("has a deletion, before it"))?;
+            let value = change.ok_or_else(|| self.damaged_before("has a deletion"))?;
             // Merging and comparing rely on the order.
             if self
                 .last
                 .as_ref()
                 .is_some_and(|(t, k)| (*t, k) >= (tree, &key))
             {
-                return Err(self.damaged("is out of order, before it"));
+                return Err(self.damaged_before("is out of order"));
             }
             self.digests.entry(tree).or_default().add(&key, &value);
             self.last = Some((tree, key.clone()));
@@ -349,8 +356,8 @@ impl Snapshot {
     }
 
     fn check_footer(&self) -> Result<(), StoreError> {
-        let footer: Footer =
-            decode(&self.ahead).ok_or_else(|| damaged(&self.path, "has no readable footer"))?;
+        let footer: Footer = decode(&self.ahead)
+            .ok_or_else(|| StoreError::damaged_file(&self.path, "has no readable footer"))?;
         let found = self
             .digests
             .iter()
@@ -359,7 +366,7 @@ impl Snapshot {
         if found.eq(footer.trees) {
             Ok(())
         } else {
-            Err(damaged(
+            Err(StoreError::damaged_file(
                 &self.path,
                 "has pairs that do not match the checksums in its footer",
             ))
@@ -398,13 +405,6 @@ fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
         // Remaining bytes mean that the value is of another type, such as a write batch read as a footer.
         Ok((value, used)) if used == bytes.len() => Some(value),
         Ok(_) | Err(_) => None,
-    }
-}
-
-fn damaged(path: &Path, what: &str) -> StoreError {
-    StoreError::Damaged {
-        place: path.display().to_string(),
-        what: what.to_owned(),
     }
 }
 

@@ -86,10 +86,7 @@ impl SnapshotReader {
     }
 
     fn damaged(&self, what: &str) -> StoreError {
-        StoreError::Damaged {
-            place: self.path.display().to_string(),
-            what: what.to_owned(),
-        }
+        StoreError::damaged_file(&self.path, what)
     }
 
     fn size_at(&self, offset: u64) -> Result<usize, StoreError> {
