@@ -38,6 +38,7 @@ mod reexec;
 mod reload;
 mod requests;
 mod rights;
+mod run_limited;
 mod serve;
 mod server;
 mod signals;

@@ -44,7 +44,7 @@ impl Demo {
         // A temporary store is deleted when this is dropped.
         let place = match global.data_dir {
             Some(_) => None,
-            None => Some(TempDataDir::temporary()?),
+            None => Some(TempDataDir::temporary("demo")?),
         };
         if let Some(place) = &place {
             inputs.flags.push(("data_dir", "demo", place.text()?));

@@ -1,8 +1,8 @@
-//! The demo's data directory, deleted when the demo ends.
+//! A temporary directory, for example the demo's data directory, deleted when it is dropped.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 
@@ -12,9 +12,11 @@ use crate::ports::{Entropy, SystemEntropy};
 pub(in crate::cli) struct TempDataDir(PathBuf);
 
 impl TempDataDir {
-    pub(in crate::cli) fn temporary() -> Result<Self, Failure> {
+    /// `purpose` becomes a part of the name.
+    pub(in crate::cli) fn temporary(purpose: &str) -> Result<Self, Failure> {
         let entropy: &dyn Entropy = &SystemEntropy::default();
-        let name = format!("playgate-demo-{}", HEXLOWER.encode(&entropy.array::<8>()));
+        let name = HEXLOWER.encode(&entropy.array::<8>());
+        let name = format!("playgate-{purpose}-{name}");
         let path = std::env::temp_dir().join(name);
         DirBuilder::new()
             // Other users of the machine may write to the directory for temporary files. The name is random and
@@ -23,6 +25,10 @@ impl TempDataDir {
             .create(&path)
             .map_err(|error| Failure::file(&path, &error))?;
         Ok(Self(path))
+    }
+
+    pub(in crate::cli) fn path(&self) -> &Path {
+        &self.0
     }
 
     pub(in crate::cli) fn text(&self) -> Result<String, Failure> {

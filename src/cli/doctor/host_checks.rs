@@ -9,9 +9,13 @@ use std::{fs, io};
 use rustix::fs::statvfs;
 
 use super::DoctorFinding;
+use crate::app::backup_settings;
+use crate::cli::run_limited::{self, run_limited};
 use crate::config::Config;
+use crate::domain::backups::{BackupDirectory, BackupError};
 use crate::ports::{Clock as _, SystemClock};
 use crate::types::UnixSeconds;
+use crate::types::time::DAY;
 
 /// 2026-01-01: an earlier system time is certainly wrong.
 const NOT_BEFORE: UnixSeconds = UnixSeconds(1_767_225_600);
@@ -29,9 +33,12 @@ pub(super) fn findings(config: &Config) -> Vec<DoctorFinding> {
     findings
 }
 
+/// Time limit of each external program. One that hangs is often the very problem of the machine.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    let child = run_limited::start(Command::new(program).args(arguments)).ok()?;
+    Some(run_limited(child, TIMEOUT).ok()?.out)
 }
 
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -102,23 +109,19 @@ fn rights(directory: &Path) -> Option<DoctorFinding> {
 }
 
 fn backups(config: &Config) -> DoctorFinding {
-    let (data, copies) = (&config.server.data_dir, &config.backup.dir);
-    let newest = fs::read_dir(copies).map(|entries| {
-        let times = entries
-            .flatten()
-            .filter_map(|entry| entry.metadata().ok()?.modified().ok());
-        times.max().and_then(|time| time.elapsed().ok())
-    });
     const FIX: &str = "playgate backup create";
-    const LATE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+    let (data, copies) = (&config.server.data_dir, &config.backup.dir);
+    // Other files in the directory are not backups.
+    let listed = BackupDirectory::new_offline(backup_settings(config)).list();
+    let newest = listed.map(|backups| backups.iter().map(|backup| backup.created).max());
     match newest {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let said = format!("{}: {error}", copies.display());
-            DoctorFinding::problem("backups", said, FIX)
+        Err(BackupError::NoDirectory(_)) | Ok(None) => {
+            DoctorFinding::warning("backups", "no backup found", FIX)
         }
-        Err(_) | Ok(None) => DoctorFinding::warning("backups", "no backup found", FIX),
-        Ok(Some(age)) if age > LATE => {
-            let said = format!("the newest backup is {} days old", age.as_secs() / 86_400);
+        Err(error) => DoctorFinding::problem("backups", error.to_string(), FIX),
+        Ok(Some(created)) if SystemClock.now().since(created) > 2 * DAY => {
+            let days = SystemClock.now().since(created) / DAY;
+            let said = format!("the newest backup is {days} days old");
             DoctorFinding::warning("backups", said, FIX)
         }
         Ok(Some(_)) if on_one_disk(data, copies) => DoctorFinding::warning(
@@ -214,6 +217,25 @@ fn newer_version(policy: &str) -> Option<DoctorFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Inputs, load};
+
+    #[test]
+    fn other_files_are_not_counted_as_backups() {
+        let folder = tempfile::tempdir().unwrap();
+        let copies = folder.path().join("backups");
+        fs::create_dir(&copies).unwrap();
+        fs::write(copies.join("notes.txt"), "not a backup").unwrap();
+        let data = folder.path().to_str().unwrap().to_owned();
+        let inputs = Inputs {
+            file: None,
+            demo: true,
+            environment: Vec::new(),
+            flags: vec![("data_dir", "--data-dir", data)],
+            terminal: false,
+        };
+        let finding = backups(&load(&inputs).unwrap().config);
+        assert_eq!(finding.finding, "no backup found");
+    }
 
     #[test]
     fn a_newer_version_in_the_lists_of_apt_is_reported() {

@@ -32,7 +32,7 @@ pub(super) async fn write(
 ) -> CommandResult {
     let mut parts = vec![
         ("findings.json", json!(findings).to_string()),
-        ("machine.txt", machine()),
+        ("machine.txt", machine(loaded)),
     ];
     parts.extend(loaded.map(|loaded| ("configuration.txt", configuration(loaded))));
     if let Some(service) = service {
@@ -94,7 +94,7 @@ fn configuration(loaded: &Loaded) -> String {
     text
 }
 
-fn machine() -> String {
+fn machine(loaded: Option<&Loaded>) -> String {
     let mut text = format!("playgate {}\n", crate::types::VERSION);
     for file in [
         "/etc/os-release",
@@ -106,8 +106,10 @@ fn machine() -> String {
             let _ = writeln!(text, "\n== {file}\n{content}");
         }
     }
+    let data = loaded.and_then(|loaded| loaded.config.server.data_dir.to_str());
     for (program, arguments) in [
-        ("df", &["-h"][..]),
+        // Other file systems do not matter, and one of a dead server would block `df`.
+        ("df", &["-h", "--", data.unwrap_or("/")][..]),
         ("systemctl", &["show", "playgate.service", UNIT][..]),
     ] {
         if let Some(output) = output_of(program, arguments) {

@@ -61,7 +61,7 @@ fn free_address() -> Result<String, Failure> {
 
 impl Trial {
     pub(super) fn run(self) -> CommandResult {
-        let place = TempDataDir::temporary()?;
+        let place = TempDataDir::temporary("demo")?;
         let folder = PathBuf::from(place.text()?);
         let etcd = start_etcd(&folder)?;
         let endpoints = etcd.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();

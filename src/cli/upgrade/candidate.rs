@@ -1,25 +1,23 @@
 //! Lets another version check itself: a binary, or the one in a Debian package.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tar::Archive;
-use tokio::time::{Instant, sleep};
+use tokio::task::spawn_blocking;
 
 use super::check::UpgradeReport;
 use crate::cli::Global;
-use crate::cli::exit::{CommandResult, Exit, Failure};
+use crate::cli::demo::TempDataDir;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::run_limited::{self, run_limited};
 
 /// Time limit of a check. A million users take about half a minute.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum output read from a candidate, in bytes.
-const OUTPUT_MAX: u64 = 1024 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 const BINARY: &str = "./usr/bin/playgate";
 
 /// Runs `upgrade check` of a binary. If that is impossible, the report says so as a problem of the binary.
@@ -36,67 +34,26 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeRepor
             command.arg(flag).arg(value);
         }
     }
-    let spawned = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let ended = match spawned {
-        Ok(child) => wait(child).await,
+    let ended = match run_limited::start(&mut command) {
+        Ok(child) => spawn_blocking(move || run_limited(child, TIMEOUT))
+            .await
+            .unwrap_or_else(|panic| Err(panic.into())),
         Err(error) => Err(error),
     };
     match ended {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => UpgradeReport::failed(format!(
+            "{name}: `upgrade check` did not end within {} minutes",
+            TIMEOUT.as_secs() / 60
+        )),
         Err(error) => UpgradeReport::failed(format!("{name} does not start: {error}")),
-        Ok(CandidateExit { status, out, err }) => serde_json::from_str(&out).unwrap_or_else(|_| {
+        Ok(ended) => serde_json::from_str(&ended.out).unwrap_or_else(|_| {
             UpgradeReport::failed(format!(
-                "{name} has no `upgrade check`, or it ended without a report ({status}): {}",
-                err.trim()
+                "{name} has no `upgrade check`, or it ended without a report ({}): {}",
+                ended.status,
+                ended.err.trim()
             ))
         }),
     }
-}
-
-struct CandidateExit {
-    status: String,
-    out: String,
-    err: String,
-}
-
-async fn wait(mut child: Child) -> io::Result<CandidateExit> {
-    // A child that fills a pipe nobody reads would never end.
-    let out = child.stdout.take().map(read_on_thread).transpose()?;
-    let err = child.stderr.take().map(read_on_thread).transpose()?;
-    let deadline = Instant::now() + PATIENCE;
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break status.to_string(),
-            None if Instant::now() > deadline => {
-                child.kill()?;
-                child.wait()?;
-                break format!("killed after {} minutes", PATIENCE.as_secs() / 60);
-            }
-            None => sleep(POLL_INTERVAL).await,
-        }
-    };
-    let text = |reader: Option<JoinHandle<String>>| {
-        reader
-            .and_then(|reader| reader.join().ok())
-            .unwrap_or_default()
-    };
-    Ok(CandidateExit {
-        status,
-        out: text(out),
-        err: text(err),
-    })
-}
-
-fn read_on_thread(from: impl io::Read + Send + 'static) -> io::Result<JoinHandle<String>> {
-    std::thread::Builder::new().spawn(move || {
-        let mut text = Vec::new();
-        // An incomplete output is not a report.
-        let _ = from.take(OUTPUT_MAX).read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    })
 }
 
 pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeReport, Failure> {
@@ -131,8 +88,9 @@ pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeRepo
             ),
         ));
     }
-    let folder = TemporaryFolder::create()?;
-    let binary = folder.0.join("playgate");
+    // Other users of the machine must not be able to replace the program that is run.
+    let folder = TempDataDir::temporary("upgrade")?;
+    let binary = folder.path().join("playgate");
     Ok(match unpack(deb, &binary) {
         Ok(()) => check_binary(&binary, global).await,
         Err(error) => not_a_package(deb, &error.to_string()),
@@ -189,28 +147,5 @@ fn unpack(deb: &Path, target: &Path) -> io::Result<()> {
         (true, true) => Ok(()),
         (true, false) => Err(io::Error::other("it contains no usr/bin/playgate")),
         (false, _) => Err(io::Error::other("it is damaged or incomplete")),
-    }
-}
-
-/// A new directory in `TMPDIR` that no other user can write to, removed on drop.
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn create() -> Result<Self, Failure> {
-        let name = format!("playgate-upgrade.{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // Fails if the directory exists: another user may own it.
-        let made: CommandResult = DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| Failure::file(&path, &error));
-        made.map(|()| Self(path))
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        // A directory that cannot be removed is left to the cleanup of temporary files.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
