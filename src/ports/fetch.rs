@@ -129,8 +129,14 @@ impl Fetch for Fetcher {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(broken)?;
         let until = Instant::now() + self.patience.whole;
-        let Some(answer) = runtime.block_on(get(place, known, self.patience))? else {
-            return Ok(Fetched::Unchanged);
+        let answer = match runtime.block_on(get(place, known, self.patience)) {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ok(Fetched::Unchanged),
+            Err(error) => {
+                // Dropping the runtime would wait for a resolution of the name that is still running.
+                runtime.shutdown_background();
+                return Err(error);
+            }
         };
         Ok(Fetched::Guide {
             validators: validators(&answer.head.headers),
@@ -322,10 +328,22 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V6(v6) => match embedded_v4(v6) {
             Some(v4) => is_public_v4(v4),
             None => {
-                let inside = v6.is_unique_local() || v6.is_unicast_link_local();
+                let inside =
+                    v6.is_unique_local() || v6.is_unicast_link_local() || is_special_v6(v6);
                 !inside && !v6.is_loopback() && !v6.is_unspecified() && !v6.is_multicast()
             }
         },
+    }
+}
+
+fn is_special_v6(v6: Ipv6Addr) -> bool {
+    match v6.segments() {
+        // NAT64 with a prefix of the network (RFC 8215): the position of the IPv4 address is unknown.
+        [0x64, 0xff9b, 1, ..] => true,
+        // Teredo (RFC 4380): a relay forwards to an IPv4 host that the address names.
+        [0x2001, 0, ..] => true,
+        // Site-local addresses, deprecated by RFC 3879 and still routed in some networks.
+        [first, ..] => first & 0xffc0 == 0xfec0,
     }
 }
 

@@ -155,6 +155,10 @@ fn public_and_private_addresses_are_distinguished() {
         ("2002:a00:1::", false),
         ("::127.0.0.1", false),
         ("ff02::1", false),
+        ("64:ff9b:1::a00:1", false),
+        ("fec0::1", false),
+        ("2001:0:4136:e378::1", false),
+        ("2001:4860:4860::8888", true),
     ] {
         assert_eq!(is_public(address.parse().unwrap()), open, "{address}");
     }
