@@ -457,6 +457,30 @@ fn keys_without_effect_cause_warnings() {
 }
 
 #[test]
+fn secrets_are_not_sent_to_license_servers_and_etcd_unencrypted() {
+    let license = |drm: &str, url: &str| {
+        Case::of(&format!(
+            "license.{drm}.url = '{url}'\nlicense.{drm}.authorization = 'Bearer 12345'\n"
+        ))
+    };
+    for drm in ["widevine", "playready", "fairplay"] {
+        let problems = license(drm, "http://192.0.2.1/license").problems();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("unencrypted"), "{problems:?}");
+        license(drm, "https://license.example/").good();
+        license(drm, "http://127.0.0.1:8080/").good();
+    }
+    let etcd = |url: &str| {
+        Case::of(&format!(
+            "fleet.endpoints = ['http://127.0.0.1:2379', '{url}']\nfleet.username = 'a'\nfleet.password = 'b'\n"
+        ))
+    };
+    let problems = etcd("http://192.0.2.1:2379").problems();
+    assert!(problems[0].contains("unencrypted"), "{problems:?}");
+    etcd("https://192.0.2.1:2379").good();
+}
+
+#[test]
 fn a_secret_is_not_sent_to_a_sink_unencrypted() {
     let with =
         |url: &str, more: &str| Case::of(&format!("telemetry.forward.url = '{url}'\n{more}"));

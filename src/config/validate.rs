@@ -1,7 +1,7 @@
 //! Validation across keys, and warnings.
 
 use super::http::Environment;
-use super::keys::Config;
+use super::keys::{Config, LicenseServerConfig};
 use super::provenance::Effective;
 use super::{ConfigProblems, ListenAddress, Provenance};
 use crate::ports::smtp::SmtpSecurity;
@@ -147,6 +147,29 @@ const RULES: &[CrossKeyRule] = &[
         message: "`telemetry.forward.url` without TLS would send the authorization over the network unencrypted",
     },
     CrossKeyRule {
+        keys: &["license.widevine.url", "license.widevine.authorization"],
+        broken: |config| sends_license_secret(&config.widevine),
+        message: "`license.widevine.url` without TLS would send the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["license.playready.url", "license.playready.authorization"],
+        broken: |config| sends_license_secret(&config.playready),
+        message: "`license.playready.url` without TLS would send the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["license.fairplay.url", "license.fairplay.authorization"],
+        broken: |config| sends_license_secret(&config.fairplay),
+        message: "`license.fairplay.url` without TLS would send the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["fleet.endpoints", "fleet.password"],
+        broken: |config| {
+            let mut endpoints = config.fleet.endpoints.iter();
+            config.fleet.password.is_some() && endpoints.any(|url| is_in_clear(url))
+        },
+        message: "`fleet.endpoints` without TLS would send the password over the network unencrypted",
+    },
+    CrossKeyRule {
         keys: &["geo.header", "http.trusted_proxies"],
         broken: |config| config.geo.header.is_some() && config.http.trusted_proxies.is_empty(),
         message: "`geo.header` is accepted only from `http.trusted_proxies`, but none are set",
@@ -161,6 +184,10 @@ fn is_certain(address: &ListenAddress) -> bool {
 fn is_local(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn sends_license_secret(server: &LicenseServerConfig) -> bool {
+    server.authorization.is_some() && server.url.as_deref().is_some_and(is_in_clear)
 }
 
 fn is_in_clear(url: &str) -> bool {
