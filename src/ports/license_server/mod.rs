@@ -261,13 +261,12 @@ impl HttpLicenseServer {
     }
 
     fn count(&self, result: &Result<License, UpstreamError>) {
-        let failed = match result {
-            // A refusal shows that the server works.
-            Ok(_) | Err(UpstreamError::Refused(_)) => false,
-            // A 4xx is about the request, not about the server's health.
-            Err(UpstreamError::Status(status)) => status.is_server_error(),
-            Err(_) => true,
-        };
+        // Any response shows that the server is reached. A 5xx may be about the challenge, which a viewer chooses:
+        // one viewer must not pause the licenses of all.
+        let failed = matches!(
+            result,
+            Err(UpstreamError::TimedOut | UpstreamError::Connection(_))
+        );
         let mut breaker = self.breaker.lock();
         breaker.failures = if failed { breaker.failures + 1 } else { 0 };
         if breaker.failures >= FAILURES {

@@ -16,7 +16,7 @@ fn settings(port: u16) -> LicenseServerSettings {
             ..MessageSettings::default()
         },
         drm: Drm::Widevine,
-        timeout: Duration::from_millis(500),
+        timeout: Duration::from_secs(60),
     }
 }
 
@@ -170,6 +170,24 @@ async fn repeated_failures_open_the_circuit_breaker() {
         assert!(matches!(ask().await, Err(UpstreamError::TimedOut)));
     }
     assert!(matches!(ask().await, Err(UpstreamError::Resting)));
+}
+
+#[tokio::test]
+async fn error_statuses_do_not_open_the_circuit_breaker() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = HttpLicenseServer::new(&settings(listener.local_addr().unwrap().port()));
+    let server = server.unwrap();
+    let answer = b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    for _ in 0..2 * FAILURES {
+        let (_, result) = tokio::join!(
+            serve(&listener, answer),
+            server.license(Bytes::from_static(b"challenge"), about())
+        );
+        assert!(
+            matches!(result, Err(UpstreamError::Status(_))),
+            "{result:?}"
+        );
+    }
 }
 
 #[test]
