@@ -65,6 +65,8 @@ pub(super) struct ScenarioRunner<'a> {
     /// Server time when the client could begin.
     from: i64,
     faults: Vec<String>,
+    /// The faults of the partner before a request that adds one, until its response has the new id.
+    before_fault: Option<Vec<String>>,
     moved_clock: bool,
     disabled: bool,
     last_report: Value,
@@ -89,6 +91,7 @@ impl<'a> ScenarioRunner<'a> {
             heard: false,
             from: 0,
             faults: Vec::new(),
+            before_fault: None,
             moved_clock: false,
             disabled: false,
             last_report: Value::Null,
@@ -346,17 +349,23 @@ impl<'a> ScenarioRunner<'a> {
     async fn change(&mut self, action: &StepAction) -> CommandResult {
         match action {
             StepAction::Fault(fault) => {
+                // If the run is interrupted before the response, `undo` finds the new fault by comparison.
+                self.before_fault = Some(self.fault_ids().await?);
                 let faults = path(&["partners", &self.partner, "faults"]);
                 let added = self.admin.call(Method::POST, &faults, Some(fault)).await?;
                 let id = added.get("faultId").and_then(Value::as_str);
-                // Recorded immediately, so that an interruption undoes what has been done so far.
                 self.faults.extend(id.map(str::to_owned));
+                self.before_fault = None;
             }
             StepAction::Clock(clock) => {
-                self.admin
-                    .call(Method::PUT, &path(&["clock"]), Some(clock))
-                    .await?;
-                self.moved_clock = true;
+                // Before the call, which an interruption may end after the server has acted.
+                let before = std::mem::replace(&mut self.moved_clock, true);
+                let target = path(&["clock"]);
+                let changed = self.admin.ask(Method::PUT, &target, Some(clock)).await?;
+                if changed.is_err() {
+                    self.moved_clock = before;
+                }
+                changed?;
             }
             StepAction::Grant(offer) => {
                 let grant = self.user_path(&["grants", offer]);
@@ -377,8 +386,14 @@ impl<'a> ScenarioRunner<'a> {
     async fn disable(&mut self, disable: bool) -> CommandResult {
         let user = self.user_path(&[]);
         let body = json!({"disabled": disable});
-        self.admin.call(Method::PUT, &user, Some(&body)).await?;
-        self.disabled = disable;
+        // Before the call, as with the clock.
+        let before = std::mem::replace(&mut self.disabled, true);
+        let changed = self.admin.ask(Method::PUT, &user, Some(&body)).await?;
+        self.disabled = match changed {
+            Ok(_) => disable,
+            Err(_) => before,
+        };
+        changed?;
         Ok(())
     }
 
@@ -397,23 +412,58 @@ impl<'a> ScenarioRunner<'a> {
     }
 
     /// Removes the faults and the offset of the clock, and enables the account again. Grants stay as the scenario left
-    /// them.
+    /// them. An error does not keep the other changes from being undone.
     async fn undo(&mut self) -> CommandResult {
-        for fault in std::mem::take(&mut self.faults) {
-            let fault = path(&["partners", &self.partner, "faults", &fault]);
+        let undone = [
+            self.remove_faults().await,
+            self.reset_clock().await,
+            match self.disabled {
+                true => self.disable(false).await,
+                false => Ok(()),
+            },
+        ];
+        let failures = undone.into_iter().filter_map(Result::err);
+        let failures: Vec<String> = failures.map(|failure| failure.to_string()).collect();
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let failures = failures.join("; ");
+        Err(Failure::failed(format!(
+            "failed to undo changes of the run: {failures}"
+        )))
+    }
+
+    async fn remove_faults(&mut self) -> CommandResult {
+        if let Some(before) = &self.before_fault {
+            let before = before.clone();
+            let found = self.fault_ids().await?.into_iter();
+            self.faults.extend(found.filter(|id| !before.contains(id)));
+            self.before_fault = None;
+        }
+        while let Some(fault) = self.faults.last() {
+            let fault = path(&["partners", &self.partner, "faults", fault]);
             // A fault may have expired.
             let _ = self.admin.ask(Method::DELETE, &fault, None).await?;
-        }
-        if self.moved_clock {
-            self.admin
-                .call(Method::DELETE, &path(&["clock"]), None)
-                .await?;
-            self.moved_clock = false;
-        }
-        if self.disabled {
-            self.disable(false).await?;
+            self.faults.pop();
         }
         Ok(())
+    }
+
+    async fn reset_clock(&mut self) -> CommandResult {
+        if self.moved_clock {
+            let clock = path(&["clock"]);
+            self.admin.call(Method::DELETE, &clock, None).await?;
+            self.moved_clock = false;
+        }
+        Ok(())
+    }
+
+    async fn fault_ids(&mut self) -> Result<Vec<String>, Failure> {
+        let faults = path(&["partners", &self.partner, "faults"]);
+        let faults = self.admin.get(&faults).await?;
+        let ids = all(&faults).iter();
+        let ids = ids.filter_map(|fault| fault.get("faultId")?.as_str());
+        Ok(ids.map(str::to_owned).collect())
     }
 
     fn user_path(&self, below: &[&str]) -> String {
