@@ -149,10 +149,7 @@ fn offer(import: &mut CatalogImport, table: TableDecoder<'_>) {
 
 fn pack(import: &mut CatalogImport, table: &TableDecoder<'_>) -> Option<Pack> {
     let form = "must be \"all\", or a table of `livestreams` and `assets`";
-    let Some(node) = table.node("pack") else {
-        table.report("`pack` is missing");
-        return None;
-    };
+    let node = table.needed("pack")?;
     match &node.value {
         Value::Text(text) if text == "all" => Some(Pack::All),
         Value::Table(_) => {

@@ -20,6 +20,7 @@ pub(crate) use inline_keys::inline_key_files;
 use crate::decode::{self, Decoder, Mistake, ObjectMember};
 use crate::domain::catalog::{CatalogImport, Effects};
 
+/// Maximum size of a file and of a request body with one, in bytes.
 pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;

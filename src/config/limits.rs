@@ -43,8 +43,6 @@ pub const BODY_SMALL: usize = 16 * 1024;
 pub const BODY_LICENSE: usize = 64 * 1024;
 /// Bytes of a telemetry batch, uncompressed.
 pub const BODY_TELEMETRY: usize = 1024 * 1024;
-/// Bytes of a catalogue file.
-pub const BODY_CATALOG: usize = 32 * 1024 * 1024;
 /// Bytes of a guide as sent. The largest public guides have about 150 MB uncompressed.
 pub const BODY_GUIDE: usize = 1024 * 1024 * 1024;
 /// Bytes of an uploaded backup: far more than the store of one machine has.

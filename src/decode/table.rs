@@ -138,7 +138,8 @@ impl<'r> TableDecoder<'r> {
         self.find(name).map_or(self.line, |node| node.span.line)
     }
 
-    fn needed(&self, name: &'static str) -> Option<&'r Node> {
+    /// Returns a member, and reports it if it is missing.
+    pub(crate) fn needed(&self, name: &'static str) -> Option<&'r Node> {
         let node = self.node(name);
         // After a syntax error the member may be in the part that was not parsed.
         if node.is_none() && !self.decoder.broken {

@@ -1,8 +1,9 @@
 //! The static route table. The router, the service, the metrics, the OpenAPI description and the coverage
 //! tests read it.
 
+use crate::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
 use crate::config::limits::{
-    BODY_BACKUP, BODY_CATALOG, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
+    BODY_BACKUP, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
 use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
 use crate::http::routing::endpoint::admin::activity::ActivityRequest;
@@ -152,7 +153,7 @@ const EDIT_SYSTEM: &[Role] = &[Role::Admin];
 const MANY_IDS: usize = 256;
 const SMALL: BodyRule = Whole(BODY_SMALL);
 const CHALLENGE: BodyRule = Whole(BODY_LICENSE);
-const CATALOG: BodyRule = Whole(BODY_CATALOG);
+const CATALOG: BodyRule = Whole(CATALOG_FILE_MAX);
 const BACKUP: BodyRule = Streamed(BODY_BACKUP);
 const GUIDE: BodyRule = Streamed(BODY_GUIDE);
 const USERS: BodyRule = Streamed(BODY_USERS);
