@@ -125,8 +125,9 @@ impl PartnerRateLimiter {
         }
         // The entry stays locked to the end: two requests cannot both take the last place.
         let mut running = self.running.entry(partner).or_insert((now, 0));
-        // A new second starts with a full allowance: one map entry for a partner, and no queue.
-        if running.0 != now {
+        // A new second starts with a full allowance: one map entry for a partner, and no queue. A request that read
+        // the clock before another one of the next second arrives after it, and must not start that second again.
+        if !(-1..=0).contains(&now.since(running.0)) {
             *running = (now, 0);
         }
         if running.1 >= self.limit {
@@ -156,6 +157,8 @@ mod tests {
         let at = |partner, second| rates.admit(partner, UnixSeconds(second)).is_ok();
         assert!(at(one, 5) && at(one, 5) && !at(one, 5));
         assert!(at(other, 5) && at(one, 6));
+        // Readings of the second before count to this one. A clock that is set back starts again.
+        assert!(at(one, 5) && !at(one, 6) && !at(one, 5) && at(one, 3));
         let free = PartnerRateLimiter::new(0);
         assert!((0..1_000).all(|_| free.admit(one, UnixSeconds(1)).is_ok()));
     }

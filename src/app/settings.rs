@@ -70,7 +70,10 @@ fn public_url(config: &Config, listener: Option<SocketAddr>) -> String {
     };
     let (host, port) = match (listener, given) {
         (Some(address), _) => (reachable(address.ip()), address.port()),
-        (None, Some(ListenAddress::Tcp { host, port })) => (host.clone(), *port),
+        (None, Some(ListenAddress::Tcp { host, port })) => match host.parse() {
+            Ok(address) => (reachable(address), *port),
+            Err(_) => (host.clone(), *port),
+        },
         (None, Some(ListenAddress::Unix(_) | ListenAddress::Passed(_)) | None) => {
             ("localhost".to_owned(), 80)
         }

@@ -10,13 +10,16 @@ use super::exit::{CommandResult, Failure};
 use super::{Global, output};
 use crate::config::Loaded;
 
+/// A year. A time that no clock can show would end the process with a panic.
+const WAIT_MAX: u64 = 366 * 24 * 60 * 60;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Ask the running server whether it is ready; exit code 1 if it is not, or does not run
 #[derive(Args)]
 pub(super) struct Healthcheck {
     /// Wait this many seconds for it
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(..=WAIT_MAX))]
     wait: u64,
     /// Print {"ready","reasons"}
     #[arg(long)]
@@ -64,4 +67,27 @@ async fn reasons(loaded: &Loaded) -> Vec<String> {
         None => format!("{part}: {why}"),
     };
     reasons.iter().map(reason).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        command: Healthcheck,
+    }
+
+    #[test]
+    fn a_wait_that_no_clock_can_show_is_refused() {
+        let wait = |seconds: &str| {
+            let line = Line::try_parse_from(["playgate", "--wait", seconds]);
+            line.map(|line| line.command.wait).ok()
+        };
+        assert_eq!(wait("600"), Some(600));
+        assert_eq!(wait(&u64::MAX.to_string()), None);
+    }
 }

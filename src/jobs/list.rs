@@ -145,9 +145,14 @@ fn schedule(services: &Arc<Services>) -> Task {
 }
 
 fn geoip(services: &Arc<Services>) -> Option<Task> {
-    let geoip = services.geoip.clone()?;
-    Some(Task::new("places", MINUTE, move |_| {
-        geoip.refresh().map(usize::from)
+    let (geoip, readiness) = (services.geoip.clone()?, Arc::clone(&services.readiness));
+    Some(Task::new("geoip", MINUTE, move |_| {
+        let done = geoip.refresh();
+        // The previous database stays in use and grows old: the operator has to be warned.
+        let failure = done.as_ref().err();
+        let failure = failure.map(|error| format!("`geo.database` cannot be read: {error}"));
+        readiness.warn("geoip", failure);
+        done.map(usize::from)
     }))
 }
 
@@ -166,7 +171,7 @@ fn epg_sources(services: &Arc<Services>) -> Option<Task> {
     let sources = services.epg_sources.clone();
     let any = !services.config.epg.sources.is_empty();
     // An import omits broadcasts older than the retention, so the clock must be right.
-    any.then(|| Task::new("guides", 5 * SECOND, move |now| sources.run_due(now)).needs_time())
+    any.then(|| Task::new("epg-sources", 5 * SECOND, move |now| sources.run_due(now)).needs_time())
 }
 
 /// Extends the guide of the demo when the clock gets near its end. `None` where the clock cannot be moved.

@@ -113,18 +113,23 @@ impl LabClock {
     }
 
     fn set(&self, shown: impl FnOnce(i64, i64) -> i64) {
+        self.change(shown, None);
+    }
+
+    fn change(&self, shown: impl FnOnce(i64, i64) -> i64, pace: Option<i64>) {
+        // One lock for time and pace: two operators must not set one of them each.
         let mut state = self.state.write();
         let anchor = self.base.now_millis();
         let now = state.at(anchor);
         state.shown = shown(anchor, now);
         state.anchor = anchor;
+        state.pace = pace.unwrap_or(state.pace);
     }
 
     /// Sets the pace in thousandths of real time; 0 stops the clock.
     pub fn set_pace(&self, pace: i64) {
         // Moves the anchor to the present, so that the new pace does not change the time shown.
-        self.set(|_, now| now);
-        self.state.write().pace = pace;
+        self.change(|_, now| now, Some(pace));
     }
 
     #[must_use]

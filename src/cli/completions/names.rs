@@ -19,7 +19,7 @@ use crate::cli::members::{all, elements};
 use crate::cli::{Global, wait};
 use crate::config::load;
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The kind of name that an argument takes, derived from the id of the argument.
 #[derive(Clone, Copy)]
@@ -101,11 +101,15 @@ fn candidates(named: Named, line: &[String], begun: &str) -> Vec<CompletionCandi
     let asked = wait(async {
         let loaded =
             load(&global_options(line).inputs()?).map_err(|why| Failure::usage(why.to_string()))?;
-        let Some(mut admin) = Admin::running(&loaded).await? else {
-            return Ok(Vec::new());
+        let asking = async {
+            match Admin::running(&loaded).await? {
+                Some(mut admin) => named.ask(&mut admin, begun).await,
+                None => Ok(Vec::new()),
+            }
         };
-        let asking = timeout(PATIENCE, named.ask(&mut admin, begun));
-        asking.await.unwrap_or_else(|_| Ok(Vec::new()))
+        // A server that hangs may not even accept the connection.
+        let asked = timeout(TIMEOUT, asking).await;
+        asked.unwrap_or_else(|_| Ok(Vec::new()))
     });
     // An error has no place in the line that the user is typing.
     let names = asked.unwrap_or_default().into_iter();
