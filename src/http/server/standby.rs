@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::config::limits::ACCEPT_REST;
+use crate::config::limits::ACCEPT_PAUSE;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Listener, ListenerOptions, Socket};
 use crate::types::{ConnectionOrigin, ListenerKind};
@@ -58,7 +58,7 @@ async fn accept(listener: Arc<Listener>, pass_on: PassOn, slots: Arc<Semaphore>)
             }),
         };
         if accepted.is_err() {
-            sleep(ACCEPT_REST).await;
+            sleep(ACCEPT_PAUSE).await;
         }
     }
 }
