@@ -103,7 +103,7 @@ fn register_etcd(metrics: &Registry, fleet: &Arc<FleetView>) {
         ),
         (
             "playgate_fleet_etcd_sync_p99_milliseconds",
-            "What 99 of 100 syncs of the disk of etcd did not exceed since its start.",
+            "99th percentile of etcd's disk sync time since its start.",
             |etcd| i64::try_from(etcd.sync_millis?).ok(),
         ),
         (

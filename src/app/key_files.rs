@@ -82,9 +82,9 @@ pub(super) fn make(
 /// Identifies a key without revealing it; `None` if there is no key.
 #[must_use]
 pub(super) fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
-    let content = fs::read(data_dir.join(DIRECTORY).join(name)).ok()?;
+    let key = read(data_dir, name).ok()??;
     // Backups carry this value, and must not help to guess the key.
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &decode(&content)?);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
     // Backups hold the result: another text here would make every key look exchanged.
     let tag = hmac::sign(&key, b"playgate key fingerprint");
     Some(HEXLOWER.encode(tag.as_ref().first_chunk::<8>()?))

@@ -19,6 +19,11 @@ use crate::observe::metrics::Registry;
 use crate::ports::Clock;
 use crate::services::Services;
 
+/// A value for a metric; one that is too large is shown as the maximum.
+pub(super) fn metric_value(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}
+
 pub(super) fn register(services: &Services) {
     let (metrics, clock) = (&*services.metrics, &services.clock);
     register_telemetry(metrics, &services.config, &services.telemetry);
@@ -62,7 +67,7 @@ fn register_store(
     }
     let of = |read: fn(Written) -> u64| {
         let store_admin = store_admin.clone();
-        move || i64::try_from(read(store_admin.written())).unwrap_or(i64::MAX)
+        move || metric_value(read(store_admin.written()))
     };
     metrics.counter_of(
         "playgate_store_commits_total",
@@ -130,7 +135,7 @@ fn register_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Cl
         "playgate_playback_sessions",
         "Active playback sessions.",
         &[],
-        move || i64::try_from(playback.streams(clock.now())).unwrap_or(i64::MAX),
+        move || metric_value(playback.streams(clock.now())),
     );
 }
 
@@ -147,7 +152,7 @@ fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry
 
     let of = |read: fn(TelemetryCounts) -> u64| {
         let telemetry = telemetry.clone();
-        move || i64::try_from(read(telemetry.counts())).unwrap_or(i64::MAX)
+        move || metric_value(read(telemetry.counts()))
     };
     let outcomes: [(&str, fn(TelemetryCounts) -> u64); 3] = [
         ("accepted", |counts| counts.accepted),
@@ -204,7 +209,7 @@ fn register_schedule(metrics: &Registry, schedule: &Arc<Schedule>) {
     for (figure, meaning, read) in figures {
         let schedule = Arc::clone(schedule);
         metrics.gauge_of(figure, meaning, &[], move || {
-            i64::try_from(read(&schedule.snapshot())).unwrap_or(i64::MAX)
+            metric_value(read(&schedule.snapshot()))
         });
     }
 }
@@ -219,7 +224,7 @@ fn register_forwarding(
     };
     let of = |read: fn(ForwardCounts) -> u64| {
         let forwarder = Arc::clone(forwarder);
-        move || i64::try_from(read(forwarder.counts())).unwrap_or(i64::MAX)
+        move || metric_value(read(forwarder.counts()))
     };
     let outcomes: [(&str, fn(ForwardCounts) -> u64); 3] = [
         ("sent", |counts| counts.sent),
@@ -252,7 +257,7 @@ fn register_forwarding(
 fn register_journal(metrics: &Registry, journal: &RequestJournal) {
     let of = |read: fn(JournalCounts) -> u64| {
         let journal = journal.clone();
-        move || i64::try_from(read(journal.counts())).unwrap_or(i64::MAX)
+        move || metric_value(read(journal.counts()))
     };
     metrics.counter_of(
         "playgate_journal_records_total",
@@ -287,7 +292,7 @@ fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
         "playgate_mail_queued",
         "Mails in the queue.",
         &[],
-        move || i64::try_from(counts.counts().queued).unwrap_or(i64::MAX),
+        move || metric_value(counts.counts().queued),
     );
     let (counts, clock) = (mail.clone(), Arc::clone(clock));
     metrics.gauge_of(
@@ -311,7 +316,7 @@ fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {
             "playgate_mail_attempts_total",
             "Attempts to send a mail, by outcome.",
             &[("outcome", outcome)],
-            move || i64::try_from(read(&mail.counts())).unwrap_or(i64::MAX),
+            move || metric_value(read(&mail.counts())),
         );
     }
     let mail = mail.clone();
@@ -335,7 +340,7 @@ pub(super) fn register_hashing(metrics: &Registry) -> Arc<HashCounts> {
             "playgate_password_hashes_total",
             "Password and PIN hashes computed; foreign: imported hashes other than Argon2.",
             &[("function", function)],
-            move || i64::try_from(read(&hashes)).unwrap_or(i64::MAX),
+            move || metric_value(read(&hashes)),
         );
     }
     hashes
@@ -366,7 +371,7 @@ fn register_epg_sources(metrics: &Registry, sources: &EpgSources) {
             "Channels in the last guide of an EPG source that no livestream maps to.",
             |state| {
                 let unmapped = state.last.as_ref().map_or(0, |last| last.unmapped);
-                i64::try_from(unmapped).unwrap_or(i64::MAX)
+                metric_value(unmapped)
             },
         ),
     ];

@@ -1,12 +1,13 @@
 //! Registers the metrics of quality figures.
 
+use super::metrics::metric_value;
 use crate::domain::quality::{Quality, QualityCounts, RecentFigures};
 use crate::observe::metrics::Registry;
 
 pub(super) fn register(metrics: &Registry, quality: &Quality) {
     let of = |read: fn(QualityCounts) -> u64| {
         let quality = quality.clone();
-        move || i64::try_from(read(quality.counts())).unwrap_or(i64::MAX)
+        move || metric_value(read(quality.counts()))
     };
     let outcomes: [(&str, fn(QualityCounts) -> u64); 4] = [
         ("counted", |counts| counts.counted),
@@ -48,34 +49,34 @@ fn register_recent(metrics: &Registry, quality: &Quality) {
         ),
         (
             "playgate_quality_recent_plays",
-            "Those of the last 10 minutes with a first frame.",
+            "Playback sessions of the last 10 minutes with a first frame.",
             |recent| recent.plays,
         ),
         (
             "playgate_quality_recent_start_failures",
-            "Those of the last 10 minutes with a failure and no first frame.",
+            "Playback sessions of the last 10 minutes with a failure and no first frame.",
             |recent| recent.start_failures,
         ),
         (
             "playgate_quality_recent_playback_failures",
-            "Those of the last 10 minutes with a failure after the first frame.",
+            "Playback sessions of the last 10 minutes with a failure after the first frame.",
             |recent| recent.playback_failures,
         ),
         (
             "playgate_quality_recent_waited_seconds",
-            "Time that those of the last 10 minutes waited in mid-play.",
+            "Time that playback sessions of the last 10 minutes waited in mid-play.",
             |recent| recent.waited_millis / 1_000,
         ),
         (
             "playgate_quality_recent_played_seconds",
-            "Time that those of the last 10 minutes played.",
+            "Time that playback sessions of the last 10 minutes played.",
             |recent| recent.played_millis / 1_000,
         ),
     ];
     for (name, meaning, read) in figures {
         let quality = quality.clone();
         metrics.gauge_of(name, meaning, &[], move || {
-            i64::try_from(read(quality.recent())).unwrap_or(i64::MAX)
+            metric_value(read(quality.recent()))
         });
     }
 }

@@ -451,6 +451,9 @@ mod tests {
                 .into(),
         );
         assert_eq!(public_url(&secure, None), "https://[::1]:8443");
+        // A command that opens the service itself has no bound listener, and mails of it have this address.
+        let any = config(vec![("listen", "-", "0.0.0.0:8080".to_owned())]);
+        assert_eq!(public_url(&any, None), "http://127.0.0.1:8080");
     }
 
     #[test]

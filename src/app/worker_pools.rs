@@ -71,7 +71,7 @@ fn registered<S: Send + 'static>(
         "playgate_worker_pool_queue_length",
         "Jobs that wait for a thread of a worker pool.",
         &[("pool", name)],
-        move || i64::try_from(waiting()).unwrap_or(i64::MAX),
+        move || metrics::metric_value(waiting()),
     );
     Ok(pool)
 }

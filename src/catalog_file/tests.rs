@@ -326,7 +326,7 @@ fn json_has_the_same_names_and_lines() {
             "{\"asset\": 1e3}",
             "line 1: `asset` must be a list of tables, as in `[[asset]]`",
         ),
-        ("{} x", "line 1: expected the end of the body"),
+        ("{} x", "line 1: expected the end of the input"),
         (
             &format!("{{\"asset\": {}{}}}", "[".repeat(5_000), "]".repeat(5_000)),
             "line 1: expected less nesting",

@@ -41,7 +41,7 @@ pub(super) async fn run(command: AuditCommand, global: &Global) -> CommandResult
         ("WHO", "name"),
         ("CLAIMED", "claimed"),
         ("ACTION", "action"),
-        ("OF", "target"),
+        ("TARGET", "target"),
         ("STATUS", "status"),
     ];
     output::list(&changes, &columns, json)

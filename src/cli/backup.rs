@@ -24,7 +24,7 @@ use crate::store::StoreError;
 use crate::types::Role;
 
 /// How long a server may take to come back after a restore. A large store loads slowly.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const RESTORE: &str = "All changes since that backup are lost: new users are gone, and users, operators and \
      tokens removed since then are back. Restore it?";
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -176,20 +176,16 @@ fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult 
 
 async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> CommandResult {
     let loaded = global.load()?;
-    let deadline = Instant::now() + Admin::PATIENCE;
-    let restored = loop {
+    let restored = Admin::retry_in_use(async || {
         if let Some(admin) = Admin::running(&loaded).await? {
-            break restore_in_server(admin, file, adopt, &loaded).await?;
+            return restore_in_server(admin, file, adopt, &loaded).await.map(Ok);
         }
         match restore_offline(file, adopt, &loaded) {
-            // A starting server without a socket yet, or another command, holds the lock.
-            Err(BackupError::Store(StoreError::InUse)) if Instant::now() < deadline => {
-                sleep(POLL_INTERVAL).await;
-            }
-            other => break other?,
+            Err(BackupError::Store(error)) => Ok(Err(error)),
+            other => Ok(Ok(other?)),
         }
-    };
-    print_restored(&restored, json)
+    });
+    print_restored(&restored.await?, json)
 }
 
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
@@ -265,7 +261,7 @@ async fn restore_in_server(
     })?;
     drop(admin);
     // The server restarts with the restored store. A script that continues immediately would find no server.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_back(loaded).await {
         if Instant::now() > deadline {
             return Err(Failure::failed(

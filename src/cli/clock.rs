@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Failure};
-use super::instant::instant;
 use super::members::texts;
+use super::time_arg::{instant, signed_seconds};
 use super::{Global, output};
-use crate::types::parse_span;
+use crate::types::Malformed;
 
 /// The clock of the service
 #[derive(Subcommand)]
@@ -83,11 +83,12 @@ impl Target {
 }
 
 pub(super) async fn run(command: ClockCommand, global: &Global) -> CommandResult {
-    if let ClockCommand::Accept { json } = command {
-        return accept(global, json).await;
-    }
-    // The clock exists only in the memory of the server.
-    let mut admin = super::lab::connect(global).await?;
+    let mut admin = match command {
+        // The jump is recorded in the store.
+        ClockCommand::Accept { .. } => global.admin().await?,
+        // The clock exists only in the memory of the server.
+        _ => super::lab::connect(global).await?,
+    };
     match command {
         ClockCommand::Show(target) => target.ask(&mut admin, Method::GET, None).await,
         ClockCommand::Set { time, target } => {
@@ -95,7 +96,9 @@ pub(super) async fn run(command: ClockCommand, global: &Global) -> CommandResult
             target.ask(&mut admin, Method::PUT, Some(&body)).await
         }
         ClockCommand::Advance { span, target } => {
-            let body = json!({"advance": signed_seconds(&span)?});
+            let seconds = signed_seconds(&span)
+                .map_err(|Malformed(why)| Failure::usage(format!("{span}: {why}")))?;
+            let body = json!({ "advance": seconds });
             target.ask(&mut admin, Method::PUT, Some(&body)).await
         }
         ClockCommand::Freeze { json } => whole(&mut admin, &json!({"freeze": true}), json).await,
@@ -103,12 +106,11 @@ pub(super) async fn run(command: ClockCommand, global: &Global) -> CommandResult
             whole(&mut admin, &json!({"scale": pace}), json).await
         }
         ClockCommand::Reset(target) => target.ask(&mut admin, Method::DELETE, None).await,
-        ClockCommand::Accept { json } => accept(global, json).await,
+        ClockCommand::Accept { json } => accept(&mut admin, json).await,
     }
 }
 
-async fn accept(global: &Global, json: bool) -> CommandResult {
-    let mut admin = global.admin().await?;
+async fn accept(admin: &mut Admin, json: bool) -> CommandResult {
     let target = path(&["clock", "accept"]);
     let clock = admin.call(Method::POST, &target, None).await?;
     if json {
@@ -151,15 +153,6 @@ fn change_to(time: &str) -> Result<Value, Failure> {
         ))
     })?;
     Ok(json!({"now": now}))
-}
-
-fn signed_seconds(text: &str) -> Result<i64, Failure> {
-    let (sign, span) = match text.strip_prefix('-') {
-        Some(span) => (-1, span),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let span = parse_span(span).map_err(|why| Failure::usage(format!("{text}: {}", why.0)))?;
-    Ok(sign * i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ struct InheritedSocket {
 }
 
 // Global, because the sockets belong to the process, as its standard streams do.
-static HELD: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
+static SOCKETS: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 
 /// Takes over the passed sockets. Changes the environment, so it must be called while the process has one
 /// thread.
@@ -49,7 +49,7 @@ static HELD: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 pub(super) fn adopt() -> CommandResult {
     let names = std::env::var_os(NAMES).unwrap_or_default();
     let mut given = ListenFd::from_env();
-    let mut held = HELD.lock();
+    let mut held = SOCKETS.lock();
     for index in 0..given.len() {
         let name = name_at(&names, index);
         let socket = listener(&mut given, index).ok_or_else(|| {
@@ -85,7 +85,7 @@ fn listener(given: &mut ListenFd, index: usize) -> Option<PassedSocket> {
 
 /// Returns handles on the sockets passed under a name, which a unit may give to several.
 pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
-    let mut held = HELD.lock();
+    let mut held = SOCKETS.lock();
     let of_name = handles(&mut held, name)?;
     if !of_name.is_empty() {
         return Ok(of_name);
@@ -104,7 +104,7 @@ pub(super) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
 
 /// Returns a handle on our own socket for a key and address, if it is open already.
 pub(super) fn own(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
-    Ok(handles(&mut HELD.lock(), &own_name(key, address))?.pop())
+    Ok(handles(&mut SOCKETS.lock(), &own_name(key, address))?.pop())
 }
 
 pub(super) fn register(
@@ -114,7 +114,7 @@ pub(super) fn register(
 ) -> io::Result<PassedSocket> {
     // Made before the socket is kept, so that an error closes the socket.
     let handle = socket.handle()?;
-    HELD.lock().push(InheritedSocket {
+    SOCKETS.lock().push(InheritedSocket {
         name: own_name(key, address),
         socket,
         used: true,
@@ -141,7 +141,7 @@ fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<PassedSoc
 /// Closes our own sockets that the configuration no longer names. Returns the names of passed sockets that
 /// it does not name, on which no client is served.
 pub(super) fn close_unused() -> Vec<String> {
-    let mut held = HELD.lock();
+    let mut held = SOCKETS.lock();
     held.retain(|each| each.used || !each.name.starts_with(OWN));
     let idle = held.iter().filter(|each| !each.used);
     idle.map(|each| each.name.clone()).collect()
@@ -149,12 +149,12 @@ pub(super) fn close_unused() -> Vec<String> {
 
 /// Closes our own sockets: new connections are refused unless a listener has a handle.
 pub(super) fn close_all() {
-    HELD.lock().retain(|each| !each.name.starts_with(OWN));
+    SOCKETS.lock().retain(|each| !each.name.starts_with(OWN));
 }
 
 /// Passes all sockets to the program that replaces this one.
 pub(super) fn export(command: &mut Command) -> io::Result<()> {
-    let held = HELD.lock();
+    let held = SOCKETS.lock();
     if held.is_empty() {
         return Ok(());
     }

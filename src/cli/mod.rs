@@ -20,7 +20,6 @@ mod explain_output;
 mod fleet;
 mod healthcheck;
 mod inherited_sockets;
-mod instant;
 mod lab;
 mod listeners;
 mod mail;

@@ -51,14 +51,13 @@ impl Reload {
 /// of that key.
 fn check_moved(key: &str, address: &ListenAddress, active: &Config) -> CommandResult {
     match address {
-        // The system chooses another port each time.
-        ListenAddress::Tcp { port: 0, .. } => return Ok(()),
-        // A passed socket belongs to the service manager, and any key can name it.
-        ListenAddress::Passed(_) => return Ok(()),
+        // For port 0 the system chooses another port each time. A passed socket belongs to the service manager, and
+        // any key can name it.
+        ListenAddress::Tcp { port: 0, .. } | ListenAddress::Passed(_) => return Ok(()),
         ListenAddress::Tcp { .. } | ListenAddress::Unix(_) => {}
     }
-    let held = addresses(active).into_iter();
-    match held.into_iter().find(|(_, held)| *held == address) {
+    let mut held = addresses(active).into_iter();
+    match held.find(|(_, held)| *held == address) {
         Some((held, _)) => Err(Failure::failed(format!(
             "`{key}`: {address} is in use by `{held}` of this server; a reload cannot move it"
         ))

@@ -49,7 +49,7 @@ pub(super) fn run_limited(mut child: Child, limit: Duration) -> io::Result<Child
                     .spawn(move || child.wait())?;
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            None => thread::sleep(POLL_INTERVAL),
+            None => thread::park_timeout(POLL_INTERVAL),
         }
     };
     let text = |reader: Option<Receiver<String>>| {

@@ -4,12 +4,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::admin::{Admin, path};
 use super::backup::offline_change;
@@ -19,10 +17,7 @@ use super::{Global, output};
 use crate::app;
 use crate::domain::audit::Audit;
 use crate::domain::store_admin;
-use crate::store::{Exported, Salvaged, StoreError};
-
-/// Retry interval while another process has the store open.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+use crate::store::{Exported, Salvaged};
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
@@ -176,13 +171,7 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResul
         return Err(Failure::failed("no store to recover"));
     }
     // A waiting server releases the lock between its attempts.
-    let deadline = Instant::now() + Admin::PATIENCE;
-    let store = loop {
-        match startup.open() {
-            Err(StoreError::InUse) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
-            opened => break opened?,
-        }
-    };
+    let store = Admin::retry_in_use(async || Ok(startup.open())).await?;
     let Some(loss) = store.loss() else {
         if json {
             return output::json(&json!({ "lost": 0 }));

@@ -1,15 +1,15 @@
-//! A time on the command line: Unix seconds, RFC 3339, or a span such as `-15m` that counts back from now.
+//! A time on the command line: Unix seconds, RFC 3339, a date, or a span such as `-15m` that counts from now.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDate};
 use clap::Args;
 use serde_json::Value;
 
 use super::admin::{Admin, path};
 use super::exit::Failure;
-use crate::types::parse_span;
+use crate::types::{Malformed, parse_span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeArg {
@@ -37,13 +37,34 @@ impl FromStr for TimeArg {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong =
             "must be Unix seconds, a time such as 2027-01-31T18:00:00Z, or a span such as -15m";
-        if let Some(span) = text.strip_prefix('-') {
-            return parse_span(span).map(Self::before_now).map_err(|_| wrong);
+        match text.starts_with('-') {
+            true => signed_seconds(text).map(Self::Span).map_err(|_| wrong),
+            false => instant(text).map(Self::Instant).map_err(|_| wrong),
         }
-        let instant = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
-        let instant = instant.or_else(|_| text.parse());
-        instant.map(Self::Instant).map_err(|_| wrong)
     }
+}
+
+/// Returns Unix seconds.
+pub(super) fn instant(text: &str) -> Result<i64, &'static str> {
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d")
+        .ok()
+        .and_then(|day| day.and_hms_opt(0, 0, 0));
+    if let Some(begin) = day {
+        return Ok(begin.and_utc().timestamp());
+    }
+    let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+    time.or_else(|_| text.parse())
+        .map_err(|_| "must be a date, a date with time, or Unix seconds")
+}
+
+/// Returns the seconds of a span such as `2h` or `-15m`.
+pub(super) fn signed_seconds(text: &str) -> Result<i64, Malformed> {
+    let (sign, span) = match text.strip_prefix('-') {
+        Some(span) => (-1, span),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let span = parse_span(span)?;
+    Ok(sign * i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[derive(Args)]
@@ -72,6 +93,16 @@ pub(super) async fn server_time(admin: &mut Admin) -> Result<i64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_is_typed_in_three_ways() {
+        for text in ["2027-01-31", "2027-01-31T01:00:00+01:00", "1801353600"] {
+            assert_eq!(instant(text), Ok(1_801_353_600), "{text}");
+        }
+        for text in ["", "tomorrow", "2027-02-30", "2027-01-31 18:00", "1e9"] {
+            assert!(instant(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_time_is_typed_in_three_ways() {

@@ -16,7 +16,7 @@ pub(super) enum TokenCommand {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         owner: String,
-        /// By which to recognise the token
+        /// Label to recognise the token by
         #[arg(long)]
         label: Option<String>,
         /// Print {"tokenId","accessToken"}, for an operator {"tokenId","token"}

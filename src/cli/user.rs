@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::explain_output::{self, WhyQuestion};
-use super::instant::instant;
+use super::time_arg::instant;
 use super::{Global, output, read_secret, user_import};
 
 /// Users of the partners

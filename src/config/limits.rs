@@ -35,7 +35,7 @@ pub const H2_FRAMES_BURST: u32 = 1_000;
 /// Control frames per second, on average.
 pub const H2_FRAMES_A_SECOND: u32 = 100;
 /// Time for an HTTP/2 connection without requests to close after GOAWAY.
-pub const H2_FAREWELL: Duration = Duration::from_secs(1);
+pub const H2_GOAWAY_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of a body on routes that take a small JSON object, and of an ignored body.
 pub const BODY_SMALL: usize = 16 * 1024;
@@ -55,7 +55,7 @@ pub const JSON_DEPTH: usize = 32;
 pub const LIST_IDS: usize = 200;
 /// Bytes of cached schedule responses: about ten of the largest (a day of 200 livestreams), or thousands of
 /// usual ones.
-pub const ANSWERS_BYTES: usize = 96 * 1024 * 1024;
+pub const RESPONSE_CACHE_BYTES: usize = 96 * 1024 * 1024;
 /// Characters of a request id sent by a client.
 pub const REQUEST_ID_MAX: usize = 64;
 pub const FORWARDED_HOPS: usize = 32;
@@ -78,7 +78,7 @@ pub const DRAIN_BYTES: usize = 2 * 1024 * 1024;
 /// Time limit of that reading.
 pub const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// Pause of the accept loop when the process has no free descriptors.
-pub const ACCEPT_REST: Duration = Duration::from_millis(50);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time for running requests to finish at shutdown.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 

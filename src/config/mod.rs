@@ -17,7 +17,6 @@ mod error;
 mod keys;
 mod load;
 mod mailbox;
-mod masked;
 mod provenance;
 mod schema;
 mod secret;

@@ -238,14 +238,14 @@ impl Reader<'_> {
 }
 
 pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, String> {
-    const MOST: u64 = 64 * 1024;
+    const SIZE_MAX: u64 = 64 * 1024;
     let shown = path.display();
     let cannot = |error: std::io::Error| format!("cannot read {shown}: {error}");
     let metadata = fs::metadata(path).map_err(cannot)?;
     // Reading a device or a pipe by mistake would not end.
-    if !metadata.is_file() || metadata.len() > MOST {
+    if !metadata.is_file() || metadata.len() > SIZE_MAX {
         return Err(format!(
-            "{shown} must be a regular file of at most {MOST} bytes"
+            "{shown} must be a regular file of at most {SIZE_MAX} bytes"
         ));
     }
     if check_rights && readable_by_all(path, metadata.mode()) {

@@ -11,8 +11,7 @@ use super::ListenAddress;
 use super::enums::{ConfigEnum, word_of};
 use super::http::Network;
 use super::mailbox::Mailbox;
-use super::masked::MASK;
-use super::secret::Secret;
+use super::secret::{MASK, Secret};
 use crate::decode::{Node, Value};
 use crate::domain::catalog::Unrated;
 

@@ -402,7 +402,7 @@ mod tests {
                 "line 1, column 7, member a: expected an escape such as \\n or \\u00e4",
             ),
             ("{\"a b\":x}", "line 1, column 8: expected a JSON value"),
-            ("{} x", "line 1, column 4: expected the end of the body"),
+            ("{} x", "line 1, column 4: expected the end of the input"),
         ] {
             let mistake = first_mistake(text.as_bytes(), 32).map(|mistake| mistake.to_string());
             assert_eq!(mistake.as_deref(), Some(message), "{text}");

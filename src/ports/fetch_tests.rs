@@ -11,7 +11,7 @@ const QUICK: Patience = Patience {
     whole: Duration::from_secs(5),
 };
 
-const MOST: u64 = 3 * 1_048_576;
+const SIZE_MAX: u64 = 3 * 1_048_576;
 
 /// A server that answers each connection in turn; returns the request heads.
 fn serve(
@@ -56,7 +56,7 @@ fn fetch_within(
 ) -> Result<Fetched, FetchError> {
     Fetcher {
         patience,
-        most: MOST,
+        most: SIZE_MAX,
     }
     .fetch(place, known)
 }
@@ -294,7 +294,7 @@ fn an_endless_response_ends_at_the_size_limit() {
         error.to_string().contains("exceeds the size limit"),
         "{error}"
     );
-    assert!(all <= MOST);
+    assert!(all <= SIZE_MAX);
     drop(body);
     served.join().unwrap();
 }

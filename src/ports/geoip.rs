@@ -12,7 +12,7 @@ use super::watched_file::{FileStamp, Reloadable};
 use crate::types::Country;
 
 /// Maximum size of a database in bytes; city databases have a tenth of it.
-const MOST: u64 = 1 << 30;
+const SIZE_MAX: u64 = 1 << 30;
 
 /// Number of networks searched for a country before the database is rejected as one of another kind.
 const SAMPLE: usize = 10_000;
@@ -54,7 +54,7 @@ impl GeoIp {
 }
 
 fn stamp(path: &Path) -> Result<FileStamp, GeoIpError> {
-    Ok(FileStamp::read(path, MOST)?)
+    Ok(FileStamp::read(path, SIZE_MAX)?)
 }
 
 fn read(path: &Path) -> Result<Reader<Vec<u8>>, GeoIpError> {

@@ -34,17 +34,17 @@ pub trait Mailer: Send + Sync {
     fn connect(
         &self,
         dialogue: &mut SmtpTranscript,
-    ) -> Result<Box<dyn MailLine>, ServerUnavailable>;
+    ) -> Result<Box<dyn MailConnection>, ServerUnavailable>;
 }
 
 /// A connection to a mail server. It must be dropped after an error.
-pub trait MailLine {
+pub trait MailConnection {
     /// Sends a mail; blocks. Returns the server's reply, with which the server takes responsibility for the
     /// mail. A broken connection is [`SendError::Later`]: the server may have accepted the mail, and may get
     /// it twice.
     fn send(
         &mut self,
-        parcel: &OutgoingMail,
+        mail: &OutgoingMail,
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, SendError>;
 

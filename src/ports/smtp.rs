@@ -21,13 +21,15 @@ use lettre::{Address, Message};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::mailer::{MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript};
+use super::mailer::{
+    MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
+};
 use crate::types::Email;
 
 /// Maximum length of a server reply that is kept, in characters.
 const REPLY_MAX: usize = 300;
-const LEAVE: Duration = Duration::from_secs(2);
-const LATE: &str = "no answer in time";
+const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
+const TIMED_OUT: &str = "no answer in time";
 /// The last second that an RFC 5322 date can express: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 
@@ -111,12 +113,12 @@ impl SmtpMailer {
             AsyncSmtpConnection::connect_tokio1(address, patience, &name, wrapped.cloned(), None);
         // Three replies: connection, greeting, EHLO.
         let mut connection = self.within(3, connecting).await?;
-        let heard = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
+        let record_features = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
             let server = self.mask.line(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
         };
-        heard(&connection, dialogue);
+        record_features(&connection, dialogue);
         // Not opportunistic: an attacker who removes STARTTLS from the capabilities makes this fail, and no
         // mail is sent.
         if let (SmtpSecurity::StartTls, Some(tls)) = (self.security, &self.tls) {
@@ -125,7 +127,7 @@ impl SmtpMailer {
             // STARTTLS, the handshake, and a second EHLO.
             self.within(3, encrypting).await?;
             dialogue.push("S: (the connection is encrypted)".to_owned());
-            heard(&connection, dialogue);
+            record_features(&connection, dialogue);
         }
         if let Some(login) = &self.login {
             // The transcript is shown to operators and logged.
@@ -151,24 +153,24 @@ impl SmtpMailer {
         }
     }
 
-    fn compose(&self, parcel: &OutgoingMail) -> Result<(Address, Vec<u8>), String> {
-        let to = address(&parcel.to)?;
-        let seconds = u64::try_from(parcel.date.0.clamp(0, DATE_MAX)).unwrap_or(0);
-        let id = format!("<{}@{}>", parcel.id, self.from.email.domain());
+    fn compose(&self, mail: &OutgoingMail) -> Result<(Address, Vec<u8>), String> {
+        let to = address(&mail.to)?;
+        let seconds = u64::try_from(mail.date.0.clamp(0, DATE_MAX)).unwrap_or(0);
+        let id = format!("<{}@{}>", mail.id, self.from.email.domain());
         // RFC 3834: auto-responders must not reply.
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         let message = Message::builder()
             .from(self.from.clone())
             .to(Mailbox::new(None, to.clone()))
-            .subject(parcel.subject.as_str())
+            .subject(mail.subject.as_str())
             .date(UNIX_EPOCH + Duration::from_secs(seconds))
             // The id of the queue: a repeated delivery has the same Message-ID, by which mailboxes recognise
             // duplicates.
             .message_id(Some(id))
             .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
             .multipart(MultiPart::alternative_plain_html(
-                parcel.text.clone(),
-                parcel.html.clone(),
+                mail.text.clone(),
+                mail.html.clone(),
             ));
         let message = message.map_err(|error| format!("cannot compose the message: {error}"))?;
         Ok((to, message.formatted()))
@@ -179,7 +181,7 @@ impl Mailer for SmtpMailer {
     fn connect(
         &self,
         dialogue: &mut SmtpTranscript,
-    ) -> Result<Box<dyn MailLine>, ServerUnavailable> {
+    ) -> Result<Box<dyn MailConnection>, ServerUnavailable> {
         // The caller is a blocking thread, so the connection gets its own runtime.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ServerUnavailable {
@@ -187,7 +189,7 @@ impl Mailer for SmtpMailer {
             lasting: false,
         })?;
         match runtime.block_on(self.open(dialogue)) {
-            Ok(connection) => Ok(Box::new(SmtpLine {
+            Ok(connection) => Ok(Box::new(SmtpConnection {
                 mailer: self.clone(),
                 connection,
                 runtime,
@@ -204,67 +206,67 @@ impl Mailer for SmtpMailer {
     }
 }
 
-struct SmtpLine {
+struct SmtpConnection {
     mailer: SmtpMailer,
     connection: AsyncSmtpConnection,
     runtime: Runtime,
 }
 
-impl MailLine for SmtpLine {
+impl MailConnection for SmtpConnection {
     fn send(
         &mut self,
-        parcel: &OutgoingMail,
+        mail: &OutgoingMail,
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, SendError> {
-        let (to, message) = self.mailer.compose(parcel).map_err(SendError::Refused)?;
+        let (to, message) = self.mailer.compose(mail).map_err(SendError::Refused)?;
         let from = self.mailer.from.email.clone();
         let mask = self.mailer.mask.clone();
         // The sender is the same for every mail: a rejected sender means that no mail will be accepted.
         let of_sender = |failure: &SmtpFailure| SendError::Unavailable(mask.unavailable(failure));
-        let of_mail = |failure: &SmtpFailure| mask.judge(failure);
+        let of_mail = |failure: &SmtpFailure| mask.classify(failure);
         let command = Mail::new(Some(from), Vec::new());
-        self.say(&command.to_string(), dialogue, &of_sender)?;
+        self.send_command(&command.to_string(), dialogue, &of_sender)?;
         let command = Rcpt::new(to, Vec::new());
-        self.say(&command.to_string(), dialogue, &of_mail)?;
-        self.say(&Data.to_string(), dialogue, &of_mail)?;
+        self.send_command(&command.to_string(), dialogue, &of_mail)?;
+        self.send_command(&Data.to_string(), dialogue, &of_mail)?;
         dialogue.push(format!("C: ({} bytes)", message.len()));
         let handing = self.mailer.within(1, self.connection.message(&message));
         let answer = self.runtime.block_on(handing);
-        self.heard(answer, dialogue, &of_mail)
+        self.record_reply(answer, dialogue, &of_mail)
     }
 
     fn close(mut self: Box<Self>) {
-        let leaving = async { timeout(LEAVE, self.connection.quit()).await };
+        let leaving = async { timeout(QUIT_TIMEOUT, self.connection.quit()).await };
         // The mail was handed over already; a failed QUIT does not matter.
         let _ = self.runtime.block_on(leaving);
     }
 }
 
-impl SmtpLine {
-    fn say(
+impl SmtpConnection {
+    fn send_command(
         &mut self,
         command: &str,
         dialogue: &mut SmtpTranscript,
-        judge: &dyn Fn(&SmtpFailure) -> SendError,
+        classify: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
         dialogue.push(format!("C: {}", command.trim_end()));
         let asking = self.mailer.within(1, self.connection.command(command));
         let answer = self.runtime.block_on(asking);
-        self.heard(answer, dialogue, judge)
+        self.record_reply(answer, dialogue, classify)
     }
 
-    fn heard(
+    fn record_reply(
         &self,
         answer: Result<Response, SmtpFailure>,
         dialogue: &mut SmtpTranscript,
-        judge: &dyn Fn(&SmtpFailure) -> SendError,
+        classify: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
         let mask = &self.mailer.mask;
         let reply = answer
             .as_ref()
             .map_or_else(|failure| mask.failure(failure), |a| mask.reply(a));
         dialogue.push(format!("S: {reply}"));
-        answer.map(|_| reply).map_err(|failure| judge(&failure))
+        answer.map(|_| reply).map_err(|failure| classify(&failure))
     }
 }
 
@@ -325,12 +327,12 @@ impl Mask {
 
     fn failure(&self, failure: &SmtpFailure) -> String {
         let SmtpFailure::Smtp(error) = failure else {
-            return LATE.to_owned();
+            return TIMED_OUT.to_owned();
         };
         let cause = std::error::Error::source(error);
         self.line(&match (error.status(), cause) {
             (Some(code), Some(reply)) => format!("{code} {reply}"),
-            _ if error.is_timeout() => LATE.to_owned(),
+            _ if error.is_timeout() => TIMED_OUT.to_owned(),
             _ => error.to_string(),
         })
     }
@@ -342,7 +344,7 @@ impl Mask {
         }
     }
 
-    fn judge(&self, failure: &SmtpFailure) -> SendError {
+    fn classify(&self, failure: &SmtpFailure) -> SendError {
         let reply = self.failure(failure);
         if failure.is_permanent() {
             SendError::Refused(reply)

@@ -22,7 +22,7 @@ fn settings() -> SmtpSettings {
     }
 }
 
-fn parcel(to: &str, subject: &str) -> OutgoingMail {
+fn mail(to: &str, subject: &str) -> OutgoingMail {
     OutgoingMail {
         id: MailId::from_bytes([7; 16]),
         to: Email::parse(to).unwrap(),
@@ -33,15 +33,15 @@ fn parcel(to: &str, subject: &str) -> OutgoingMail {
     }
 }
 
-fn composed(parcel: &OutgoingMail) -> String {
+fn composed(mail: &OutgoingMail) -> String {
     let mailer = SmtpMailer::new(settings()).unwrap();
-    let (_, message) = mailer.compose(parcel).unwrap();
+    let (_, message) = mailer.compose(mail).unwrap();
     String::from_utf8(message).unwrap()
 }
 
 #[test]
 fn a_message_has_its_headers_and_both_parts() {
-    let message = composed(&parcel("ann@example.com", "Välj ett nytt lösenord"));
+    let message = composed(&mail("ann@example.com", "Välj ett nytt lösenord"));
     let (head, body) = message.split_once("\r\n\r\n").unwrap();
     for line in [
         "To: ann@example.com",
@@ -56,7 +56,7 @@ fn a_message_has_its_headers_and_both_parts() {
     assert!(body.contains("Content-Type: text/plain") && body.contains("Content-Type: text/html"));
     let far = OutgoingMail {
         date: UnixSeconds(i64::MAX),
-        ..parcel("a@b.example", "x")
+        ..mail("a@b.example", "x")
     };
     assert!(composed(&far).contains("31 Dec 9999"));
 }
@@ -146,8 +146,8 @@ fn a_slow_drip_server_times_out_like_a_silent_one() {
             .unwrap()
             .connect(&mut dialogue)
             .map_err(SendError::Unavailable)
-            .and_then(|mut line| line.send(&parcel("ann@example.com", "x"), &mut dialogue));
-        let late = LATE.to_owned();
+            .and_then(|mut line| line.send(&mail("ann@example.com", "x"), &mut dialogue));
+        let late = TIMED_OUT.to_owned();
         let of_server = ServerUnavailable {
             response: late.clone(),
             lasting: false,
@@ -157,7 +157,10 @@ fn a_slow_drip_server_times_out_like_a_silent_one() {
             _ => SendError::Later(late),
         };
         assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");
-        assert!(dialogue.last().unwrap().ends_with(LATE), "{dialogue:?}");
+        assert!(
+            dialogue.last().unwrap().ends_with(TIMED_OUT),
+            "{dialogue:?}"
+        );
         assert!(server.join().unwrap(), "{whole}: the connection is let go");
     }
 }
@@ -170,8 +173,8 @@ proptest! {
         subject in "[^\r\n]{0,80}",
     ) {
         let to = format!("{local}@example.com");
-        let parcel = parcel(&to, &subject);
-        let message = composed(&parcel);
+        let mail = mail(&to, &subject);
+        let message = composed(&mail);
         let (head, _) = message.split_once("\r\n\r\n").unwrap();
         let names: Vec<&str> = head
             .split("\r\n")

@@ -23,7 +23,7 @@ pub const H2: &[u8] = b"h2";
 pub const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// Maximum size of a file in bytes; chains have about ten thousand.
-const MOST: u64 = 1 << 20;
+const SIZE_MAX: u64 = 1 << 20;
 
 /// Remaining validity, in seconds, below which the certificate is reported as due for renewal. Automatic
 /// renewal happens with a month or a third of the lifetime left.
@@ -112,7 +112,7 @@ impl Tls {
 
 fn stamps(certificate: &Path, key: &Path) -> Result<[FileStamp; 2], BadTls> {
     let stamp = |path: &Path| {
-        FileStamp::read(path, MOST).map_err(|error| BadTls::Read {
+        FileStamp::read(path, SIZE_MAX).map_err(|error| BadTls::Read {
             path: path.to_owned(),
             error,
         })

@@ -238,7 +238,7 @@ fn an_operator_can_fetch_a_source_now() {
     let findings = installation.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&findings.stdout).unwrap();
     let guides = findings.as_array().unwrap().iter();
-    let guides: Vec<_> = guides.filter(|one| one["part"] == "guides").collect();
+    let guides: Vec<_> = guides.filter(|one| one["part"] == "epg").collect();
     assert_eq!(guides.len(), bad.len(), "{findings}");
     let all = installation.json(&["epg", "sources", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), sources.len());
@@ -342,7 +342,7 @@ fn a_restart_does_not_refetch_fresh_sources() {
     for line in [
         "playgate_epg_import_failures{source=\"main\"} 0",
         "playgate_epg_import_awaiting_approval{source=\"main\"} 0",
-        "playgate_job_items_total{task=\"guides\"} 1",
+        "playgate_job_items_total{task=\"epg-sources\"} 1",
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }

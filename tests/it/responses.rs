@@ -301,7 +301,7 @@ fn broken_json_errors_hide_parser_internals() {
             "{\"a\":1,\"a\":1}",
             "line 1, column 8, member a: expected each member once",
         ),
-        ("{} {}", "line 1, column 4: expected the end of the body"),
+        ("{} {}", "line 1, column 4: expected the end of the input"),
     ] {
         let answer = with_partner(&server, "POST", SIGN_UP, &[], body);
         assert_eq!(

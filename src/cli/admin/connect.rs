@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Admin {
     /// How long to wait for a starting server or another command.
-    pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     pub(crate) async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
         match dial(&loaded.config.server.data_dir).await? {
@@ -37,15 +37,28 @@ impl Admin {
 
     /// Connects to the running server, or opens the service in this process.
     pub(crate) async fn connect(loaded: Loaded) -> Result<Self, Failure> {
-        let deadline = Instant::now() + Self::PATIENCE;
         let ports = Ports::for_machine(&loaded.config);
+        let reached = Self::retry_in_use(async || {
+            Ok(match Self::running(&loaded).await? {
+                Some(admin) => Ok(Ok(admin)),
+                None => open(&loaded, &ports).map(Err),
+            })
+        });
+        match reached.await? {
+            Ok(admin) => Ok(admin),
+            Err(store) => Self::within(loaded, ports, store).await,
+        }
+    }
+
+    /// Repeats an attempt while the store is in use: a starting server without a socket yet, or another command,
+    /// holds the lock.
+    pub(crate) async fn retry_in_use<T>(
+        mut attempt: impl AsyncFnMut() -> Result<Result<T, StoreError>, Failure>,
+    ) -> Result<T, Failure> {
+        let deadline = Instant::now() + Self::TIMEOUT;
         loop {
-            if let Some(admin) = Self::running(&loaded).await? {
-                return Ok(admin);
-            }
-            match open(&loaded, &ports) {
-                Ok(store) => return Self::within(loaded, ports, store).await,
-                // A starting server without a socket yet, or another command, holds the lock.
+            match attempt().await? {
+                Ok(done) => return Ok(done),
                 Err(StoreError::InUse) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
                 Err(error) => return Err(error.into()),
             }

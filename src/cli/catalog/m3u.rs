@@ -36,7 +36,7 @@ pub(super) fn to_catalog(text: &str) -> Result<String, String> {
             // Refused, because nothing shows which of the two is meant.
             if livestreams.insert(id.clone(), livestream).is_some() {
                 return Err(format!(
-                    "line {at}: `{id}` is there twice; give each a tvg-id"
+                    "line {at}: `{id}` occurs twice; give each a tvg-id"
                 ));
             }
         }
@@ -160,7 +160,7 @@ mod tests {
             ("#EXTINF:-1,\nhttp://x/a\n", "line 2: it has neither"),
             (
                 "#EXTINF:-1,A\nhttp://x/a\n#EXTINF:-1,a\nhttp://x/b\n",
-                "line 4: `a` is there twice",
+                "line 4: `a` occurs twice",
             ),
         ] {
             let error = to_catalog(&format!("#EXTM3U\n{entries}")).unwrap_err();

@@ -16,7 +16,7 @@ use super::server::{Server, on_runtime, start_log};
 use super::startup::Startup;
 use super::{Global, load_at_start, output};
 use crate::http::lab_player::DemoAccess;
-use seed::Filled;
+use seed::DemoData;
 pub(super) use temp_dir::TempDataDir;
 
 /// Starts within a second: sample catalogue, livestreams with a current schedule, a partner, a user with a
@@ -89,7 +89,7 @@ fn lab_url(server: &Server) -> String {
 }
 
 /// The members of the JSON line. Scripts depend on them: add members, never change or remove one.
-fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failure> {
+fn members(server: &Server, filled: &DemoData) -> Result<serde_json::Value, Failure> {
     Ok(json!({
         "baseUrl": server.http.settings.public_url,
         "labUrl": lab_url(server),
@@ -112,7 +112,7 @@ fn members(server: &Server, filled: &Filled) -> Result<serde_json::Value, Failur
     }))
 }
 
-fn print_walk(server: &Server, filled: &Filled) -> CommandResult {
+fn print_walk(server: &Server, filled: &DemoData) -> CommandResult {
     let base = &server.http.settings.public_url;
     // Notes go to standard error. The pasted lines on standard output have no comments: zsh would run
     // them.

@@ -19,14 +19,14 @@ const LIMIT: u8 = 15;
 /// Name of the demo's partner and operator.
 const NAME: &str = "demo";
 
-pub(super) struct Filled {
+pub(super) struct DemoData {
     pub partner_token: String,
     pub operator_token: String,
     pub catchup: String,
 }
 
 /// Fills the store, or updates one that an earlier demo has filled.
-pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
+pub(super) async fn fill(http: &Arc<HttpState>) -> Result<DemoData, Failure> {
     let services = &http.services;
     content::unpack(&services.config.origin.media_dir)?;
     let mut admin = Admin::to(Arc::clone(http)).await?;
@@ -49,7 +49,7 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<Filled, Failure> {
     let lab = services.config.server.environment != Environment::Production;
     let partner_token = partner(&mut admin, lab).await?;
     user(&mut admin).await?;
-    Ok(Filled {
+    Ok(DemoData {
         partner_token,
         operator_token: operator(&mut admin).await?,
         catchup: guide.catchup,

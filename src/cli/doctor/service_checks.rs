@@ -17,7 +17,7 @@ use crate::config::{Config, ListenAddress, Loaded};
 use crate::ports::http_client::RequestTarget;
 use crate::ports::{Clock as _, SystemClock};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn check_configuration(loaded: &Loaded) -> Vec<DoctorFinding> {
     let config = &loaded.config;
@@ -144,7 +144,7 @@ async fn sink(config: &Config) -> Option<DoctorFinding> {
 }
 
 async fn connected(host: &str, port: u16) -> Result<String, String> {
-    match timeout(PATIENCE, TcpStream::connect((host, port))).await {
+    match timeout(TIMEOUT, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Ok(format!("{host}:{port} accepts connections")),
         Ok(Err(error)) => Err(format!("{host}:{port}: {error}")),
         Err(_) => Err(format!("{host}:{port}: no answer")),
@@ -309,7 +309,7 @@ fn guide(source: &Value) -> Option<DoctorFinding> {
         _ => return None,
     };
     Some(DoctorFinding::warning(
-        "guides",
+        "epg",
         said,
         format!("playgate epg sources {name}"),
     ))

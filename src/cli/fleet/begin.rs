@@ -27,7 +27,7 @@ const CLOCKS_MAX: i64 = 5;
 const NOTICED_WITHIN: Duration = Duration::from_secs(15);
 /// The copy of the store, in the directory of the fleet.
 const INCOMING: &str = "incoming.snapshot";
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Fleet {
     fn must_be_in_none(&self) -> CommandResult {
@@ -160,7 +160,7 @@ impl Fleet {
             if log.owner_record()?.is_some_and(knows) {
                 return Ok(());
             }
-            std::thread::park_timeout(AGAIN);
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
         Err(Failure::failed("no owner has noticed this member").hint(
             "find out with `playgate fleet status` why the fleet has no owner; then run `playgate fleet invite` and `join` again",

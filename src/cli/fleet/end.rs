@@ -15,7 +15,7 @@ use crate::store::replication::{Replication, SharedLog as _, SharedLogError};
 use crate::store::{FleetAccess, Store};
 
 const READ_BYTES: usize = 1024 * 1024;
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Fleet {
     pub(super) fn leave(&self, name: Option<&str>, json: bool) -> CommandResult {
@@ -129,7 +129,7 @@ impl Fleet {
                     "stop its service, and those of all others; or dissolve the fleet there",
                 ));
             }
-            std::thread::park_timeout(AGAIN);
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
     }
 

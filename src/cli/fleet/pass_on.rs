@@ -22,11 +22,11 @@ use crate::types::{ConnectionOrigin, ListenerKind};
 
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
 const HOLD: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for a client to read the refusal and to close the connection.
 const LINGER: Duration = Duration::from_secs(1);
 /// Interval between two queries for the owner.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const OWNER_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of a call of etcd in such a query.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
@@ -60,7 +60,7 @@ pub(in crate::cli) fn pass_on_without_store(
             if let Ok(Ok(owner)) = asked {
                 Standing::follow(&sender, owner.map(|record| record.address));
             }
-            sleep(LOOK_EVERY).await;
+            sleep(OWNER_POLL_INTERVAL).await;
         }
     });
     let client = member::peer_client(membership)?;
@@ -124,7 +124,7 @@ async fn forward(
                 None => continue,
             }
         }
-        let _ = timeout(AGAIN, standing.changed()).await;
+        let _ = timeout(RETRY_INTERVAL, standing.changed()).await;
     }
     if origin.to != ListenerKind::Secure {
         let _ = timeout(LINGER, refuse(stream)).await;

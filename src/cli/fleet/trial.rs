@@ -18,8 +18,8 @@ use crate::cli::reexec::THIS_PROGRAM;
 use crate::cli::signals::Signals;
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
-const PATIENCE: Duration = Duration::from_secs(60);
-const AGAIN: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Starts three etcd (from PATH) and three members on loopback, with the data of the demo in a temporary
 /// directory. Prints their addresses and how to kill one, and runs until Ctrl-C.
@@ -281,8 +281,8 @@ fn wait_until_served(config: &Path) -> CommandResult {
     loop {
         match playgate(config, &["partner", "list"]) {
             Ok(_) => return Ok(()),
-            Err(failure) if began.elapsed() > PATIENCE => return Err(failure),
-            Err(_) => std::thread::park_timeout(AGAIN),
+            Err(failure) if began.elapsed() > TIMEOUT => return Err(failure),
+            Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
         }
     }
 }

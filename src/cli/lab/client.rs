@@ -17,7 +17,7 @@ use crate::cli::output;
 /// command may call `playgate`.
 const VARIABLE: &str = "LAB_SCENARIO";
 /// Time for a command to end after SIGTERM, for example to end its playback session.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) enum Client {
@@ -142,7 +142,7 @@ impl RunningCommand {
 
     async fn end(mut self) {
         self.signal(Signal::TERM);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !self.is_over() && Instant::now() < until {
             sleep(POLL_EVERY).await;
         }

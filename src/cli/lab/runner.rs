@@ -45,7 +45,7 @@ pub(super) struct Period {
     pub(super) to: i64,
 }
 
-pub(super) struct Played {
+pub(super) struct RunResult {
     pub(super) steps: Vec<StepResult>,
     pub(super) period: Period,
     pub(super) heard: bool,
@@ -104,7 +104,7 @@ impl<'a> ScenarioRunner<'a> {
         scenario: &Scenario,
         waiting: &ClientWait,
         signals: &mut Signals,
-    ) -> Result<Played, Failure> {
+    ) -> Result<RunResult, Failure> {
         // Starts after the newest record: requests before the run must not count.
         let newest = self.admin.get("/admin/v1/requests?limit=1").await?;
         let after = newest.pointer("/0/number").and_then(Value::as_u64);
@@ -136,7 +136,7 @@ impl<'a> ScenarioRunner<'a> {
             from: self.from,
             to: to?.saturating_add(1),
         };
-        Ok(Played {
+        Ok(RunResult {
             steps,
             period,
             heard: self.heard,

@@ -75,7 +75,7 @@ impl HashConfig {
         let number = |name: &str| {
             let text = value(name)?;
             text.parse()
-                .map_err(|_| format!("--hash-config: `{name}` is no number: {text}"))
+                .map_err(|_| format!("--hash-config: `{name}` is not a number: {text}"))
         };
         let base64 = |name: &str| {
             phc_base64(&value(name)?).map_err(|_| format!("--hash-config: `{name}` is not base64"))

@@ -13,7 +13,7 @@ use super::tables::{MailKey, MailRecord, Mails, MailsByUser, QUEUE_MAX_AGE};
 use super::{BATCH, Mail, MailKind};
 use crate::domain::backoff::Backoff;
 use crate::ports::mailer::{
-    MailLine, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
+    MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
 };
 use crate::store::{Durability, StoreError, Txn};
 use crate::types::{UnixSeconds, UserId};
@@ -150,7 +150,7 @@ impl Mail {
     fn attempt(
         &self,
         mailer: &dyn Mailer,
-        line: &mut Option<Box<dyn MailLine>>,
+        line: &mut Option<Box<dyn MailConnection>>,
         key: &MailKey,
         mail: &MailRecord,
     ) -> Result<String, SendError> {
@@ -325,7 +325,7 @@ impl Delivery {
 /// Sends over the open connection, or over a new one. A failed connection is dropped.
 fn send_over(
     mailer: &dyn Mailer,
-    line: &mut Option<Box<dyn MailLine>>,
+    line: &mut Option<Box<dyn MailConnection>>,
     outgoing: &OutgoingMail,
 ) -> Result<String, SendError> {
     let mut transcript = SmtpTranscript::new();

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::config::limits::{
-    H2_CONNECTION_WINDOW, H2_FAREWELL, H2_HEADER_LIST_MAX, H2_RESETS, H2_SEND_BUFFER,
+    H2_CONNECTION_WINDOW, H2_GOAWAY_TIME, H2_HEADER_LIST_MAX, H2_RESETS, H2_SEND_BUFFER,
     H2_STREAM_WINDOW, H2_STREAMS, HEAD_TIME, IDLE_TIME, WRITE_STALL,
 };
 use crate::http::connection::h1::{WriteStall, run};
@@ -128,7 +128,7 @@ impl Http2Deadlines {
         let idle = *self.idle.get_or_insert(now);
         match self.draining {
             // The client was sent GOAWAY. The connection is closed soon, even if the client leaves it open.
-            Some(since) => since.max(idle) + H2_FAREWELL,
+            Some(since) => since.max(idle) + H2_GOAWAY_TIME,
             None if streams.any_opened() => idle + IDLE_TIME,
             None => self.began + HEAD_TIME,
         }

@@ -20,7 +20,7 @@ use flate2::write::GzEncoder;
 use http::request::Parts;
 use parking_lot::Mutex;
 
-use crate::config::limits::ANSWERS_BYTES;
+use crate::config::limits::RESPONSE_CACHE_BYTES;
 use crate::http::request::headers::{EncodingPreference, RequestHeaders, preferred_encoding};
 use crate::http::response::reply::Reply;
 use crate::http::state::HttpState;
@@ -115,7 +115,7 @@ struct CacheState {
 
 impl Default for ResponseCache {
     fn default() -> Self {
-        Self::within(ANSWERS_BYTES)
+        Self::within(RESPONSE_CACHE_BYTES)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::config::limits::ACCEPT_REST;
+use crate::config::limits::ACCEPT_PAUSE;
 use crate::descriptor_reserve;
 use crate::http::access::local_admin::Administrator;
 use crate::http::connection::h1::drive;
@@ -282,7 +282,7 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 && descriptor_reserve::release_for_administrator();
             if !gone && !released {
                 tracing::warn!(%error, "failed to accept a connection");
-                sleep(ACCEPT_REST).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::config::limits::ACCEPT_REST;
+use crate::config::limits::ACCEPT_PAUSE;
 use crate::http::access::cors;
 use crate::http::errors::api_error::{ApiError, ErrorBody};
 use crate::http::errors::code::ErrorCode;
@@ -118,7 +118,7 @@ async fn accept(listener: Arc<Listener>, notice: Arc<Notice>, slots: Arc<Semapho
         };
         if accepted.is_err() {
             // Out of file descriptors, for instance: an immediate retry would spin.
-            sleep(ACCEPT_REST).await;
+            sleep(ACCEPT_PAUSE).await;
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::config::limits::ACCEPT_REST;
+use crate::config::limits::ACCEPT_PAUSE;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::connection_limiter::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
@@ -107,7 +107,7 @@ async fn accept(listener: Arc<Listener>, standby: Arc<Standby>) {
             }),
         };
         if accepted.is_err() {
-            sleep(ACCEPT_REST).await;
+            sleep(ACCEPT_PAUSE).await;
         }
     }
 }

@@ -62,7 +62,7 @@ impl Clip {
                     // A URI is relative to the playlist that contains it (RFC 8216, 4.1).
                     let path = resolve(path, &name)?;
                     let text = self::text(media, &path)?;
-                    let text = text.ok_or_else(|| clip_error(&path, "is not there"))?;
+                    let text = text.ok_or_else(|| clip_error(&path, "does not exist"))?;
                     playlists.push((path, text));
                 }
                 for (path, text) in playlists {
@@ -141,7 +141,7 @@ impl Clip {
         let shift = self.timeline.begin(turn, track.head.scale);
         let shift = shift.ok_or(LoopError::Absent)?;
         let opened = media.open(&track.path)?;
-        let mut opened = opened.ok_or_else(|| clip_error(&track.path, "is not there"))?;
+        let mut opened = opened.ok_or_else(|| clip_error(&track.path, "does not exist"))?;
         opened.file.seek(SeekFrom::Start(piece.offset))?;
         let length = u64::from(piece.length);
         let bytes = read_up_to(&mut opened, length)?;
@@ -159,7 +159,7 @@ impl Track {
     fn read(media: &MediaDirectory, path: &MediaPath, playlist: Media) -> Result<Self, LoopError> {
         let mut opened = media
             .open(path)?
-            .ok_or_else(|| clip_error(path, "is not there"))?;
+            .ok_or_else(|| clip_error(path, "does not exist"))?;
         let mut bytes = Vec::new();
         let mut head = None;
         // A small read first: most headers fit, and segments are requested every few seconds.

@@ -352,7 +352,7 @@ fn an_unusable_manifest_is_rejected_with_its_reason() {
             "manifest.mpd",
             "audio.mp4",
             "x.mp4",
-            "clear/x.mp4: is not there",
+            "clear/x.mp4: does not exist",
         ),
         (
             mpd,
@@ -367,7 +367,7 @@ fn an_unusable_manifest_is_rejected_with_its_reason() {
             "master.m3u8",
             "audio.m3u8",
             "x.m3u8",
-            "clear/x.m3u8: is not there",
+            "clear/x.m3u8: does not exist",
         ),
         (
             hls,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::ports::mailer::{MailLine, ServerUnavailable};
+use crate::ports::mailer::{MailConnection, ServerUnavailable};
 
 type Answer = Result<&'static str, SendError>;
 
@@ -21,7 +21,10 @@ pub(super) struct Server {
 }
 
 impl Mailer for Server {
-    fn connect(&self, _: &mut SmtpTranscript) -> Result<Box<dyn MailLine>, ServerUnavailable> {
+    fn connect(
+        &self,
+        _: &mut SmtpTranscript,
+    ) -> Result<Box<dyn MailConnection>, ServerUnavailable> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         match &*self.down.lock() {
             Some(failure) => Err(failure.clone()),
@@ -30,7 +33,7 @@ impl Mailer for Server {
     }
 }
 
-impl MailLine for Server {
+impl MailConnection for Server {
     fn send(
         &mut self,
         outgoing: &OutgoingMail,
