@@ -787,11 +787,7 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
         let refused = fixture
             .server
             .operator("POST", RESET, &json!({"fixture": name}));
-        assert_eq!(
-            refused.status_and_code(),
-            (400, code.to_owned()),
-            "{name}"
-        );
+        assert_eq!(refused.status_and_code(), (400, code.to_owned()), "{name}");
     }
     for (body, status, code) in [
         (json!({"fixture": "nothing"}), 404, "FIXTURE_NOT_FOUND"),

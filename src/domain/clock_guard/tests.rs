@@ -331,7 +331,7 @@ fn acceptance_that_is_not_stored_is_an_error() {
     };
     let _held = store.write(Durability::Logged, hold);
     for _ in 0..10_000 {
-        let _ = store.write(Durability::Logged, |_| Ok::<_, StoreError>(()));
+        drop(store.write(Durability::Logged, |_| Ok::<_, StoreError>(())));
     }
     guard.accept().unwrap_err();
     assert!(guard.untrusted_jump().is_none());

@@ -352,7 +352,7 @@ mod tests {
             }
         }
         let examine = |pairs: &[Triple]| {
-            let all = || pairs.to_vec().into_iter().map(Ok);
+            let all = || pairs.iter().cloned().map(Ok);
             examine_snapshot(all(), || Ok(all()), &schema).unwrap()
         };
         let sound = examine(&pairs);
