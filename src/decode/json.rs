@@ -156,7 +156,7 @@ impl<'a> Scanner<'a> {
         self.space();
         match self.peek() {
             None => Ok(node),
-            Some(_) => Err("the end of the body"),
+            Some(_) => Err("the end of the input"),
         }
     }
 

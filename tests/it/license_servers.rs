@@ -304,9 +304,9 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
         ),
         (Reply::Send(redirect.to_vec()), failed, "failed"),
         (response("200 OK", "a/b", b""), failed, "failed"),
-        (response("200 OK", "a/b", b"license"), "200", "issued"),
-        // From here on five failures in a row, after which the server is skipped.
         (Reply::Send(endless.concat()), failed, "failed"),
+        (response("200 OK", "a/b", b"license"), "200", "issued"),
+        // From here on five failures of the connection in a row, after which the server is skipped.
         (Reply::Send(whole.to_vec()), failed, "failed"),
         (
             Reply::Send(b"SSH-2.0-OpenSSH\r\n".to_vec()),
@@ -314,6 +314,7 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
             "failed",
         ),
         (Reply::Send(Vec::new()), failed, "failed"),
+        (Reply::Send(whole.to_vec()), failed, "failed"),
         (Reply::Hang, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
     ] {
         let before: u32 = counted(&fixture, "widevine", result).parse().unwrap();

@@ -1,8 +1,10 @@
 //! Wrong input for quality figures has a defined result, affects no other input, and is counted in a metric.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, RwLock};
 
+use playgate::worker_pool::fair_queue::Turn;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;
@@ -251,7 +253,7 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
     assert_eq!((refused.status, refused.code().as_str()), (500, "INTERNAL"));
     assert_eq!(total(&fixture)["plays"], 0);
     fs::rename(&away, &log).unwrap();
-    // The worker pool is full.
+    // The share of this client in the worker pool is used up, and its threads are busy.
     let hold = Arc::new(RwLock::new(()));
     let held = hold.write().unwrap();
     let mut jobs = Vec::new();
@@ -259,7 +261,10 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
         let hold = Arc::clone(hold);
         move |(): &mut ()| hold.read().is_ok()
     };
-    while let Ok(job) = fixture.server.services.cold.run(wait(&hold)) {
+    let cold = &fixture.server.services.cold;
+    let partner = fixture.server.services.partners.list()[0].id;
+    let own = Turn::for_client(Some(partner), Ipv4Addr::LOCALHOST.into());
+    while let Ok(job) = cold.run_for(own, wait(&hold)) {
         jobs.push(job);
     }
     let refused = cmcd(&fixture, &url, &body);

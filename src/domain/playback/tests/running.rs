@@ -504,6 +504,7 @@ fn a_sweep_does_not_end_a_session_that_was_revived_before_its_transaction() {
 #[test]
 fn an_explanation_counts_the_streams_of_the_channel_of_a_broadcast_on_air() {
     let lab = Lab::with(PlaybackSettings {
+        clearkey: true,
         streams_per_asset: 1,
         ..PlaybackSettings::default()
     });
