@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use crate::cli::exit::{CommandResult, Exit, Failure};
 use crate::cli::output;
 use crate::cli::reexec::THIS_PROGRAM;
 use crate::cli::signals::Signals;
+use crate::ports::{Entropy, SystemEntropy};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,11 +54,24 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Fatal, format!("{what}: {error}"))
 }
 
+/// Below the ports that Linux gives to outgoing connections and to sockets without a port: a port that is found free stays
+/// free until its server binds it, unless another trial chooses the same one.
+const PORTS: Range<u16> = 10_240..32_768;
+const PORT_ATTEMPTS: usize = 100;
+
 fn free_address() -> Result<String, Failure> {
-    // Closed again immediately. Another program may take the port in between; the start then reports it.
-    let bound = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let address = bound.map_err(|error| failed("no free port", &error))?;
-    Ok(address.to_string())
+    let entropy: &dyn Entropy = &SystemEntropy::default();
+    let mut refused = None;
+    for _ in 0..PORT_ATTEMPTS {
+        let random = u16::from_le_bytes(entropy.array());
+        let port = PORTS.start + random % (PORTS.end - PORTS.start);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(format!("127.0.0.1:{port}")),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let refused = refused.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into());
+    Err(failed("no free port", &refused))
 }
 
 impl Trial {
