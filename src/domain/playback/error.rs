@@ -19,7 +19,8 @@ pub enum PlaybackError {
     /// The DRM system does not go with the protocol or the asset.
     #[error("{0}")]
     DrmProtocolMismatch(&'static str),
-    /// Unknown, expired, or of another user, asset, partner or device. Clients cannot tell these apart.
+    /// Unknown, or of another user, asset, partner or device; at preflight and license also expired. Clients cannot tell
+    /// these apart. A heartbeat reports an expired one separately.
     #[error("the entitlement is not valid here")]
     EntitlementInvalid,
     #[error("the user account no longer exists")]

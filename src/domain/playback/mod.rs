@@ -1,9 +1,9 @@
 //! Playback: entitlement tokens and unlocks, preflight, sessions and heartbeats, devices, licenses
 //! and signed playlist addresses.
 //!
-//! Module `entitlement` evaluates rights. This module stores the results, counts
-//! streams and devices, and checks a running session against the program that it shows. It reaches
-//! other domains only through [`context::PlaybackContext`].
+//! `domain::entitlement` decides what a user may play. This module issues tokens for its decisions, counts streams and
+//! devices, and checks a running session against the program that it shows. It reaches other domains only through
+//! [`context::PlaybackContext`].
 //!
 //! # States
 //!

@@ -327,7 +327,7 @@ mod tests {
                 &PlayerAction::BitrateChanged,
                 Some(76_000),
             ),
-            // Minified, without states.
+            // The minified Shaka Player, which sends no `sta`.
             (
                 "br=(76),e=t,msd=443,sn=2,ts=1795424623860,v=2",
                 &PlayerAction::Shown,

@@ -216,7 +216,7 @@ impl Writer {
         }
     }
 
-    /// Applies the entries that `read` passes to its callback to the own store.
+    /// Runs `read` and applies each entry that it delivers to the store of this member.
     fn follow(
         &mut self,
         joined: &mut Joined,

@@ -215,7 +215,7 @@ impl ParseRequest for EndPlaybackRequest {
     }
 }
 
-/// The device of a preflight. Platform, type and model are open lists of values.
+/// The device of a preflight. Platform, type and model may be any visible text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceHeaders {
     pub id: DeviceId,
