@@ -98,7 +98,9 @@ pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult 
                 print_dialogue(&report)?;
             }
             match report.get("status").and_then(Value::as_str) {
-                Some("failed") => Err(Failure::failed("the mail server rejected the message")),
+                Some("failed") => Err(Failure::failed(
+                    "the test mail was not accepted; the lines above show how far it came",
+                )),
                 // No failure: without a mail server this is the intended result.
                 Some("sink") => {
                     output::print_note("mail is stored, not sent: `smtp.host` is not set");

@@ -225,7 +225,7 @@ pub(super) fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members with times, which are shown as dates.
-const INSTANTS: [&str; 12] = [
+const INSTANTS: [&str; 13] = [
     "at",
     "createdAt",
     "createdTimestamp",
@@ -237,6 +237,7 @@ const INSTANTS: [&str; 12] = [
     "minute",
     "next",
     "purchasedAt",
+    "replacedAt",
     "timestamp",
 ];
 

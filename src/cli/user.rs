@@ -255,7 +255,7 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             user.done(
                 "mailed",
                 &format!(
-                    "reset link mailed to {}: see `playgate mail list`",
+                    "reset link for {} queued as mail: see `playgate mail list`",
                     user.user
                 ),
             )
@@ -372,6 +372,9 @@ async fn pin(admin: &mut Admin, user: &NamedUser, file: Option<&Path>) -> Comman
         .await?;
     match file {
         Some(_) => user.done("set", "PIN set"),
-        None => user.done("mailed", "a new PIN was mailed: see `playgate mail list`"),
+        None => user.done(
+            "mailed",
+            "a new PIN is queued as mail: see `playgate mail list`",
+        ),
     }
 }

@@ -134,6 +134,15 @@ const RULES: &[CrossKeyRule] = &[
         message: "`smtp.ca` has no effect with `smtp.security` `none`",
     },
     CrossKeyRule {
+        keys: &["smtp.host"],
+        // An IPv6 address has several colons.
+        broken: |config| {
+            let host = config.smtp.host.as_deref().unwrap_or_default();
+            host.matches(':').count() == 1
+        },
+        message: "`smtp.host` is a host name or address without a port; set `smtp.port`",
+    },
+    CrossKeyRule {
         keys: &["smtp.host", "mail.from"],
         broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
         message: "`smtp.host` needs `mail.from`",

@@ -218,6 +218,18 @@ impl Conversation {
         group(&self.events, |event| event.device.as_deref())
     }
 
+    /// Returns whether a user logged in within a span of milliseconds. An application that was started again does so, and
+    /// owes nothing to the session of its previous run.
+    #[must_use]
+    pub fn logged_in(&self, user: Option<&str>, from: i64, to: i64) -> bool {
+        self.calls.iter().any(|call| {
+            call.is_login()
+                && call.is_ok()
+                && call.user.as_deref() == user
+                && (from..=to).contains(&call.at)
+        })
+    }
+
     /// Returns the entitlements that a session rests on: those that name it, and those of its user and asset that name
     /// none, from its start on.
     #[must_use]
@@ -233,7 +245,8 @@ impl Conversation {
                 && session.asset().is_some()
                 && call.asset.as_deref() == session.asset()
                 && call.at >= first.at.saturating_sub(START)
-                && call.at <= session.last();
+                && call.at <= session.last()
+                && !self.logged_in(first.user.as_deref(), call.at, first.at);
             call.is("entitlement") && (named || unnamed)
         };
         self.calls.iter().filter(own).collect()

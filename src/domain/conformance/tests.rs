@@ -83,6 +83,42 @@ fn a_mutant_is_named_with_its_requests() {
     assert_eq!(report.verdict(), Verdict::Failed);
 }
 
+/// The mutant of a rule.
+fn mutant(rule: &str) -> Recording {
+    let (_, mutate) = mutants::ALL.iter().find(|(id, _)| *id == rule).unwrap();
+    let mut recording = good();
+    mutate(&mut recording);
+    recording
+}
+
+/// The mutant of a rule, whose client was started again right before the second request that the rule names.
+fn restarted(rule: &str) -> Recording {
+    let report = judge(&mutant(rule).conversation(), &Profile::default());
+    let mut results = report.results.iter();
+    let result = results.find(|result| result.rule.id == rule).unwrap();
+    let mut recording = mutant(rule);
+    let again = recording
+        .calls
+        .iter()
+        .find(|call| Some(&call.id) == result.evidence.last())
+        .unwrap();
+    let login = Call {
+        id: "restart".to_owned(),
+        at: again.at - 1,
+        route: "login".to_owned(),
+        status: 200,
+        user: again.user.clone(),
+        ..Call::default()
+    };
+    recording.calls.push(login);
+    recording
+}
+
+#[test]
+fn an_application_that_was_started_again_owes_nothing_to_its_previous_session() {
+    assert!(!failed(restarted("stay-on-552")).contains(&"stay-on-552"));
+}
+
 #[test]
 fn a_silent_client_has_not_been_seen() {
     let report = judge(&Conversation::default(), &Profile::default());

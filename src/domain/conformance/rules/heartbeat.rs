@@ -176,6 +176,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
                     && call.asset.as_deref() == session.asset()
                     && call.at > beat.at
                     && call.at <= beat.at + STAYS
+                    && !conversation.logged_in(beat.user.as_deref(), beat.at, call.at)
             });
             if let Some(again) = again {
                 finding.breach(
