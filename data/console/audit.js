@@ -14,8 +14,18 @@ function came(status) {
   return badge(status, status < 400 ? 'good' : 'bad');
 }
 
+const accepts = (text) => new URLSearchParams(text.split('?')[1]).has('accept');
+
+/** The name of a target whose path does not name it. */
+function named(text) {
+  if (!/^epg\/import(\?|$)/.test(text)) return undefined;
+  return accepts(text) ? t`guide, accepted despite doubts` : t`guide`;
+}
+
 /** The target of a change; users are linked. */
 function target(text) {
+  const name = named(text);
+  if (name) return el('span', { title: text }, name);
   const [, id, rest] = text.match(/^users\/([\w-]{22})(.*)$/) ?? [];
   return id ? [link('users/' + id, 'users', id), el('code', rest)] : el('code', text);
 }
@@ -25,7 +35,7 @@ const CAME = () => [
   ['refused', t`refused`],
 ];
 const outcome = ({ status }) => (status !== null && status < 400 ? 'done' : 'refused');
-const verb = ({ action }) => action.replace(/^admin_/, '').replaceAll('_', ' ');
+const verb = ({ action }) => action.replace(/^admin_/, '').replaceAll('_', ' ').replace(/\bcatalog\b/, 'catalogue');
 
 /** The newest entries, or those before a number: the log is read backwards, a part at a time. */
 function entries(search) {
@@ -41,7 +51,7 @@ function entries(search) {
     {
       search,
       csv: 'audit',
-      matches: (one) => [one.name, one.claimed, verb(one), one.target, one.requestId],
+      matches: (one) => [one.name, one.claimed, verb(one), one.target, named(one.target), one.requestId],
       filters: [{ name: 'result', label: t`Result`, options: CAME(), test: (row, value) => outcome(row) === value }],
       columns: [
         { head: t`No.`, id: 'number', value: (one) => one.number, cell: (one) => one.number },

@@ -1,10 +1,10 @@
 // One broadcast: its rights, which layer sets them, and the override of this broadcast.
 import { at, call, get } from './api.js';
-import { age, badge, choice, clock, el, facts, field, link, quiet, table, when, yes } from './dom.js';
+import { age, badge, choice, el, facts, field, link, period, quiet, table, yes } from './dom.js';
 import { t } from './i18n.js';
 import { action, form, mayChange, panel } from './panel.js';
 
-const catchup = (interval) => (interval ? [when(interval.from), ' – ', when(interval.to)] : badge(t`no`, 'bad'));
+const catchup = (interval) => (interval ? period(interval.from, interval.to) : badge(t`no`, 'bad'));
 
 export const broadcast = ({ rest: [id] }) => [panel(t`Rights`, (self) => rights(id, self))];
 
@@ -19,13 +19,24 @@ const AS_IS = () => [
   ['false', t`no`],
 ];
 
-const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
+/** The names of rights; those that the catalogue file defines beyond these keep theirs. */
+const NAMES = () => ({
+  ...Object.fromEntries(RIGHTS()),
+  catchup_days: t`Catch-up days`,
+  pause: t`Pause`,
+  rewind: t`Rewind`,
+  fastForward: t`Fast forward`,
+});
 
-/** The members that a layer sets, with their names in the catalogue file. */
+const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
+const plain = (value) => (typeof value === 'boolean' ? (value ? t`yes` : t`no`) : value);
+
+/** The rights that a layer sets. */
 function says(members) {
   const { extended_rights: extended = {}, ...others } = members;
+  const names = NAMES();
   return Object.entries({ ...others, ...extended })
-    .map(([name, value]) => `${name} ${value}`)
+    .map(([name, value]) => `${names[name] ?? name}: ${plain(value)}`)
     .join(', ');
 }
 
@@ -54,7 +65,7 @@ async function rights(id, self) {
     facts([
       [t`Title`, el('strong', said.title)],
       [t`Livestream`, link(said.livestreamId, 'schedule', said.livestreamId)],
-      [t`Time`, [when(said.start), ' – ', clock(said.stop)]],
+      [t`Time`, period(said.start, said.stop)],
       [t`Age rating`, age(said.pgAge)],
       [t`Live`, yes(said.liveAvailable)],
       [t`Catch-up`, catchup(said.catchupInterval)],
@@ -62,9 +73,9 @@ async function rights(id, self) {
     el('h3', t`Effective rights`),
     table(
       [t`Right`, t`Value`, t`Set by`],
-      said.rights.map(({ right, value, by }) => [right, shown(value), by]),
+      said.rights.map(({ right, value, by }) => [NAMES()[right] ?? right, shown(value), by]),
     ),
-    el('h3', t`Layers, in ascending precedence`),
+    el('h3', t`Where the rights come from (later wins)`),
     table([t`Set by`, t`State`, t`Rights`], layers),
     mayChange() && el('h3', t`Override this broadcast`),
     form(

@@ -28,7 +28,6 @@ export function catalog({ rest: [part = 'livestreams', id], search }) {
       el('a', { href: `#/catalog/${path}`, 'aria-current': path === here ? 'page' : undefined }, text),
     ),
   );
-  requestAnimationFrame(() => tabs.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
   if (EDITED[part]) return [tabs, editor(part, id)];
   const draws = { livestreams, assets, offers, rules, import: () => [importer()], history: versions };
   return [tabs, ...(draws[part] ?? livestreams)(search)];
@@ -193,6 +192,8 @@ function ruleActions({ number, rule, text }, self) {
   ];
 }
 
+const REMOVED_SHOWN = 8;
+
 /** Catalogues that were replaced by an import or an undo. */
 function versions(search) {
   const place = el('div');
@@ -200,6 +201,21 @@ function versions(search) {
     const report = await call('POST', `catalog/undo${query({ version, dryRun: true })}`);
     place.replaceChildren(panel(t`Difference to version ${version}`, () => differences(report)));
     place.scrollIntoView({ block: 'nearest' });
+  };
+  const question = async (version) => {
+    const report = await call('POST', `catalog/undo${query({ version, dryRun: true })}`);
+    const { added, changed, removed } = report;
+    const gone = report.changes.filter(({ change }) => change === 'removed').map(({ kind, id }) => `${kind} ${id}`);
+    const more = gone.length - REMOVED_SHOWN;
+    const first = gone.slice(0, REMOVED_SHOWN).join(', ');
+    return [
+      t`Replace the catalogue with version ${version}?`,
+      t`${count(added)} entries are added, ${count(changed)} changed, ${count(removed)} removed.`,
+      gone.length > 0 && (more > 0 ? t`Removed: ${first} and ${count(more)} more.` : t`Removed: ${first}.`),
+      t`The current catalogue is kept as a previous version.`,
+    ]
+      .filter(Boolean)
+      .join(' ');
   };
   const undo = async (self, version) => {
     const { added, changed, removed } = await call('POST', `catalog/undo${query({ version })}`);
@@ -228,7 +244,7 @@ function versions(search) {
             action(t`Compare`, () => show(version), { label: t`Compare version ${version}` }),
             ' ',
             action(t`Restore`, () => undo(self, version), {
-              ask: t`Replace the catalogue with version ${version}? The current catalogue is kept as a previous version.`,
+              ask: () => question(version),
               label: t`Restore version ${version}`,
             }),
           ],

@@ -66,7 +66,7 @@ function entryOf(fields, values) {
   try {
     others = JSON.parse(values.others || '{}');
   } catch (error) {
-    throw fault(t`“Other members” is not JSON: ${error.message}`);
+    throw fault(t`“Other settings” is not JSON: ${error.message}`);
   }
   const members = fields.map((one) => [one[0], read(one, values)]).filter(([, value]) => value !== undefined);
   return { id: values.id, ...others, ...Object.fromEntries(members) };
@@ -96,7 +96,7 @@ export const editor = (kind, id) =>
           !id && field(t`Id`, 'id', { required: true }),
           id && el('input', { type: 'hidden', name: 'id', value: id }),
           fields.map((one) => control(one, entry)),
-          area(t`Other members (JSON, as in the catalogue file)`, 'others', JSON.stringify(others, null, 2)),
+          area(t`Other settings (JSON, as in the catalogue file)`, 'others', JSON.stringify(others, null, 2)),
         ],
         preview,
         { stacked: true },

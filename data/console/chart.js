@@ -31,9 +31,10 @@ const short = (value) => number(value, { notation: 'compact', maximumFractionDig
 /**
  * A chart. `series`: { name, points: [[seconds, value or null], …] }, all with the same times. `bars` stacks the series;
  * else they are lines, with a gap where a value is absent; one that is `earlier` is drawn lighter. `unit` stands at the
- * axis. `open(seconds)` is called when a time is clicked.
+ * axis. `open(seconds)` is called when a time is clicked. `none` says that all values are 0 or
+ * absent.
  */
-export function chart({ title, unit, series, from, to, bars = false, step = 60, open }) {
+export function chart({ title, unit, series, from, to, bars = false, step = 60, open, none }) {
   const shown = series.slice(0, 6);
   const times = shown[0]?.points.map(([at]) => at) ?? [];
   const sums = times.map((_, i) => shown.reduce((sum, { points }) => sum + (points[i][1] ?? 0), 0));
@@ -50,13 +51,14 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
   const said = nonzero.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
   const spoken = said || (last.length > 0 ? short(0) : '');
   const isEmpty = shown.every(({ points }) => points.every(([, value]) => value === null || value === undefined));
-  const readout = el('p.readout', quiet(isEmpty ? t`no figures in this period` : spoken ? t`now ${spoken}` : ''));
+  const nothing = (most === 0 && none) || (isEmpty && t`no figures in this period`);
+  const readout = el('p.readout', quiet(nothing || (spoken ? t`now ${spoken}` : '')));
   const picture = svg(
     'svg',
     {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
       role: 'img',
-      'aria-label': t`${title} (${unit}): ${spoken}, at most ${short(most)}`,
+      'aria-label': nothing ? `${title}: ${nothing}` : t`${title} (${unit}): ${spoken}, at most ${short(most)}`,
     },
     lines.map((value) => [
       svg('line', { class: 'axis', x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
@@ -104,25 +106,29 @@ function nearest(times, at) {
   return times.reduce((best, time, i) => (Math.abs(time - at) < Math.abs(times[best] - at) ? i : best), 0);
 }
 
-/** A line with its gaps. A point without neighbours is a dot, by the round caps of the line. */
+/** A line with its gaps. A point without neighbours is a dot. */
 function path({ points, earlier }, i, x, y) {
+  const kind = `s${i}${earlier ? ' earlier' : ''}`;
+  const is = (one) => one?.[1] !== null && one?.[1] !== undefined;
+  const alone = points.filter((one, n) => is(one) && !is(points[n - 1]) && !is(points[n + 1]));
   let pen = 'M';
-  const drawn = points.map(([at, value]) => {
-    if (value === null || value === undefined) {
+  const drawn = points.map((one) => {
+    if (!is(one)) {
       pen = 'M';
       return '';
     }
-    const part = `${pen}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    const part = `${pen}${x(one[0]).toFixed(1)} ${y(one[1]).toFixed(1)}`;
     pen = 'L';
     return part;
   });
-  // A line of no length would not be drawn.
-  const alone = drawn.join('').replace(/(M\S+ \S+)(?=M|$)/g, '$1h0');
-  return svg('path', { class: `series s${i}${earlier ? ' earlier' : ''}`, d: alone });
+  return [
+    svg('path', { class: `series ${kind}`, d: drawn.join('') }),
+    alone.map(([at, value]) => svg('circle', { class: `bar ${kind}`, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 })),
+  ];
 }
 
 function stacks(series, times, x, y, step) {
-  const width = Math.max(1, x(step) - x(0));
+  const width = Math.max(2, x(step) - x(0));
   return times.map((at, t_) => {
     let base = 0;
     return series.map(({ points }, i) => {

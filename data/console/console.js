@@ -44,7 +44,7 @@ const PAGES = () => [
   ['store', t`Backups`, ADMIN, store],
   ['fleet', t`Fleet`, ADMIN, fleet],
   ['audit', t`Audit log`, ADMIN, audit],
-  ['access', t`Partners and operators`, ADMIN, access],
+  ['access', t`Partners, operators`, ADMIN, access],
 ];
 
 const part = (id) => document.getElementById(id);
@@ -142,12 +142,13 @@ function draw() {
   const missing = () => [el('p', t`The console has no page at this address.`)];
   const [path, name, , contents, entry = path] = page ?? ['', t`Page not found`, ALL, missing];
   for (const anchor of part('nav').children) {
-    anchor.removeAttribute('aria-current');
-    if (anchor.hash !== `#/${entry}`) continue;
-    anchor.setAttribute('aria-current', 'page');
-    anchor.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    if (anchor.hash === `#/${entry}`) anchor.setAttribute('aria-current', 'page');
+    else anchor.removeAttribute('aria-current');
   }
+  showCurrent();
+  openMenu(false);
   const title = name || t`Broadcast`;
+  part('menu').textContent = t`Menu: ${part('nav').querySelector('[aria-current]')?.textContent ?? title}`;
   document.title = `${title} · Playgate ${about.environment}`;
   const heading = el('h1', { tabindex: '-1' }, title);
   part('main').replaceChildren(heading, ...contents({ rest, search, about }));
@@ -156,6 +157,27 @@ function draw() {
 }
 
 window.addEventListener('hashchange', show);
+
+// -- Navigation
+
+const showCurrent = () => part('nav').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+
+/** On narrow screens a button shows and hides the pages. */
+function openMenu(open) {
+  part('bar').classList.toggle('open', open);
+  part('menu').ariaExpanded = String(open);
+}
+
+part('menu').addEventListener('click', () => {
+  openMenu(part('menu').ariaExpanded !== 'true');
+  showCurrent();
+});
+part('bar').addEventListener('keydown', ({ key }) => {
+  if (key !== 'Escape' || part('menu').ariaExpanded !== 'true') return;
+  openMenu(false);
+  part('menu').focus();
+});
+window.addEventListener('resize', showCurrent);
 
 /** Resumes with the token that the tab kept across a reload, or shows the login form. */
 async function begin() {

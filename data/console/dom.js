@@ -1,6 +1,6 @@
 // Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
 // is never parsed as markup.
-import { clockSeconds, clockTime, exactTime, longTime, number, t } from './i18n.js';
+import { clockSeconds, clockTime, dateTime, exactTime, isoDay, longTime, number, t, zoneShort } from './i18n.js';
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
@@ -67,6 +67,13 @@ export const exact = (seconds) => moment(seconds, exactTime(seconds));
 /** The time of day only. A heading near it names the zone. */
 export const clock = (seconds) => moment(seconds, clockTime(seconds));
 export const second = (seconds) => moment(seconds, clockSeconds(seconds));
+
+/** Two times in the chosen zone, which is named last; the second has a date if it is another. */
+export function period(from, to) {
+  const end = isoDay(from) === isoDay(to) ? clock(to) : moment(to, dateTime(to));
+  const [first, last] = [zoneShort(from), zoneShort(to)];
+  return [moment(from, dateTime(from)), first === last ? ' – ' : ` ${first} – `, end, ` ${last}`];
+}
 
 /** 3725 -> "1 h 2 min". */
 export function span(seconds) {

@@ -13,7 +13,7 @@ async function draw() {
   if (!report.fleet) {
     return el(
       'p.quiet',
-      t`This is a single node. Several machines can serve as one, so that another continues when one is lost: see docs/fleet.md.`,
+      t`This machine works alone. Several machines can serve as one, so that another continues when one is lost: see /usr/share/doc/playgate/fleet.md.`,
     );
   }
   const { problems, members, etcd } = report;

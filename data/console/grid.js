@@ -3,11 +3,22 @@ import { el, svg } from './dom.js';
 import { clockTime, t } from './i18n.js';
 
 const HOUR = 3_600;
-const HOUR_WIDTH = 220; // pixels
-const LEAD = 0.75 * HOUR; // shown before the present
+// Pixels of an hour: as many as the shorter programmes need for their titles, within limits.
+const HOUR_WIDTHS = [220, 480];
+const TITLE_WIDTH = 120;
+const LEAD = 0.25; // of the width, shown before the present
 const NARROW = 44; // pixels; a shorter programme shows no text
 
-const pixels = (seconds) => (seconds / HOUR) * HOUR_WIDTH;
+let hourWidth = HOUR_WIDTHS[0];
+const pixels = (seconds) => (seconds / HOUR) * hourWidth;
+
+/** The width of an hour at which the title of a programme of the shortest quarter can be read. */
+function widthFor(lists) {
+  const lengths = [...lists.values()].flat().map(({ start, stop }) => stop - start);
+  const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)] ?? HOUR;
+  const [least, most] = HOUR_WIDTHS;
+  return Math.min(most, Math.max(least, (TITLE_WIDTH / Math.max(1, short)) * HOUR));
+}
 
 /** Places an element between two times. */
 function place(element, from, to, origin) {
@@ -55,6 +66,7 @@ function programme(one, { from, to, now, content }) {
 /** `lists` has the broadcasts by livestream. */
 export function grid(options) {
   const { channels, lists, from, to, now } = options;
+  hourWidth = widthFor(lists);
   const width = `${pixels(to - from)}px`;
   const hours = Array.from({ length: Math.round((to - from) / HOUR) }, (_, i) => from + i * HOUR);
   const ruler = el(
@@ -63,13 +75,16 @@ export function grid(options) {
     hours.map((at) => place(el('span.hour', clockTime(at)), at, at + HOUR, from)),
   );
   ruler.style.width = width;
+  const sparse = []; // rows that say so where they have no programme in view
   const rows = channels.map(({ id, name }) => {
     const list = lists.get(id) ?? [];
     const track = el(
       'ul.track',
       { 'aria-label': name },
-      list.length ? list.map((one) => el('li', programme(one, options))) : el('li.none', t`No broadcasts on this day.`),
+      list.length ? el('li.none', { hidden: true }, t`nothing at this time`) : el('li.none', t`No broadcasts on this day.`),
+      list.map((one) => el('li', programme(one, options))),
     );
+    if (list.length) sparse.push([track.firstChild, list]);
     track.style.width = width;
     const head = el('a.channel', { href: `#/schedule/${encodeURIComponent(id)}` }, mark(name), el('span', name));
     return el('div.row', head, track);
@@ -79,9 +94,20 @@ export function grid(options) {
   if (line) line.style.insetInlineStart = `calc(var(--channel) + ${pixels(now - from)}px)`;
   const body = el('div.grid-body', el('div.row.ruler', el('div.channel', { 'aria-hidden': 'true' }), ruler), rows, line);
   const box = el('div.grid', { tabindex: '0', role: 'region', 'aria-label': t`Programme guide` }, body);
+  const scale = hourWidth;
+  const present = pixels(now - from);
+  const morning = pixels(6 * HOUR);
+  const space = () => box.clientWidth - body.querySelector('.channel').offsetWidth;
+  const check = () => {
+    const room = space();
+    const [first, last] = [box.scrollLeft, box.scrollLeft + room].map((x) => from + (x / scale) * HOUR);
+    for (const [note, list] of sparse) note.hidden = list.some(({ start, stop }) => stop > first && start < last);
+  };
+  box.addEventListener('scroll', check, { passive: true });
   // Once it has a size.
   requestAnimationFrame(() => {
-    box.scrollLeft = isToday ? Math.max(0, pixels(now - from - LEAD)) : pixels(6 * HOUR);
+    box.scrollLeft = isToday ? Math.max(0, present - space() * LEAD) : morning;
+    check();
   });
   return box;
 }

@@ -1,6 +1,6 @@
 // EPG sources: state, last import, the mapping of their channels, and imports that are held for approval.
 import { at, call, get, query, upload } from './api.js';
-import { badge, choice, clock, count, el, facts, field, quiet, save, span, table, when } from './dom.js';
+import { badge, choice, count, el, facts, field, period, quiet, save, span, table, when } from './dom.js';
 import { t } from './i18n.js';
 import { action, form, mayChange, panel, refusal } from './panel.js';
 
@@ -24,7 +24,7 @@ const outcome = ({ added, changed, removed, unchanged }) =>
 /** The reasons to hold an import, and the first changes that it would make. */
 function preview(report) {
   const edits = (report.changes ?? []).flatMap(({ livestream, edits: all }) => all.map((edit) => [livestream, edit]));
-  const aired = (one) => (one ? [when(one.start), '–', clock(one.stop), ' ', el('strong', one.title)] : quiet('–'));
+  const aired = (one) => (one ? [period(one.start, one.stop), ' ', el('strong', one.title)] : quiet('–'));
   return el('div.outcome', [
     report.doubts?.length > 0 && el('div.refusal', el('strong', t`Why it is held:`), el('ul', report.doubts.map((one) => el('li', one)))),
     el('p', outcome(report)),
@@ -85,7 +85,7 @@ async function source(name, self) {
           ask: t`Fetch the guide of ${name} and import it despite plausibility issues?`,
         }),
     ]),
-    mayChange() && last?.unmapped > 0 && mapping(name, last, send, self),
+    mayChange() && last?.unmapped > 0 && mapping(one, send, self),
     !last && quiet(t`Nothing has been imported from this source yet.`),
   ];
 }
@@ -104,12 +104,13 @@ const lineOf = (guide, livestream) => `${JSON.stringify(guide)} = ${JSON.stringi
  * Maps channels of the guide that have no livestream. A new livestream is created here; that a channel belongs to an
  * existing one stands in the configuration of the source, for which this makes the line.
  */
-function mapping(name, last, send, self) {
+function mapping(one, send, self) {
+  const { lastImport: last } = one;
   const details = el('details', el('summary', t`Map channels (${count(last.unmapped)})`));
   details.addEventListener('toggle', async () => {
     if (!details.open || details.children.length > 1) return;
     try {
-      details.append(await mapper(name, last, send, self));
+      details.append(await mapper(one, send, self));
     } catch (error) {
       details.append(refusal(error));
     }
@@ -117,7 +118,7 @@ function mapping(name, last, send, self) {
   return details;
 }
 
-async function mapper(name, last, send, self) {
+async function mapper({ name, mapped, lastImport: last }, send, self) {
   // A dry run has all channels without a livestream, and their names; the last import keeps only the first ids.
   const report = send('?dryRun').catch((error) => error.details ?? {});
   const [{ livestream = [] }, { unmapped = last.unmappedIds, unmappedNames = {} }] = await Promise.all([get('catalog?format=json'), report]);
@@ -125,11 +126,18 @@ async function mapper(name, last, send, self) {
   const unknown = unmapped.map((id) => labelled(id, unmappedNames[id]));
   const options = livestream.map(({ id, name: text }) => labelled(id, text));
   const chosen = new Map();
-  const text = el('pre', { hidden: true });
+  const text = el('pre');
+  const saver = action(t`Save as a file`, () => save('channels.toml', 'application/toml', text.textContent), { reads: true });
+  saver.firstChild.disabled = true;
+  // The server says how many channels the configuration maps, and not which: a line of the new ones would drop them.
+  const hint = mapped
+    ? t`The source “${name}” has ${count(mapped)} mapped channels. Add these entries to its “channels” line in playgate.toml and keep the others, then reload (systemctl reload playgate).`
+    : t`Replace the “channels” line of source “${name}” in playgate.toml by this one, then reload (systemctl reload playgate).`;
+  const result = el('div', { hidden: true }, el('p', hint), text);
   const show = () => {
-    const lines = [...chosen].map(([guide, id]) => lineOf(guide, id));
-    text.hidden = lines.length === 0;
-    text.textContent = `# [[epg.sources]] name = ${JSON.stringify(name)}\nchannels = { ${lines.join(', ')} }`;
+    const entries = [...chosen].map(([guide, id]) => lineOf(guide, id)).join(', ');
+    result.hidden = saver.firstChild.disabled = false;
+    text.textContent = mapped ? entries : `channels = { ${entries} }`;
   };
   const pick = choice(t`Channel of the guide`, 'guide', unknown);
   const from = choice(t`Channel`, 'guide', unknown);
@@ -160,18 +168,13 @@ async function mapper(name, last, send, self) {
   return el('div', [
     el('h3', t`Create a livestream for a channel`),
     form(t`Create livestream`, [pick, field(t`Name`, 'name')], create),
-    el('p.actions', action(t`Create all ${count(unmapped.length)}`, createAll, { ask: t`Create ${count(unmapped.length)} livestreams and import the guide?` })),
+    el('p.actions', action(t`Create all ${count(unmapped.length)}`, createAll, { ask: t`Create ${count(unmapped.length)} livestreams and import the guide?`, safe: true })),
     options.length > 0 && [
       el('h3', t`Map a channel to an existing livestream`),
-      el('p.quiet', t`The mapping is part of the source in playgate.toml: put the line there and reload the service.`),
-      form(
-        t`Make the line`,
-        [from, to],
-        map,
-        { reads: true },
-      ),
-      text,
-      el('p.actions', action(t`Save as a file`, () => save('channels.toml', 'application/toml', text.textContent), { reads: true })),
+      el('p.quiet', t`The mapping is part of the source in playgate.toml.`),
+      form(mapped ? t`Show the entries for playgate.toml` : t`Show the line for playgate.toml`, [from, to], map, { reads: true }),
+      result,
+      el('p.actions', saver),
     ],
   ]);
 }

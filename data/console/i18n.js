@@ -53,6 +53,9 @@ const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 export const longTime = (seconds) =>
   format({ ...DAY, year: 'numeric', ...CLOCK, timeZoneName: 'short' }).format(seconds * 1000);
 
+/** Date and time without the zone, which stands beside it. */
+export const dateTime = (seconds) => format({ ...DAY, year: 'numeric', ...CLOCK }).format(seconds * 1000);
+
 /** Day and time to the second with the zone's short name, for what happened within the last days. */
 export const exactTime = (seconds) =>
   format({ ...DAY, ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);

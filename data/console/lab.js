@@ -1,7 +1,7 @@
 // The partner lab: the clock of the server, and of each lab partner its faults, clock, scenario and reset.
 import { at, call, get } from './api.js';
 import { badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
-import { localTime, t } from './i18n.js';
+import { localTime, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { action, form, once, panel } from './panel.js';
 
@@ -40,8 +40,8 @@ function movers(move) {
   const signs = [1, -1];
   const steps = signs.flatMap((sign) => STEPS.map((step) => [sign * step, ahead(sign * step)]));
   return [
-    form(t`Move`, [choice(t`By`, 'by', steps, 3_600)], ({ by }) => move('PUT', { advance: Number(by) })),
-    form(t`Set`, [field(t`Time`, 'now', { type: 'datetime-local', required: true })], ({ now }) =>
+    form(t`Move`, [choice(t`Move by`, 'by', steps, 3_600)], ({ by }) => move('PUT', { advance: Number(by) })),
+    form(t`Set`, [field(t`Time (${zoneName()})`, 'now', { type: 'datetime-local', required: true })], ({ now }) =>
       move('PUT', { now: localTime(now.slice(0, 16)) }),
     ),
   ];
@@ -70,7 +70,7 @@ function serverClock() {
       movers(move),
       el(
         'p.actions',
-        scale === 0 ? pace(1, t`Run`) : action(t`Stop`, () => move('PUT', { freeze: true })),
+        scale === 0 ? pace(1, t`Run`) : action(t`Stop the clock`, () => move('PUT', { freeze: true })),
         scale !== 60 && pace(60, t`Run 60 times as fast`),
         action(t`Return to real time`, () => move('DELETE')),
       ),
@@ -162,7 +162,7 @@ function newFault(name, added) {
   const values = el('datalist', { id: 'fault-values' });
   const routes = el('datalist', { id: 'fault-routes' }, ROUTES.map((route) => el('option', { value: route })));
   const actions = choice(t`Action`, 'what', Object.keys(ACTIONS).map((one) => [one, one]));
-  const value = field(t`Value`, 'value', { list: values.id, required: true });
+  const value = field(t`Code or value`, 'value', { list: values.id, required: true });
   const route = field(t`Route`, 'route', { list: routes.id, required: true, value: 'heartbeat' });
   const suggest = () => {
     const what = actions.querySelector('select').value;
@@ -182,8 +182,8 @@ function newFault(name, added) {
     field(t`User`, 'user'),
     field(t`Asset`, 'asset'),
     // Not `after`: a field of that name would hide the method of the form.
-    field(t`Requests served first`, 'served', number),
-    field(t`Times`, 'times', { ...number, min: 1 }),
+    field(t`Skip the first … requests`, 'served', number),
+    field(t`Apply how often`, 'times', { ...number, min: 1, placeholder: t`always` }),
     field(t`Ends in`, 'until', { placeholder: '10m' }),
   ];
   const add = async ({ route, what, value, user, asset, served, times, until }) => {

@@ -2,10 +2,10 @@
 // CSV. Short lists show only what is of use for them.
 import { choice, count, el, quiet, save } from './dom.js';
 import { t } from './i18n.js';
-import { confirmed, mayChange, panel, refusal } from './panel.js';
+import { PHONE, confirmed, mayChange, panel, refusal } from './panel.js';
 
 // On a small screen an entry is as tall as a card.
-const PAGE = matchMedia('(max-width: 40rem)').matches ? 10 : 25;
+const PAGE = PHONE.matches ? 10 : 25;
 const TYPING_MS = 250;
 const SHORT = 8; // entries that need no search
 

@@ -8,6 +8,15 @@ import { form, panel } from './panel.js';
 
 const KINDS = { sent: 'good', failed: 'bad', expired: 'bad', queued: 'warn', sink: '' };
 
+const STATES = () => ({
+  sent: t`sent`,
+  failed: t`failed`,
+  expired: t`expired`,
+  queued: t`queued`,
+  sink: t`stored, not sent`,
+});
+const state = ({ status }) => badge(STATES()[status] ?? status, KINDS[status]);
+
 export function mail({ rest: [id], about, search }) {
   if (id) return [panel('', () => one(id))];
   return [letters(search), ...(about.role === 'admin' ? [panel(t`Test mail`, test)] : [])];
@@ -24,7 +33,7 @@ const letters = (search) =>
       {
         name: 'status',
         label: t`State`,
-        options: Object.keys(KINDS).map((one) => [one, one]),
+        options: Object.entries(STATES()),
         test: ({ status }, value) => status === value,
       },
     ],
@@ -33,7 +42,7 @@ const letters = (search) =>
       { head: t`Subject`, id: 'subject', value: ({ subject }) => subject, cell: ({ subject, id }) => link(subject, 'mail', id) },
       { head: t`To`, id: 'to', value: ({ to }) => to, cell: ({ to }) => to },
       { head: t`Type`, id: 'kind', value: ({ kind }) => kind, cell: ({ kind }) => kind },
-      { head: t`State`, id: 'status', value: ({ status }) => status, cell: ({ status }) => badge(status, KINDS[status]) },
+      { head: t`State`, id: 'status', value: ({ status }) => status, cell: state },
       {
         head: t`Server`,
         value: ({ server }) => server,
@@ -50,7 +59,7 @@ async function one(id) {
       [t`To`, letter.to],
       [t`Created`, when(letter.createdAt)],
       [t`Type`, letter.kind],
-      [t`State`, badge(letter.status, KINDS[letter.status])],
+      [t`State`, state(letter)],
       [t`Attempts`, letter.attempts],
       [t`Next attempt`, letter.nextAttempt && when(letter.nextAttempt)],
       [t`Server`, letter.server],
@@ -74,7 +83,7 @@ function test(self) {
       const { status, dialogue } = await call('POST', 'mail/test', { to });
       element.parentNode.querySelector('pre')?.remove();
       if (dialogue) element.after(el('pre', dialogue.join('\n')));
-      self.say(t`Status: ${status}.`);
+      self.say(t`Status: ${STATES()[status] ?? status}.`);
     },
   );
 }

@@ -72,9 +72,7 @@ async function draw(about) {
       [t`Public URL`, el('code', about.publicUrl)],
       [t`Clock`, [when(clock.now), clock.offset !== 0 && badge(t` moved by ${clock.offset} s`, 'warn')]],
       [t`Store`, yes(value('store_writable'), t`writable`, t`read-only`)],
-      [t`Commits`, count(value('store_commits_total'))],
       [t`Backups`, t`${count(value('backups') ?? 0)} kept`],
-      [t`Records`, age === undefined ? undefined : t`${count(value('backup_newest_records'))} in the newest backup`],
       [t`Mail sent`, t`${count(value('mail_attempts_total', { outcome: 'sent' }) ?? 0)} since the start`],
     ]),
     guides(figures),
@@ -123,7 +121,7 @@ async function activity(period) {
   const there = samples.filter(({ at }) => at >= from && at <= now + step);
   const millis = (member) => there.map((one) => [one.at, one[member] === undefined ? null : one[member] / 1000]);
   const other = period === 'day' ? 'hour' : 'day';
-  const draws = (title, unit, series, bars = false) => chart({ title, unit, series, from, to: now, bars, step });
+  const draws = (title, unit, none, series, bars = false) => chart({ title, unit, none, series, from, to: now, bars, step });
   const empty = (series) => (series.length ? series : [{ name: '', points: perMinute(there, step, () => 0) }]);
   return [
     el('p.actions', [
@@ -132,19 +130,20 @@ async function activity(period) {
       there.length === 0 && quiet(t`The first sample comes within 30 seconds of the start.`),
     ]),
     el('div.charts', [
-      draws(t`Streams`, t`sessions`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),
-      draws(t`Requests by status`, t`per minute`, empty(byName(there, step, 'requests', 5)), true),
-      draws(t`Refusals by code`, t`per minute`, empty(byName(there, step, 'refusals', CODES_SHOWN)), true),
+      draws(t`Streams`, t`sessions`, t`no streams in this period`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),
+      draws(t`Requests by status`, t`per minute`, t`no requests in this period`, empty(byName(there, step, 'requests', 5)), true),
+      draws(t`Refusals by code`, t`per minute`, t`no refusals in this period`, empty(byName(there, step, 'refusals', CODES_SHOWN)), true),
       draws(
         t`Log-ins`,
         t`per minute`,
+        t`no log-ins in this period`,
         [
           { name: t`successful`, points: perMinute(there, step, ({ logins }) => logins) },
           { name: t`refused`, points: perMinute(there, step, ({ refusedLogins }) => refusedLogins) },
         ],
         true,
       ),
-      draws(t`Latency`, 'ms', [
+      draws(t`Latency`, 'ms', t`no requests in this period`, [
         { name: t`median`, points: millis('latencyP50Micros') },
         { name: t`99th percentile`, points: millis('latencyP99Micros') },
       ]),

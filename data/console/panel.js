@@ -2,6 +2,9 @@
 import { el, quiet } from './dom.js';
 import { clockSeconds, t, zoneShort } from './i18n.js';
 
+/** A small screen. */
+export const PHONE = matchMedia('(max-width: 40rem)');
+
 /** Renders an error. */
 export function refusal(error) {
   const { message, code, status, details, requestId } = error;
@@ -86,10 +89,12 @@ export function panel(title, draw, { every, controls } = {}) {
 }
 
 /** Shows the confirmation dialog; resolves to whether it was confirmed. */
-export function confirmed(question, verb) {
+export function confirmed(question, verb, safe) {
   const dialog = document.getElementById('question');
   dialog.querySelector('p').textContent = question;
-  dialog.querySelector('[value=yes]').textContent = verb;
+  const yes = dialog.querySelector('[value=yes]');
+  yes.textContent = verb;
+  yes.className = safe ? 'main' : 'danger';
   dialog.querySelector('[value=no]').textContent = t`Cancel`;
   dialog.returnValue = 'no';
   dialog.showModal();
@@ -123,14 +128,20 @@ export function readsOnly(only) {
 export const mayChange = () => !readOnly;
 
 /**
- * A button. `ask` is the confirmation question of a destructive action; the dialog's button has the same label. `reads`
- * marks an action that changes nothing, which observers see too.
+ * A button. `ask` is the confirmation question of a destructive action, or a function that fetches it; the dialog's
+ * button has the same label. `safe` marks an action that asks and destroys nothing. `reads` marks one that changes
+ * nothing, which observers see too.
  */
-export function action(verb, work, { ask, label, reads } = {}) {
+export function action(verb, work, { ask, label, reads, safe } = {}) {
   if (readOnly && !reads) return false;
-  const button = el(`button${ask ? '.danger' : ''}`, { type: 'button', 'aria-label': label }, verb);
+  const button = el(`button${ask && !safe ? '.danger' : ''}`, { type: 'button', 'aria-label': label }, verb);
   button.addEventListener('click', async () => {
-    if (ask && !(await confirmed(ask, verb))) return;
+    try {
+      const question = typeof ask === 'function' ? await ask() : ask;
+      if (question && !(await confirmed(question, verb, safe))) return;
+    } catch (error) {
+      return attempt(button, button, () => Promise.reject(error));
+    }
     await attempt(button, button, work);
   });
   return el('span.action', button);
@@ -151,6 +162,10 @@ export function form(verb, contents, work, { reads, stacked } = {}) {
   });
   return el('div', element);
 }
+
+/** A form that small screens fold away, so that the page below it can be seen. */
+export const folded = (title, contents) =>
+  PHONE.matches ? el('details.panel.folded', el('summary', title), contents) : contents;
 
 /** A secret that is shown once: it is gone when the page is left. */
 export function once(what, secret) {

@@ -133,9 +133,9 @@ function controls(now) {
     t`Show`,
     [
       choice(t`Period`, 'hours', SPANS(), now.hours),
-      choice(t`By`, 'by', Object.entries(DIMENSIONS()), now.by),
+      choice(t`Group by`, 'by', Object.entries(DIMENSIONS()), now.by),
       choice(
-        t`Compare`,
+        t`Compare with`,
         'before',
         [
           ['', t`nothing`],

@@ -3,7 +3,8 @@ import { at, get, query } from './api.js';
 import { badge, el, exact, facts, field, link, quiet, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
-import { form, panel } from './panel.js';
+import { folded, form, panel } from './panel.js';
+import { identified } from './users.js';
 
 const PART = 500; // requests that are searched at a time
 const MINUTES_AROUND = 5;
@@ -18,9 +19,16 @@ export function requests({ rest: [id], search }) {
 }
 
 function finder({ user, asset, session, code, time }) {
-  const go = (values) => (location.hash = `#/requests${query(values)}`);
+  const show = (values) => (location.hash = `#/requests${query(values)}`);
+  const go = async (values, element) => {
+    const wanted = { ...values, code: values.code.toUpperCase() };
+    if (!values.user) return show(wanted);
+    // An erased user is known to the journal only, which takes the id.
+    const known = await identified(wanted, element, ({ userId }) => show({ ...wanted, user: userId }));
+    if (known !== null) show(wanted);
+  };
   const plain = { spellcheck: 'false' };
-  return form(
+  const contents = form(
     t`Find requests`,
     [
       field(t`User`, 'user', { ...plain, value: user, placeholder: t`e-mail or id`, size: 28 }),
@@ -32,6 +40,7 @@ function finder({ user, asset, session, code, time }) {
     go,
     { reads: true },
   );
+  return folded(t`Find requests`, contents);
 }
 
 /** The period around a local time. */
@@ -39,6 +48,12 @@ function around(time) {
   if (!time) return {};
   const middle = localTime(time);
   return { from: middle - MINUTES_AROUND * 60, to: middle + (MINUTES_AROUND + 1) * 60 };
+}
+
+/** What a request was for. */
+function named(route) {
+  const names = { send_reset: t`Reset mail requested`, send_reset_email: t`Reset mail requested`, preflight: t`Prepare playback` };
+  return names[route] ?? route.replaceAll('_', ' ');
 }
 
 const kind = ({ status }) => (status < 400 ? 'good' : status < 500 || status === 552 ? 'warn' : 'bad');
@@ -65,11 +80,12 @@ function records({ time, before, ...wanted }, search) {
   const sinceStart = { head: t`After`, id: 'after', value: sinceFirst, cell: (row) => `${number(sinceFirst(row), { maximumFractionDigits: 1 })} s` };
   return list('', load, {
     search,
+    searchLabel: t`Filter this list`,
     keep: { ...wanted, time, before },
     csv: 'requests',
     sort: session && 'number',
     none: t`No requests.`,
-    matches: (one) => [one.route, one.path, one.code, one.message, one.email, one.user, one.asset, one.id],
+    matches: (one) => [named(one.route), one.route, one.path, one.code, one.message, one.email, one.user, one.asset, one.id],
     more: older,
     filters: [
       {
@@ -85,7 +101,7 @@ function records({ time, before, ...wanted }, search) {
     columns: [
       { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => exact(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
       ...(session ? [sinceStart] : []),
-      { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(row.route.replaceAll('_', ' '), 'requests', row.id) },
+      { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(named(row.route), 'requests', row.id) },
       { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => viewer(row) ?? quiet('–') },
       { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => row.asset ?? quiet('–') },
       {
@@ -96,7 +112,7 @@ function records({ time, before, ...wanted }, search) {
         csv: (row) => `${row.status} ${row.code ?? ''}`,
       },
       { head: t`Reason`, value: reason, cell: reason },
-      { head: 'ms', id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => number(micros / 1000, { maximumFractionDigits: 1 }) },
+      { head: t`Time taken (ms)`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => number(micros / 1000, { maximumFractionDigits: 1 }) },
     ],
   });
 }

@@ -4,8 +4,7 @@ import { badge, clock, el, field, link, quiet, table } from './dom.js';
 import { clockTime, dayName, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
 import { grid } from './grid.js';
 import { list } from './list.js';
-import { form, panel } from './panel.js';
-import { zoneChoice } from './zones.js';
+import { folded, form, panel } from './panel.js';
 
 const EVERY = 60; // seconds
 const CHANNELS = 25; // of a page of the grid
@@ -42,9 +41,8 @@ async function tools(view) {
     el('div.line', [
       el('p.days', to('←', t`Previous day`, shiftDay(shown, -1)), to(t`Today`, t`Today`, ''), to('→', t`Next day`, shiftDay(shown, 1))),
       picker,
-      zoneChoice(),
     ]),
-    el('div.pair', [
+    folded(t`Find programme`, el('div.pair', [
       form(
         t`Find programme`,
         [field(t`Programme title`, 'find', { type: 'search', value: view.find })],
@@ -57,7 +55,7 @@ async function tools(view) {
         ({ channel }) => go({ channel, find: '' }),
         { reads: true },
       ),
-    ]),
+    ])),
   ];
 }
 

@@ -107,10 +107,7 @@ function verification(self) {
     );
   };
   return [
-    el(
-      'p.quiet',
-      t`Compares records with their indexes, and the engine with snapshot and write-ahead log. Makes no changes.`,
-    ),
+    el('p.quiet', t`Checks that the stored data is complete and undamaged. Changes nothing.`),
     el('p.actions', action(t`Verify store`, verify)),
   ];
 }

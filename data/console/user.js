@@ -21,7 +21,8 @@ export function one(id) {
 }
 
 async function account(id, self) {
-  const user = await get(at`users/${id}`);
+  const [user, partners] = await Promise.all([get(at`users/${id}`), get('partners')]);
+  const partner = partners.find(({ partnerId }) => partnerId === user.partnerId);
   const { email, parentalControl: parental } = user;
   /** Returns a handler that changes the user and reports `text`. */
   const change = (text, method, path, members) => async () => {
@@ -32,6 +33,7 @@ async function account(id, self) {
     facts([
       [t`E-mail`, el('strong', email)],
       [t`Name`, user.name],
+      [t`Partner`, partner?.name ?? user.partnerId],
       [t`State`, user.disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')],
       [t`Country`, user.country],
       [t`Language`, user.locale],

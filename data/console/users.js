@@ -7,6 +7,7 @@ import { mayChange, panel, form } from './panel.js';
 import { one } from './user.js';
 
 const EXPORT_PAGE = 1_000;
+const OFFERED = 10; // users of a search
 
 /** Form fields that identify a user, by e-mail and partner or by id; filled in with the user of `id`. */
 export async function whom(id) {
@@ -21,6 +22,27 @@ export async function whom(id) {
 
 /** Fetches the user that the values of these fields identify. */
 export const find = ({ user, partner }) => get(at`users/${user}` + query({ partner }));
+
+/**
+ * The user that the values identify; `undefined` if nobody is found. Where several may be meant, `null`: they are
+ * offered below the form `element`, and `choose` gets the chosen one.
+ */
+export async function identified(values, element, choose) {
+  element.parentNode.querySelector('.found')?.remove();
+  try {
+    return await find(values);
+  } catch (error) {
+    if (error.code !== 'USER_NOT_FOUND') throw error;
+  }
+  const { user: search, partner } = values;
+  const some = await get(`users${query({ search, partner, sort: 'name', limit: OFFERED })}`);
+  if (!some.length) return undefined;
+  const button = (one) => el('button.plain', { type: 'button', onclick: () => choose(one) }, one.email);
+  const item = (one) => el('li', button(one), one.name && [' ', quiet(one.name)]);
+  const note = el('p', { role: 'status' }, t`No user has this address or id. Choose one whose name or address contains “${search}”:`);
+  element.after(el('div.found', note, el('ul', some.map(item))));
+  return null;
+}
 
 /** The offers that can be granted; none if the role does not allow the catalogue, and the operator types the id. */
 export async function giveable() {
@@ -68,6 +90,7 @@ function all(partners, offers, search) {
     loadAll,
     always: true,
     csv: 'users',
+    sort: '-created',
     key: ({ userId }) => userId,
     searchLabel: t`Part of e-mail, name or id`,
     none: t`No users.`,

@@ -3,7 +3,7 @@ import { at, get, query } from './api.js';
 import { badge, el, field, link, table } from './dom.js';
 import { t } from './i18n.js';
 import { form, panel } from './panel.js';
-import { find, whom } from './users.js';
+import { identified, whom } from './users.js';
 
 /** `#/why`, or with a result `#/why/USER/ASSET?offset=…&country=…`. */
 export function why({ rest: [user, asset], search }) {
@@ -23,8 +23,14 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
     field(t`Offset (s)`, 'offset', { value: offset, type: 'number', min: -86_400, max: 0, placeholder: '0' }),
     field(t`Country`, 'country', { value: country, maxlength: 2, size: 6, placeholder: t`user’s` }),
   ];
-  const ask = async (values) => {
-    const { userId } = known ? { userId: known } : await find(values);
+  const ask = async (values, element) => {
+    const open = ({ userId }) => show(userId, values);
+    if (known) return show(known, values);
+    const found = await identified(values, element, open);
+    if (found === undefined) throw Object.assign(new Error(t`No user has this address, id or name`), { status: 0 });
+    if (found) open(found);
+  };
+  const show = (userId, values) => {
     const more = query({ offset: values.offset, country: values.country.toUpperCase() });
     const hash = `#/why/${encodeURIComponent(userId)}/${encodeURIComponent(values.asset)}${more}`;
     if (hash === location.hash) dispatchEvent(new HashChangeEvent('hashchange'));

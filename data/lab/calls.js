@@ -104,10 +104,10 @@ export class CallList {
 
   #row(call) {
     const { answer } = call;
-    const time = new Date(call.at).toLocaleTimeString(undefined, { hour12: false });
+    const time = new Date(call.at).toLocaleTimeString(undefined, { timeStyle: 'medium', hourCycle: 'h23' });
     const summary = el(
       'summary',
-      el('time', time),
+      el('time', { title: new Date(call.at).toISOString() }, time),
       el('b', call.method),
       el('span.path', { title: new URL(call.url).pathname }, el('bdi', label(call))),
       answer

@@ -85,12 +85,18 @@ function showControls() {
   }
 }
 
+const HOUR = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' };
+const time = (seconds, options) => new Date(seconds * 1000).toLocaleTimeString(undefined, options);
+
+/** The time of day with the zone, of 24 hours in each language. */
+const hour = (seconds) => time(seconds, HOUR);
+const clock = (seconds) => time(seconds, { ...HOUR, second: '2-digit' });
+
 function showFacts() {
   const { viewing } = client;
   const frames = video.getVideoPlaybackQuality?.().totalVideoFrames ?? 0;
   const ready = viewing?.player?.pictures;
   const at = ready && client.position();
-  const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString(undefined, { hour12: false });
   const facts = viewing && {
     Title: viewing.name,
     State: viewing.state,
@@ -121,7 +127,6 @@ const play = (title, options) => () => client.start(title, options);
 const tile = (title, note, options) =>
   el('button.tile', { type: 'button', onclick: play(title, options), 'data-asset': title.assetId }, el('b', title.name), el('small', note));
 
-const hour = (seconds) => new Date(seconds * 1000).toLocaleTimeString(undefined, { timeStyle: 'short' });
 
 /** Finished broadcasts that can be caught up on, the newest of each livestream. */
 async function catchup(channels) {

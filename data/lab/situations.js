@@ -23,7 +23,7 @@ export function situations({ client, service, films, channels }) {
       run: () => client.start(rated),
     },
     {
-      name: '552',
+      name: 'No live rights (552)',
       id: '552',
       note: `Plays ${barred?.name ?? ''} up to a programme without live rights. Its heartbeat is answered with 552, and the picture stops.`,
       missing: barred ? undefined : 'No programme without live rights is on now.',

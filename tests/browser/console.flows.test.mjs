@@ -53,7 +53,7 @@ describe('operators at the console', () => {
     await page.getByRole('button', { name: 'Next' }).click();
     await operator.sees('26–30 of 30');
     assert.equal(await rows(page).count(), 5);
-    assert.match(page.url(), /q=%C3%B6BERG&page=2/);
+    assert.match(page.url(), /q=%C3%B6BERG&sort=-created&page=2/);
     await page.reload();
     await operator.settled();
     assert.equal(await rows(page).count(), 5, 'the address has the state');
@@ -134,7 +134,7 @@ describe('operators at the console', () => {
     const clock = (zone) =>
       new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: zone }).format((now - 600) * 1000);
     assert.ok((await current.textContent()).includes(clock('Asia/Kolkata')));
-    await page.locator('#main').getByLabel('Time zone').selectOption('America/New_York');
+    await page.locator('#choices').getByLabel('Time zone').selectOption('America/New_York');
     await operator.settled();
     assert.ok((await current.textContent()).includes(clock('America/New_York')));
     await operator.sees('Times in America/New_York');
@@ -144,7 +144,7 @@ describe('operators at the console', () => {
     await page.getByRole('button', { name: 'Find programme' }).click();
     await operator.sees('Tomorrow’s talk', operator.panel('Found'));
     await page.getByRole('link', { name: 'Tomorrow’s talk' }).click();
-    await operator.sees('Layers, in ascending precedence', operator.panel('Rights'));
+    await operator.sees('Where the rights come from (later wins)', operator.panel('Rights'));
     await operator.sees('all ages', operator.panel('Rights'));
     assert.equal(await page.locator('#nav [aria-current]').textContent(), 'Schedule');
     // Another day has no present.
@@ -205,7 +205,7 @@ describe('operators at the console', () => {
       assert.deepEqual(await operator.barriers(), []);
       await partner.getByRole('link').click();
       await operator.settled();
-      assert.equal(await operator.page.locator('#main h1').textContent(), 'Partners and operators');
+      assert.equal(await operator.page.locator('#main h1').textContent(), 'Partners, operators');
       await server.operate('POST', '/admin/v1/partners', { name: 'Acme' });
       await operator.open('overview');
       await partner.getByText('done', { exact: true }).waitFor();
@@ -236,7 +236,8 @@ describe('operators at the console', () => {
     await operator.open('catalog/history');
     await page.getByRole('button', { name: /^Compare/ }).first().click();
     await operator.sees('News 24', page.locator('.diff del'));
-    await operator.confirm(page.getByRole('button', { name: /^Restore/ }).first());
+    const question = await operator.confirm(page.getByRole('button', { name: /^Restore/ }).first());
+    assert.match(question, /0 entries are added, 1 changed, 0 removed\./);
     await operator.isTold(/^Restored version .* 1 changed/);
     assert.equal(await stored(), before);
   });
@@ -278,8 +279,23 @@ describe('operators at the console', () => {
     const same = { livestream: [{ id: 'same-name', name: 'GUIDED' }] };
     await appliance.operate('POST', '/admin/v1/catalog/import?merge=true', same);
     await main.getByText(/^Map channels/).click();
-    await main.getByRole('button', { name: 'Make the line' }).click();
+    assert.equal(await main.getByRole('button', { name: 'Save as a file' }).isEnabled(), false);
+    await main.getByRole('button', { name: 'Show the line for playgate.toml' }).click();
     await operator.sees('channels = { "guided" = "same-name" }', main);
+    assert.equal(await main.getByRole('button', { name: 'Save as a file' }).isEnabled(), true);
+    // A line of the new channels alone would drop those that the configuration has.
+    const address = '**/admin/v1/epg/sources/main';
+    await page.route(address, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), mapped: 2 } });
+    });
+    await operator.open('overview');
+    await operator.open('guides');
+    await main.getByText(/^Map channels/).click();
+    await main.getByRole('button', { name: 'Show the entries for playgate.toml' }).click();
+    await operator.sees(/^"guided" = "same-name"$/, main);
+    await operator.sees(/has 2 mapped channels\. Add these entries/, main);
+    await page.unroute(address);
     await main.getByLabel('Name').fill('Guided');
     await main.getByRole('button', { name: 'Create livestream' }).click();
     await operator.isTold(/^Created the livestream guided/, main);

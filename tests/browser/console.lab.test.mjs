@@ -44,8 +44,8 @@ describe('the lab page of the console', () => {
     await faults.getByText('No faults.').waitFor();
     await faults.getByLabel('Route').fill('livestreams');
     await faults.getByLabel('Action').selectOption('status');
-    assert.equal(await faults.getByLabel('Value').inputValue(), '503');
-    await faults.getByLabel('Times', { exact: true }).fill('1');
+    assert.equal(await faults.getByLabel('Code or value').inputValue(), '503');
+    await faults.getByLabel('Apply how often').fill('1');
     await faults.getByRole('button', { name: 'Add fault' }).click();
     await operator.isTold('Added the fault f', faults);
     assert.deepEqual([(await live()).status, (await live()).status], [503, 200]);
@@ -86,13 +86,13 @@ describe('the lab page of the console', () => {
   as('moves the clock of the server and of a partner, and returns both', async (operator) => {
     await operator.open('lab');
     const server = operator.panel('Clock of the server');
-    await server.getByLabel('By').selectOption({ label: '+7 d' });
+    await server.getByLabel('Move by').selectOption({ label: '+7 d' });
     await server.getByRole('button', { name: 'Move' }).click();
     await operator.isTold('Moved the clock; the jobs that were due have run.', server);
     await server.getByText('+7 d').first().waitFor();
     const ahead = async () => Date.parse((await live()).headers.get('Date')) / 1000 - Date.now() / 1000;
     assert.ok(Math.abs((await ahead()) - 7 * 86_400) < 60, `${await ahead()} s ahead`);
-    await server.getByRole('button', { name: 'Stop' }).click();
+    await server.getByRole('button', { name: 'Stop the clock' }).click();
     await server.getByText('stopped').waitFor();
     await server.getByRole('button', { name: 'Return to real time' }).click();
     await server.getByText('real time', { exact: true }).waitFor();
@@ -100,7 +100,7 @@ describe('the lab page of the console', () => {
 
     await operator.open('lab/demo');
     const partner = operator.panel('Clock');
-    await partner.getByLabel('By').selectOption({ label: '+1 h' });
+    await partner.getByLabel('Move by').selectOption({ label: '+1 h' });
     await partner.getByRole('button', { name: 'Move' }).click();
     await operator.isTold('Moved the clock of demo.', partner);
     assert.ok(Math.abs((await ahead()) - 3_600) < 60, `${await ahead()} s ahead`);

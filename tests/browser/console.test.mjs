@@ -138,6 +138,43 @@ describe('the console', () => {
     await operator.isRefused('There is no such user.', operator.panel('Result'));
   });
 
+  as('offers the users of a name where an e-mail address or id is expected', async (operator, page) => {
+    const fatima = await someone('Fatima Unique');
+    const offered = page.getByRole('button', { name: fatima.email });
+    const ask = async (path, button) => {
+      await operator.open(path);
+      await page.getByLabel('User', { exact: true }).fill('fatima u');
+      if (path === 'why') await page.getByLabel('Asset', { exact: true }).fill('open');
+      await page.getByRole('button', { name: button }).click();
+      await offered.waitFor();
+      assert.deepEqual(await operator.barriers(), []);
+      await offered.click();
+    };
+    await ask('why', 'Check');
+    await operator.panel('Result').getByRole('link', { name: fatima.email }).waitFor();
+    await ask('requests', 'Find requests');
+    await page.waitForURL((url) => url.hash === `#/requests?user=${fatima.userId}`);
+  });
+
+  as(
+    'has its pages in a menu on a phone, which names the current page',
+    async (operator, page) => {
+      const menu = page.locator('#menu');
+      assert.equal(await menu.textContent(), 'Menu: Overview');
+      const link = page.getByRole('link', { name: 'Quality', exact: true });
+      assert.equal(await link.isVisible(), false);
+      await menu.click();
+      assert.deepEqual(await operator.barriers(), []);
+      await menu.press('Escape');
+      assert.equal(await link.isVisible(), false);
+      await menu.press('Enter');
+      await link.click();
+      await operator.settled();
+      assert.deepEqual([await menu.textContent(), await link.isVisible()], ['Menu: Quality', false]);
+    },
+    { phone: true },
+  );
+
   as('finds a user, ends a playback session, and disables the account', async (operator, page) => {
     const user = await someone('Ann');
     const beat = await play(demo, user, demo.vod.open);
@@ -191,7 +228,7 @@ describe('the console', () => {
     const rights = operator.panel('Rights');
     await rights.getByLabel('Live', { exact: true }).selectOption('no');
     await rights.getByRole('button', { name: 'Set override' }).click();
-    await operator.isTold('Override set: live false.', rights);
+    await operator.isTold('Override set: Live: no.', rights);
     const said = () => appliance.operate('GET', `/admin/v1/broadcasts/${id}/why`);
     assert.equal((await said()).liveAvailable, false);
     await operator.open('schedule');
@@ -294,7 +331,7 @@ describe('the console', () => {
     async (operator, page) => {
       assert.match(await page.locator('#who').textContent(), /Agnes · agent/);
       const pages = await page.locator('#nav a').allTextContents();
-      const hidden = ['Audit log', 'Partners and operators'].filter((name) => pages.includes(name));
+      const hidden = ['Audit log', 'Partners, operators'].filter((name) => pages.includes(name));
       assert.deepEqual([pages.includes('Users'), hidden], [true, []], String(pages));
       for (const path of ['audit', 'catalog', 'guides', 'store', 'access', 'quality']) {
         await operator.open(path);
