@@ -207,7 +207,10 @@ fn dates_and_times_may_be_written_without_quotes() {
 fn conflicting_and_unknown_keys_are_found() {
     each_is_said(&[
         ("smtp.host = 'mail.example'", "needs `mail.from`"),
-        ("smtp.host = '127.0.0.1:2525'", "set `smtp.port`"),
+        (
+            "smtp.host = '127.0.0.1:2525'\nmail.from = 'a@b.example'",
+            "set `smtp.port`",
+        ),
         ("smtp.username = 'u'", "needs `smtp.password`"),
         ("smtp.password = 'changeme'", "placeholder"),
         ("smtp.password = 'a good one'", "needs `smtp.username`"),
