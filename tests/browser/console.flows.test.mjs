@@ -327,6 +327,12 @@ describe('operators at the console', () => {
     const now = await serverTime(appliance);
     const context = { asset_id: 'open', device_id: 'telly', error_code: 3016 };
     await report(demo, failing, [{ timestamp: now, action: 'playback_failed', seqId: 1, context }]);
+    // The figures follow the events by some tenths of a second, and by more on a busy machine. The page is drawn once.
+    const counted = async () => {
+      const { rows } = await appliance.operate('GET', '/admin/v1/telemetry/report?by=platform&last=1h');
+      return rows.some(({ key, startFailures }) => key.platform === 'linux' && startFailures > 0);
+    };
+    for (let tries = 0; tries < 300 && !(await counted()); tries += 1) await new Promise((done) => setTimeout(done, 100));
     await operator.open('quality?hours=1&before=1');
     const main = page.locator('#main');
     await main.getByRole('link', { name: 'linux', exact: true }).click();

@@ -107,6 +107,8 @@ class Operator {
   async confirm(button) {
     await button.click();
     const dialog = this.page.locator('#question');
+    // A question may come after a request for what it tells.
+    await dialog.waitFor();
     const question = await dialog.locator('p').first().textContent();
     await dialog.locator('[value=yes]').click();
     return question;
