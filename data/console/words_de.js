@@ -634,5 +634,5 @@ export default {
   "Time taken (ms)": "Dauer (ms)",
   "Checks that the stored data is complete and undamaged. Changes nothing.": "Prüft, ob die gespeicherten Daten vollständig und unbeschädigt sind. Ändert nichts.",
   "No user has this address or id. Choose one whose name or address contains “{0}”:": "Kein Benutzer hat diese Adresse oder Id. Wählen Sie einen, dessen Name oder Adresse „{0}“ enthält:",
-  "No user has this address, id or name": "Kein Benutzer hat diese Adresse, diese Id oder diesen Namen",
+  "No user has this address, id or name": "Kein Benutzer hat diese Adresse, diese Id oder diesen Namen"
 };

@@ -634,5 +634,5 @@ export default {
   "Time taken (ms)": "Tidsåtgång (ms)",
   "Checks that the stored data is complete and undamaged. Changes nothing.": "Kontrollerar att lagrade data är fullständiga och oskadade. Ändrar ingenting.",
   "No user has this address or id. Choose one whose name or address contains “{0}”:": "Ingen användare har den adressen eller det id:t. Välj en vars namn eller adress innehåller ”{0}”:",
-  "No user has this address, id or name": "Ingen användare har den adressen, det id:t eller det namnet",
+  "No user has this address, id or name": "Ingen användare har den adressen, det id:t eller det namnet"
 };
