@@ -93,7 +93,7 @@ impl Scene {
         }
     }
 
-    /// Returns the current segment of the log and the paths of the possible next ones.
+    /// Returns the current segment of the log, and the paths of the possible next ones and of one that is being created.
     fn segments(&self) -> (PathBuf, Vec<PathBuf>) {
         let log = self.data.join("store/log");
         let names = std::fs::read_dir(&log).unwrap().flatten();
@@ -103,7 +103,9 @@ impl Scene {
         });
         let last = firsts.max().unwrap();
         let path = |first: u64| log.join(format!("{first:020}.log"));
-        (path(last), (last + 1..last + 600).map(path).collect())
+        let following = (last + 1..last + 600).map(path);
+        let all = following.chain([log.join("unfinished")]).collect();
+        (path(last), all)
     }
 
     /// Checks that every acknowledged user exists and that the store is sound.
