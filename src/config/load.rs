@@ -128,7 +128,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
     // The rules across keys add their problems last; sorting puts them among the others of their lines.
     problems.sort();
     let mut warnings = warnings;
-    warnings.extend(validate::warnings(&effective, unsafe_no_sync));
+    warnings.extend(validate::warnings(&config, &effective, unsafe_no_sync));
     let loaded = Loaded {
         warnings,
         config,

@@ -134,15 +134,6 @@ const RULES: &[CrossKeyRule] = &[
         message: "`smtp.ca` has no effect with `smtp.security` `none`",
     },
     CrossKeyRule {
-        keys: &["smtp.host"],
-        // An IPv6 address has several colons.
-        broken: |config| {
-            let host = config.smtp.host.as_deref().unwrap_or_default();
-            host.matches(':').count() == 1
-        },
-        message: "`smtp.host` is a host name or address without a port; set `smtp.port`",
-    },
-    CrossKeyRule {
         keys: &["smtp.host", "mail.from"],
         broken: |config| config.smtp.host.is_some() && config.mail.from.is_none(),
         message: "`smtp.host` needs `mail.from`",
@@ -154,29 +145,6 @@ const RULES: &[CrossKeyRule] = &[
             forward.authorization.is_some() && forward.url.as_deref().is_some_and(is_in_clear)
         },
         message: "`telemetry.forward.url` without TLS would send the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["license.widevine.url", "license.widevine.authorization"],
-        broken: |config| sends_license_secret(&config.widevine),
-        message: "`license.widevine.url` without TLS would send the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["license.playready.url", "license.playready.authorization"],
-        broken: |config| sends_license_secret(&config.playready),
-        message: "`license.playready.url` without TLS would send the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["license.fairplay.url", "license.fairplay.authorization"],
-        broken: |config| sends_license_secret(&config.fairplay),
-        message: "`license.fairplay.url` without TLS would send the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["fleet.endpoints", "fleet.password"],
-        broken: |config| {
-            let mut endpoints = config.fleet.endpoints.iter();
-            config.fleet.password.is_some() && endpoints.any(|url| is_in_clear(url))
-        },
-        message: "`fleet.endpoints` without TLS would send the password over the network unencrypted",
     },
     CrossKeyRule {
         keys: &["geo.header", "http.trusted_proxies"],
@@ -248,8 +216,49 @@ fn placed(
 
 const FORWARD_URL: &str = "telemetry.forward.url";
 
-pub(super) fn warnings(effective: &[Effective], unsafe_no_sync: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// Mistakes that an earlier version accepted: a service that runs with one must still start after an upgrade.
+const WARNINGS: &[CrossKeyRule] = &[
+    CrossKeyRule {
+        keys: &["smtp.host"],
+        // An IPv6 address has several colons.
+        broken: |config| {
+            let host = config.smtp.host.as_deref().unwrap_or_default();
+            host.matches(':').count() == 1
+        },
+        message: "`smtp.host` is a host name or address without a port; set `smtp.port`",
+    },
+    CrossKeyRule {
+        keys: &["license.widevine.url", "license.widevine.authorization"],
+        broken: |config| sends_license_secret(&config.widevine),
+        message: "`license.widevine.url` without TLS sends the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["license.playready.url", "license.playready.authorization"],
+        broken: |config| sends_license_secret(&config.playready),
+        message: "`license.playready.url` without TLS sends the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["license.fairplay.url", "license.fairplay.authorization"],
+        broken: |config| sends_license_secret(&config.fairplay),
+        message: "`license.fairplay.url` without TLS sends the authorization over the network unencrypted",
+    },
+    CrossKeyRule {
+        keys: &["fleet.endpoints", "fleet.password"],
+        broken: |config| {
+            let mut endpoints = config.fleet.endpoints.iter();
+            config.fleet.password.is_some() && endpoints.any(|url| is_in_clear(url))
+        },
+        message: "`fleet.endpoints` without TLS sends the password over the network unencrypted",
+    },
+];
+
+pub(super) fn warnings(
+    config: &Config,
+    effective: &[Effective],
+    unsafe_no_sync: bool,
+) -> Vec<String> {
+    let broken = WARNINGS.iter().filter(|rule| (rule.broken)(config));
+    let mut warnings: Vec<String> = broken.map(|rule| rule.message.to_owned()).collect();
     if unsafe_no_sync {
         warnings.push(
             "PLAYGATE_UNSAFE_NO_SYNC is set: files are not synced, a power failure loses acknowledged data"
