@@ -216,40 +216,36 @@ fn placed(
 
 const FORWARD_URL: &str = "telemetry.forward.url";
 
-/// Mistakes that an earlier version accepted: a service that runs with one must still start after an upgrade.
-const WARNINGS: &[CrossKeyRule] = &[
-    CrossKeyRule {
-        keys: &["smtp.host"],
+/// Mistakes that an earlier version accepted, with their messages: a service that runs with one must still start after an
+/// upgrade.
+const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
+    (
         // An IPv6 address has several colons.
-        broken: |config| {
+        |config| {
             let host = config.smtp.host.as_deref().unwrap_or_default();
             host.matches(':').count() == 1
         },
-        message: "`smtp.host` is a host name or address without a port; set `smtp.port`",
-    },
-    CrossKeyRule {
-        keys: &["license.widevine.url", "license.widevine.authorization"],
-        broken: |config| sends_license_secret(&config.widevine),
-        message: "`license.widevine.url` without TLS sends the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["license.playready.url", "license.playready.authorization"],
-        broken: |config| sends_license_secret(&config.playready),
-        message: "`license.playready.url` without TLS sends the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["license.fairplay.url", "license.fairplay.authorization"],
-        broken: |config| sends_license_secret(&config.fairplay),
-        message: "`license.fairplay.url` without TLS sends the authorization over the network unencrypted",
-    },
-    CrossKeyRule {
-        keys: &["fleet.endpoints", "fleet.password"],
-        broken: |config| {
+        "`smtp.host` is a host name or address without a port; set `smtp.port`",
+    ),
+    (
+        |config| sends_license_secret(&config.widevine),
+        "`license.widevine.url` without TLS sends the authorization over the network unencrypted",
+    ),
+    (
+        |config| sends_license_secret(&config.playready),
+        "`license.playready.url` without TLS sends the authorization over the network unencrypted",
+    ),
+    (
+        |config| sends_license_secret(&config.fairplay),
+        "`license.fairplay.url` without TLS sends the authorization over the network unencrypted",
+    ),
+    (
+        |config| {
             let mut endpoints = config.fleet.endpoints.iter();
             config.fleet.password.is_some() && endpoints.any(|url| is_in_clear(url))
         },
-        message: "`fleet.endpoints` without TLS sends the password over the network unencrypted",
-    },
+        "`fleet.endpoints` without TLS sends the password over the network unencrypted",
+    ),
 ];
 
 pub(super) fn warnings(
@@ -257,8 +253,8 @@ pub(super) fn warnings(
     effective: &[Effective],
     unsafe_no_sync: bool,
 ) -> Vec<String> {
-    let broken = WARNINGS.iter().filter(|rule| (rule.broken)(config));
-    let mut warnings: Vec<String> = broken.map(|rule| rule.message.to_owned()).collect();
+    let broken = WARNINGS.iter().filter(|(is_broken, _)| is_broken(config));
+    let mut warnings: Vec<String> = broken.map(|(_, message)| (*message).to_owned()).collect();
     if unsafe_no_sync {
         warnings.push(
             "PLAYGATE_UNSAFE_NO_SYNC is set: files are not synced, a power failure loses acknowledged data"
