@@ -70,6 +70,11 @@ function showLogIn(why) {
 
 async function enter() {
   about = await get('about');
+  arrange();
+}
+
+/** Writes the bar and the page, in the chosen language and time zone. */
+function arrange() {
   readsOnly(about.role === 'observer');
   loaded();
   part('log-in').hidden = true;
@@ -205,7 +210,9 @@ const settle = () => speak(preference.get('language'), preference.get('zone'));
 
 window.addEventListener('preferences', () => {
   settle();
-  begin();
+  // At once: what is shown must not lag behind the choice.
+  if (about) arrange();
+  else begin();
 });
 
 settle();

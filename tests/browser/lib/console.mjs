@@ -68,7 +68,13 @@ class Operator {
 
   /** Goes to a page of the console by its address, and waits until all of it is there. */
   async open(path) {
-    await this.page.evaluate((hash) => void (location.hash = hash), `#/${path}`);
+    await this.page.evaluate((hash) => {
+      if (location.hash === hash) return undefined;
+      // The console has heard of it first: it listens since the page was loaded.
+      const drawn = new Promise((done) => addEventListener('hashchange', done, { once: true }));
+      location.hash = hash;
+      return drawn.then(() => undefined);
+    }, `#/${path}`);
     await this.settled();
   }
 
