@@ -356,6 +356,34 @@ describe('operators at the console', () => {
     assert.match(await link.getAttribute('href'), new RegExp(`^#/requests\\?user=${failing.userId}&asset=open&time=\\d{4}-`));
   });
 
+  as('stays on the page to which the operator went before an answer came', async (operator, page) => {
+    let answer;
+    const left = new Promise((done) => (answer = done));
+    await page.route('**/admin/v1/users/user-7*', async (route) => {
+      await left;
+      await route.fallback();
+    });
+    const address = () => page.evaluate(() => location.hash);
+    await operator.open('requests');
+    await page.getByLabel('User', { exact: true }).fill('user-7@lists.example');
+    await page.getByRole('button', { name: 'Find requests' }).click();
+    await operator.open('store');
+    const answered = page.waitForResponse('**/admin/v1/users/user-7*');
+    answer();
+    await (await answered).finished();
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 100)));
+    assert.equal(await address(), '#/store');
+    // A list searches when nothing was typed for a quarter of a second.
+    await operator.open('users');
+    await page.getByLabel('Part of e-mail, name or id').evaluate((input) => {
+      input.value = 'öBERG';
+      input.dispatchEvent(new Event('input'));
+      location.hash = '#/store';
+      return new Promise((done) => setTimeout(done, 500));
+    });
+    assert.equal(await address(), '#/store');
+  });
+
   as('asks before a restore', async (operator, page) => {
     await operator.open('store');
     await page.getByRole('button', { name: 'Create backup' }).click();
