@@ -82,7 +82,10 @@ export const editor = (kind, id) =>
     const own = new Set(['id', ...fields.map(([member]) => member)]);
     const others = Object.fromEntries(Object.entries(entry).filter(([member]) => !own.has(member)));
     const place = el('div');
-    const leave = () => (location.hash = `#/catalog/${kind}s`);
+    const leave = () => {
+      // The operator may have gone to another page before the answer came.
+      if (place.isConnected) location.hash = `#/catalog/${kind}s`;
+    };
     const preview = async (values) => {
       const file = JSON.stringify({ [kind]: [entryOf(fields, values)] });
       await proposal(place, 'catalog/import', file, { merge: true }, leave);

@@ -81,6 +81,8 @@ export function list(title, load, options) {
 
   /** Redraws, keeps the state in the address and the focus on the control that was used. */
   async function renew(focus) {
+    // A search that was typed just before the operator went to another page, which has the address now.
+    if (!controls.isConnected) return;
     if (search) write(state, filters, options.keep);
     await self.reload();
     if (focus) controls.parentNode.querySelector(`[data-focus="${focus}"]`)?.focus();

@@ -25,7 +25,8 @@ function finder({ user, asset, session, code, time }) {
     if (!values.user) return show(wanted);
     // An erased user is known to the journal only, which takes the id.
     const known = await identified(wanted, element, ({ userId }) => show({ ...wanted, user: userId }));
-    if (known !== null) show(wanted);
+    // The operator may have gone to another page before the answer came.
+    if (known !== null && element.isConnected) show(wanted);
   };
   const plain = { spellcheck: 'false' };
   const contents = form(

@@ -155,10 +155,12 @@ function all(partners, offers, search) {
 /** Adds a user, who chooses a password by the reset mail. */
 async function adder(self) {
   const partners = await get('partners');
-  const add = async ({ email, name, partner }) => {
+  const add = async ({ email, name, partner }, element) => {
+    const place = element.closest('.panel');
     const { userId } = await call('POST', `users${query({ partner })}`, { email, ...(name && { name }) });
     await self.done(t`Added ${email}.`);
-    location.hash = `#/users/${userId}`;
+    // The operator may have gone to another page before the answer came.
+    if (place.isConnected) location.hash = `#/users/${userId}`;
   };
   return form(
     t`Add`,

@@ -28,7 +28,8 @@ export async function whyForm({ known, user, asset = '', offset = '', country = 
     if (known) return show(known, values);
     const found = await identified(values, element, open);
     if (found === undefined) throw Object.assign(new Error(t`No user has this address, id or name`), { status: 0 });
-    if (found) open(found);
+    // The operator may have gone to another page before the answer came.
+    if (found && element.isConnected) open(found);
   };
   const show = (userId, values) => {
     const more = query({ offset: values.offset, country: values.country.toUpperCase() });
