@@ -168,7 +168,10 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResul
     let mut startup = Startup::new(global.load()?);
     startup.accept_loss = accept_loss;
     if !app::has_store(&startup.config) {
-        return Err(Failure::failed("no store to recover"));
+        return Err(Failure::failed(format!(
+            "no store in {}",
+            startup.config.server.data_dir.display()
+        )));
     }
     // A waiting server releases the lock between its attempts.
     let store = Admin::retry_in_use(async || Ok(startup.open())).await?;
@@ -281,10 +284,10 @@ fn show(report: &Value, json: bool) -> CommandResult {
     }
     let nothing = Value::Null;
     output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)?;
-    match report.get("truth") {
-        Some(truth) => {
+    match report.get("durableState") {
+        Some(durable_state) => {
             output::line("\nEngine compared with snapshot and WAL:")?;
-            output::record(truth, false)
+            output::record(durable_state, false)
         }
         None => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::http::Environment;
 use super::keys::Config;
-use super::schema::Reader;
+use super::schema::KeyReader;
 use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
@@ -106,7 +106,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
         .get("data_dir")
         .and_then(|given| given.raw.text().ok())
         .unwrap_or("./playgate-data");
-    let mut reader = Reader {
+    let mut reader = KeyReader {
         given: &given,
         credentials: credentials.as_deref(),
         data_dir: data_dir.into(),
@@ -176,7 +176,7 @@ fn no_sync(inputs: &Inputs, problems: &mut ConfigProblems) -> bool {
         // `0` or `false` may mean either; a setting that loses data is not guessed.
         Some(_) => {
             let origin = Provenance::Variable(UNSAFE_NO_SYNC.to_owned());
-            problems.add(Some(origin), "must be 1 or unset");
+            problems.add(Some(origin), "must be 1, or not set at all");
             false
         }
     }

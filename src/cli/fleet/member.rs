@@ -223,7 +223,9 @@ impl FleetMember {
         let mut retention = tokio::time::interval(RETENTION_EVERY);
         let clock = Arc::clone(&startup.ports.clock);
         systemd::notify_ready("standing by");
-        tracing::info!("standing by");
+        tracing::info!(
+            "standing by: following the shared log, passing connections on to the owner"
+        );
         let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
         let owner = loop {
             if *self.standing.borrow_and_update() == Standing::Owner {
@@ -282,11 +284,13 @@ impl FleetMember {
             }));
         self.report(&http.services);
         let fence = self.driver.fence();
-        let _ = http.fence.set(Arc::new(move || match fence.holds() {
-            true => Freshness::Last,
-            false if fence.is_lost() => Freshness::Lost,
-            false => Freshness::Unknown,
-        }));
+        let _ = http
+            .freshness_check
+            .set(Arc::new(move || match fence.holds() {
+                true => Freshness::Last,
+                false if fence.is_lost() => Freshness::Lost,
+                false => Freshness::Unknown,
+            }));
         *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
             forwarded.serve(stream, origin);
         }));

@@ -42,8 +42,8 @@ pub enum EpgSourceError {
     #[error("another EPG source is being fetched; try again later")]
     Busy,
     /// The server answered "not modified" to an unconditional request.
-    #[error("the server reported no change to an unconditional request")]
-    Nothing,
+    #[error("the server answered 304 (not modified) to a request without conditions")]
+    NotModified,
     #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error(transparent)]
@@ -233,7 +233,7 @@ impl EpgSources {
         }
         match result? {
             Some((report, _)) => Ok(report),
-            None => Err(EpgSourceError::Nothing),
+            None => Err(EpgSourceError::NotModified),
         }
     }
 

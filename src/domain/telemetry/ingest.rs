@@ -13,7 +13,7 @@ use super::error::TelemetryError;
 use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
 use super::segment::TelemetrySegment;
 use super::tables::{UserHourRecord, UserHours};
-use super::{Inner, State, Telemetry, frame, hour_of};
+use super::{Inner, Telemetry, TelemetryState, frame, hour_of};
 use crate::store::{Durability, SYNC_WITHIN, WritePriority};
 use crate::types::{UnixSeconds, UserId};
 
@@ -22,7 +22,7 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Telemetry {
     /// Stores the new events of a batch, or none of them. Blocks during the file write.
-    pub fn accept(
+    pub fn ingest(
         &self,
         sender: Sender,
         events: Vec<NewEvent<'_>>,
@@ -51,7 +51,7 @@ impl Telemetry {
         let state = &mut *state;
         let mut batch = HashSet::with_capacity_and_hasher(sent, RandomState::default());
         // Players resend unanswered batches, and a batch can contain an event twice.
-        events.retain(|upload| batch.insert(upload.key) && !state.recent.knows(upload.key, hour));
+        events.retain(|upload| batch.insert(upload.key) && !state.dedup.knows(upload.key, hour));
         let keys: Vec<Fingerprint> = events.iter().map(|upload| upload.key).collect();
         for Upload { event, key, .. } in &events {
             let stored = StoredEvent {
@@ -81,7 +81,7 @@ impl Telemetry {
             state.usage.add(&sender, bytes);
         }
         // After the append: a rejected batch must not be known as received.
-        state.recent.remember(&keys, hour);
+        state.dedup.remember(&keys, hour);
         for upload in &events {
             state.gaps.record(upload.device, upload.event.sequence);
             state.counts.ignored_values += u64::from(upload.event.ignored_values);
@@ -134,7 +134,7 @@ impl Inner {
         &self,
         user: UserId,
         now: i64,
-    ) -> Result<(MutexGuard<'_, State>, i64), TelemetryError> {
+    ) -> Result<(MutexGuard<'_, TelemetryState>, i64), TelemetryError> {
         loop {
             let mut state = self.state.lock();
             self.await_sync(&mut state)?;
@@ -165,7 +165,7 @@ impl Inner {
     }
 
     /// Waits while earlier events have been unsynced for longer than promised.
-    fn await_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<(), TelemetryError> {
+    fn await_sync(&self, state: &mut MutexGuard<'_, TelemetryState>) -> Result<(), TelemetryError> {
         let deadline = Instant::now() + SYNC_PATIENCE;
         loop {
             if let Some(failed) = &state.failed {
@@ -227,7 +227,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl TelemetryState {
     /// After a failed sync no upload may go on: the kernel may have dropped pages of the segment.
     fn failed_at_open(&mut self, error: io::Error) -> TelemetryError {
         let error = TelemetryError::from(error);

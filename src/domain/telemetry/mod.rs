@@ -92,7 +92,7 @@ struct Inner {
     store: Store,
     settings: TelemetrySettings,
     directory: Directory,
-    state: Mutex<State>,
+    state: Mutex<TelemetryState>,
     /// Notified after each sync of the segment, successful or not.
     synced: Condvar,
     /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
@@ -106,14 +106,14 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct TelemetryState {
     segment: Option<TelemetrySegment>,
     /// Finished segments that are not synced yet. The sync thread closes them.
     done: Vec<TelemetrySegment>,
     usage: Usage,
     /// When hours were last dropped because the files exceeded their limit, and the message about it.
     cut: Option<(UnixSeconds, String)>,
-    recent: DedupWindow,
+    dedup: DedupWindow,
     gaps: Gaps,
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
@@ -142,31 +142,31 @@ impl Telemetry {
         let hour = hour_of(now);
         // Budgets are by UTC day: rows of older days do not count.
         let saved = store.read(|txn| txn.scan::<DayUsage>(&now.utc_day(), usize::MAX))?;
-        let mut state = State {
+        let mut state = TelemetryState {
             usage: Usage::begin(now, saved),
-            ..State::default()
+            ..TelemetryState::default()
         };
         state.usage.total = directory.sizes()?.values().sum();
-        for recent in directory.hours()? {
+        for known_hour in directory.hours()? {
             // The current hour is read below, since its segment is opened for appending.
-            if recent < hour - REMEMBERED_HOURS || recent == hour {
+            if known_hour < hour - REMEMBERED_HOURS || known_hour == hour {
                 continue;
             }
             state
-                .recent
-                .remember(&directory.fingerprints(recent)?, recent);
+                .dedup
+                .remember(&directory.fingerprints(known_hour)?, known_hour);
             // After each hour, so that the maps of unsorted fingerprints stay small.
-            state.recent.tidy(hour);
+            state.dedup.tidy(hour);
         }
         if directory.events(hour).exists() {
             match TelemetrySegment::open(&directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
-                    state.recent.remember(segment.keys(), hour);
+                    state.dedup.remember(segment.keys(), hour);
                     state.segment = Some(segment);
                 }
                 // The disk is full: the first batch after space is freed opens the segment.
                 Err(TelemetryError::Full) => {
-                    state.recent.remember(&directory.fingerprints(hour)?, hour);
+                    state.dedup.remember(&directory.fingerprints(hour)?, hour);
                 }
                 Err(error) => return Err(error),
             }
@@ -208,7 +208,7 @@ impl Telemetry {
         let state = self.inner.state.lock();
         TelemetryCounts {
             lost: state.gaps.lost(),
-            remembered: state.recent.len() as u64,
+            remembered: state.dedup.len() as u64,
             ..state.counts
         }
     }

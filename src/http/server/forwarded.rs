@@ -24,16 +24,17 @@ impl ForwardedConnections {
             options.tls = self.0.http.services.tls.clone();
             if options.tls.is_none() {
                 tracing::warn!(
-                    "a member forwards TLS connections, and this one has no certificate"
+                    "closed a TLS connection that another member passed on: this member has no certificate; set `tls.cert` and `tls.key` as on that member"
                 );
                 return;
             }
         }
-        let local = match (origin.to, origin.uid) {
+        let administrator = match (origin.to, origin.uid) {
             (ListenerKind::Local, Some(uid)) => Some(Administrator { uid }),
             _ => None,
         };
         // No permit: the member that accepted the connection has counted it.
-        self.0.serve(stream, origin.from, None, local, &options);
+        self.0
+            .serve(stream, origin.from, None, administrator, &options);
     }
 }
