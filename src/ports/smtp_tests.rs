@@ -131,38 +131,46 @@ fn drips(mut stream: &TcpStream, answer: &str) -> bool {
 
 #[test]
 fn a_slow_drip_server_times_out_like_a_silent_one() {
-    // Greeting, EHLO, sender, recipient, DATA, the message.
-    for whole in 0..6 {
-        let (port, server) = dripping(whole);
-        let mailer = SmtpMailer::new(SmtpSettings {
-            host: "127.0.0.1".to_owned(),
-            port,
-            login: None,
-            timeout: Duration::from_millis(300),
-            ..settings()
-        });
-        let mut dialogue = SmtpTranscript::new();
-        let sent = mailer
-            .unwrap()
-            .connect(&mut dialogue)
-            .map_err(SendError::Unavailable)
-            .and_then(|mut line| line.send(&mail("ann@example.com", "x"), &mut dialogue));
-        let late = TIMED_OUT.to_owned();
-        let of_server = ServerUnavailable {
-            response: late.clone(),
-            lasting: false,
-        };
-        let expected = match whole {
-            0..=2 => SendError::Unavailable(of_server),
-            _ => SendError::Later(late),
-        };
-        assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");
-        assert!(
-            dialogue.last().unwrap().ends_with(TIMED_OUT),
-            "{dialogue:?}"
-        );
-        assert!(server.join().unwrap(), "{whole}: the connection is let go");
-    }
+    // Greeting, EHLO, sender, recipient, DATA, the message. Together, because each waits for its time-out.
+    thread::scope(|scope| {
+        for whole in 0..6 {
+            scope.spawn(move || a_response_that_drips_times_out(whole));
+        }
+    });
+}
+
+/// `whole` responses come at once, and the next one drips.
+fn a_response_that_drips_times_out(whole: usize) {
+    let (port, server) = dripping(whole);
+    let mailer = SmtpMailer::new(SmtpSettings {
+        host: "127.0.0.1".to_owned(),
+        port,
+        login: None,
+        // Far above the time of a whole response on a busy machine, and far below that of a dripping one.
+        timeout: Duration::from_secs(3),
+        ..settings()
+    });
+    let mut dialogue = SmtpTranscript::new();
+    let sent = mailer
+        .unwrap()
+        .connect(&mut dialogue)
+        .map_err(SendError::Unavailable)
+        .and_then(|mut line| line.send(&mail("ann@example.com", "x"), &mut dialogue));
+    let late = TIMED_OUT.to_owned();
+    let of_server = ServerUnavailable {
+        response: late.clone(),
+        lasting: false,
+    };
+    let expected = match whole {
+        0..=2 => SendError::Unavailable(of_server),
+        _ => SendError::Later(late),
+    };
+    assert_eq!(sent, Err(expected), "{whole}: {dialogue:?}");
+    assert!(
+        dialogue.last().unwrap().ends_with(TIMED_OUT),
+        "{dialogue:?}"
+    );
+    assert!(server.join().unwrap(), "{whole}: the connection is let go");
 }
 
 proptest! {

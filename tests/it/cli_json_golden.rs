@@ -16,6 +16,7 @@ use crate::support::appliance::{Appliance, binary, err, playgate};
 use crate::support::audience::{Scene, Viewer};
 use crate::support::process::{InTime as _, first_json_line};
 use crate::support::server::PASSWORD;
+use crate::support::until::until;
 
 /// The golden files of `--help` (input: which commands take `--json`) and of JSON output.
 const HELP: &str = include_str!("golden/help.txt");
@@ -90,10 +91,19 @@ fn form(value: &Value) -> Value {
             Value::Array(forms)
         }
         Value::Object(members) => {
-            let formed = |(name, value): (&String, &Value)| (name.clone(), form(value));
+            let formed = |(name, value): (&String, &Value)| match name.as_str() {
+                "tables" if value.is_object() => (name.clone(), form_of_tables(value)),
+                _ => (name.clone(), form(value)),
+            };
             Value::Object(members.iter().map(formed).collect())
         }
     }
+}
+
+/// Lists each kind of value once, because the background jobs decide which tables have records, such as pending erasures.
+fn form_of_tables(tables: &Value) -> Value {
+    let values = tables.as_object().unwrap().values().cloned();
+    json!({"name of a table": form(&values.collect())})
 }
 
 fn kind(text: &str) -> &'static str {
@@ -183,7 +193,11 @@ fn record_partners_and_operators(recorder: &mut Recorder) {
 
 fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("partner remove", &["house", "--yes"]);
-    // Before the server fetches the source by itself.
+    // The server fetches the source by itself, seconds after the start. That must not happen between the next commands.
+    until("the first fetch", || {
+        let (_, sources) = server.operator("GET", "/admin/v1/epg/sources", "");
+        sources.contains("\"lastAttempt\":")
+    });
     recorder.record("epg refresh", &["main", "--accept"]);
     recorder.record("epg sources", &[]);
     Scene::install(server);

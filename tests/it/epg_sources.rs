@@ -5,8 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
 use serde_json::Value;
@@ -23,9 +22,10 @@ use crate::support::until::until;
 const CATALOG: &str = "[[livestream]]\nid = \"news\"\n";
 const ROWS: usize = 48;
 
-/// A guide of two days around the present.
+/// A guide of two days around the present, the same whenever it is fetched.
 fn guide() -> String {
-    let first = real_time().0 / 3_600 * 3_600 - 12 * 3_600;
+    static FIRST: LazyLock<i64> = LazyLock::new(|| real_time().0 / 3_600 * 3_600 - 12 * 3_600);
+    let first = *FIRST;
     let time = |hour: usize| xmltv_time(first + i64::try_from(hour).unwrap() * 3_600);
     let row = |n: usize| {
         format!(
@@ -337,12 +337,17 @@ fn a_restart_does_not_refetch_fresh_sources() {
     wait_for(&installation, "main");
     let one = installation.json(&["epg", "sources", "main", "--json"]);
     assert_eq!(one["lastImport"]["added"], ROWS);
-    let metrics = ask_admin_socket(&installation, "GET", "/metrics");
-    let metrics = String::from_utf8(metrics.body).unwrap();
+    let metrics = || {
+        let metrics = ask_admin_socket(&installation, "GET", "/metrics");
+        String::from_utf8(metrics.body).unwrap()
+    };
+    // A job is counted when it ends, after the fetch of the second source.
+    let counted = "playgate_job_items_total{task=\"epg-sources\"} 1";
+    until(counted, || metrics().lines().any(|line| line == counted));
+    let metrics = metrics();
     for line in [
         "playgate_epg_import_failures{source=\"main\"} 0",
         "playgate_epg_import_awaiting_approval{source=\"main\"} 0",
-        "playgate_job_items_total{task=\"epg-sources\"} 1",
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }

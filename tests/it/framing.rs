@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Wire, ask, request};
 
-const SOON: Duration = Duration::from_secs(3);
+/// Below the ten seconds after which the server gives up a connection that it keeps open for another request.
+const SOON: Duration = Duration::from_secs(8);
 
 /// Returns the head of an administrator's request that moves the clock, without its framing headers.
 fn clock(server: &GateOnly) -> String {

@@ -1,7 +1,7 @@
 //! The partner lab: faults and clocks of lab partners, which have no effect on other partners.
 
 use std::io::Read as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use playgate::http::routing::route::{Endpoint, Route};
@@ -13,6 +13,7 @@ use crate::support::playback_fixture::{FILM_KEY, PlaybackFixture, Player};
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{TestServer, viewer};
 use crate::support::stop_on_drop::StopOnDrop;
+use crate::support::until::until;
 
 const FAULTS: &str = "partners/Lab/faults";
 
@@ -895,8 +896,8 @@ fn a_reset_during_load_removes_everything_and_breaks_no_request() {
     assert_eq!(reset().status, 200);
     let before = records(&fixture);
     let stop = AtomicBool::new(false);
+    let (signed_up, plays) = ([(); 3].map(|()| AtomicU32::new(0)), AtomicU32::new(0));
     let load = |client: usize| {
-        let (mut signed_up, mut plays) = (0_u32, 0);
         for number in 0.. {
             if stop.load(Ordering::SeqCst) {
                 break;
@@ -909,7 +910,7 @@ fn a_reset_during_load_removes_everything_and_breaks_no_request() {
             if signed.status != 200 {
                 continue;
             }
-            signed_up += 1;
+            signed_up[client].fetch_add(1, Ordering::SeqCst);
             let viewer = viewer(&signed);
             let entitled = fixture.entitle(&viewer, "film", "");
             assert!(entitled.status < 500, "{}", entitled.json());
@@ -917,24 +918,25 @@ fn a_reset_during_load_removes_everything_and_breaks_no_request() {
                 let token = entitled.json()["token"].as_str().unwrap().to_owned();
                 let started = fixture.preflight(&viewer, "film", &token, &[]);
                 assert!(started.status < 500, "{}", started.json());
-                plays += u32::from(started.status == 200);
+                plays.fetch_add(u32::from(started.status == 200), Ordering::SeqCst);
             }
         }
-        (signed_up, plays)
     };
     std::thread::scope(|scope| {
         let load = &load;
-        let clients = [1, 2, 3].map(|client| scope.spawn(move || load(client)));
+        let clients = [0, 1, 2].map(|client| scope.spawn(move || load(client)));
         let ended = StopOnDrop(&stop);
-        for _ in 0..8 {
+        let mut resets = 0;
+        // Without sessions a reset would have nothing to race with.
+        until("resets, sign-ups of each client and a session", || {
+            assert!(!clients.iter().any(|client| client.is_finished()));
             let done = reset();
             assert_eq!(done.status, 200, "{}", done.json());
-        }
+            resets += 1;
+            let some = |count: &AtomicU32| count.load(Ordering::SeqCst) > 0;
+            resets >= 8 && signed_up.iter().all(some) && some(&plays)
+        });
         drop(ended);
-        let done = clients.map(|client| client.join().unwrap());
-        // Control: without sessions a reset would have nothing to race with.
-        assert!(done.iter().all(|(signed_up, _)| *signed_up > 0), "{done:?}");
-        assert!(done.iter().any(|(_, plays)| *plays > 0), "{done:?}");
     });
     assert_eq!(reset().status, 200);
     assert_eq!(records(&fixture), before);

@@ -328,7 +328,7 @@ fn an_application_that_never_logs_in_again_fails_and_the_report_says_where() {
     let demo = Demo::start();
     let shipped = include_str!("../../data/scenarios/token-expired.toml");
     let file = demo.file("scenario.toml");
-    fs::write(&file, shipped.replace("end = \"3m\"", "end = \"8s\"")).unwrap();
+    fs::write(&file, shipped.replace("end = \"3m\"", "end = \"20s\"")).unwrap();
     let file = file.to_str().unwrap();
     let verdict = verdict(&demo, file, "Lab", "film-open", false);
     let Verdict {

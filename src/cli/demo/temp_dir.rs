@@ -1,6 +1,7 @@
 //! A temporary directory, for example the demo's data directory, deleted when it is dropped.
 
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -37,9 +38,44 @@ impl TempDataDir {
     }
 }
 
+/// Attempts to remove the directory: far more than files that appear meanwhile.
+const ATTEMPTS: usize = 10;
+
 impl Drop for TempDataDir {
     fn drop(&mut self) {
-        // A directory that cannot be removed is left to the system's cleanup of temporary files.
-        let _ = fs::remove_dir_all(&self.0);
+        for _ in 0..ATTEMPTS {
+            match fs::remove_dir_all(&self.0) {
+                // A thread of the store that runs until the process ends has created a file meanwhile, such as the ballast.
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                // A directory that cannot be removed is left to the system's cleanup of temporary files.
+                Ok(()) | Err(_) => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_appears_during_the_removal_is_removed_too() {
+        const FILES: usize = 1_000;
+        let directory = TempDataDir::temporary("test").unwrap();
+        let path = directory.path().to_owned();
+        for number in 0..FILES {
+            fs::write(path.join(number.to_string()), "").unwrap();
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while fs::read_dir(&path).is_ok_and(|files| files.count() == FILES) {}
+                // It may be too late.
+                let _ = fs::write(path.join("late"), "");
+            });
+            drop(directory);
+        });
+        assert!(!path.exists());
     }
 }

@@ -242,8 +242,13 @@ impl Session {
     }
 
     fn update_from(&self, stored: StoredSession) {
-        self.checkpointed
-            .store(encode_second(stored.seen), Ordering::Relaxed);
+        let seen = encode_second(stored.seen);
+        let before = self.checkpointed.swap(seen, Ordering::Relaxed);
+        // At start-up the record of the engine comes before a later one of the log. In a running service the last heartbeat
+        // is newer than its record.
+        let _ = self
+            .seen
+            .compare_exchange(before, seen, Ordering::AcqRel, Ordering::Acquire);
         *self.later.write() = LaterEntitlements {
             program: stored.program,
             unlocks: stored.unlocks,

@@ -19,6 +19,12 @@ use crate::workload::{Mix, Workload};
 /// Two intervals of the backup job, and some more.
 const TWO_BACKUP_INTERVALS: Duration = Duration::from_millis(11_000);
 
+/// Returns a time of day that the test does not reach, so that no nightly backup becomes due while it runs.
+fn half_a_day_away() -> String {
+    let hours = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / 3_600;
+    format!("{:02}:30", (hours + 12) % 24)
+}
+
 struct Scene {
     folder: TempDir,
     workload: Workload,
@@ -34,11 +40,14 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let backups = folder.path().join("backups");
         fs::create_dir(&backups).unwrap();
-        let at = if nightly { "00:00" } else { "off" };
+        let at = match nightly {
+            true => half_a_day_away(),
+            false => "off".to_owned(),
+        };
         let launch = Launch::new(&folder.path().join("data"))
             .with("PLAYGATE_BACKUP_DIR", backups.to_str().unwrap())
             .with("PLAYGATE_BACKUP_KEEP", kept)
-            .with("PLAYGATE_BACKUP_AT", at);
+            .with("PLAYGATE_BACKUP_AT", &at);
         let rng = Rng::for_test(name);
         let mut appliance = launch.ready();
         let mut scene = Self {

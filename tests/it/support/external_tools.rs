@@ -1,10 +1,11 @@
 //! Programs of Debian packages: finds them, starts servers, and stops them with the test.
 
 use std::fs;
-use std::net::TcpListener;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -132,8 +133,19 @@ pub fn python_with(module: &str, package: &str) -> Option<&'static str> {
     found
 }
 
-/// Returns a port that is free now. Another process may take it.
+/// Returns a port that is free now, and that this process returns once. The kernel chooses ports above this range, so no
+/// other test gets it by chance before the program under test listens.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    const PORTS: RangeInclusive<u16> = 10_000..=29_999;
+    static RETURNED: AtomicU32 = AtomicU32::new(0);
+    let count = u32::from(PORTS.end() - PORTS.start()) + 1;
+    // Test processes that run at the same time begin far from each other.
+    let first = std::process::id().wrapping_mul(997);
+    loop {
+        let next = RETURNED.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start() + u16::try_from(first.wrapping_add(next) % count).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use super::world::{KEY, program};
 use super::*;
 use crate::domain::decision::DecisionTrace;
+use crate::domain::playback::session::SessionMap;
+use crate::store::{Changed, CommitListener as _};
 use crate::types::{BroadcastId, TokenKind, time::DAY};
 
 /// `news`: a program with live rights, one without, one that needs a PIN; half an hour each.
@@ -409,6 +411,28 @@ fn heartbeats_are_checkpointed() {
     let again = Lab::open(&lab.store, PlaybackSettings::default(), &lab.world);
     let session = again.sessions.get(&player.session).unwrap();
     assert_eq!(session.last_beat(), NOW + 300);
+}
+
+#[test]
+fn the_newest_record_at_start_up_decides_the_last_heartbeat_and_none_later() {
+    let lab = Lab::new();
+    let player = lab.play(&viewer(1), "film", "tv", NOW);
+    let stored = lab.playback.sessions.get(&player.session).unwrap();
+    let sessions = SessionMap::default();
+    let apply = |seen| {
+        let mut record = stored.start.clone();
+        record.seen = seen;
+        let key = (stored.user, stored.id);
+        let record = Some(record);
+        sessions.apply(vec![Changed { key, record }]);
+        sessions.get(&player.session).unwrap()
+    };
+    assert_eq!(apply(NOW).last_beat(), NOW);
+    let session = apply(NOW + 300);
+    assert_eq!(session.last_beat(), NOW + 300);
+    // A checkpoint of a running service is older than the last heartbeat.
+    session.revive(NOW + 610);
+    assert_eq!(apply(NOW + 600).last_beat(), NOW + 610);
 }
 
 #[test]
