@@ -38,8 +38,7 @@ describe('the lab page of the console', () => {
 
   as('adds a fault, shows how often it was applied, and removes it', async (operator, page) => {
     await operator.open('lab');
-    await page.getByRole('link', { name: 'demo', exact: true }).click();
-    await operator.settled();
+    await operator.follow(page.getByRole('link', { name: 'demo', exact: true }));
     const faults = operator.panel('Faults');
     await faults.getByText('No faults.').waitFor();
     await faults.getByLabel('Route').fill('livestreams');
@@ -157,8 +156,8 @@ describe('the lab page of the console', () => {
 
     await operator.open('requests');
     await page.getByLabel('User', { exact: true }).fill('why@example.org');
-    await page.getByRole('button', { name: 'Find requests' }).click();
-    await operator.settled();
+    // It asks for the user first, and then goes to the page of their requests.
+    await operator.follow(page.getByRole('button', { name: 'Find requests' }));
     const row = (code) => page.locator('tbody tr', { hasText: code });
     await row('GEO_BLOCKED').getByText('fault', { exact: true }).waitFor();
     await row('NOT_ENTITLED').getByText('subscription offer: the user does not have it').waitFor();

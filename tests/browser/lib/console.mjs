@@ -3,16 +3,28 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const WITHIN_MS = 15_000;
+const WITHIN_MS = 30_000; // generous: a busy machine
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** What axe finds on a page: rules that are broken, with the first element. */
 export async function barriers(page) {
   // The debugger's evaluation is not subject to the page's policy.
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  const run = () => globalThis.axe.run(document, { resultTypes: ['violations'] });
+  // A panel that is being redrawn is pale for that moment.
+  const { violations } = await withoutRedraws(page, () => page.evaluate(run));
   return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
 }
+
+/** Does `work` while no panel of the page redraws itself: they do not in a tab that is hidden. */
+export async function withoutRedraws(page, work) {
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true, configurable: true }));
+  await page.waitForFunction(() => !document.querySelector('[aria-busy]'));
+  const result = await work();
+  await page.evaluate(() => void delete document.hidden);
+  return result;
+}
+
 const PHONE = { width: 390, height: 844 };
 
 /** The console, not logged in. `phone` is one: small, and dark. `locale` is that of the browser. */
@@ -75,6 +87,19 @@ class Operator {
       location.hash = hash;
       return drawn.then(() => undefined);
     }, `#/${path}`);
+    await this.settled();
+  }
+
+  /** Clicks on what leads to another page of the console, and waits until all of that is there. */
+  async follow(link) {
+    const seen = await this.page.evaluateHandle(() => {
+      const state = { drawn: false };
+      // The console has heard of it first: it listens since the page was loaded.
+      addEventListener('hashchange', () => (state.drawn = true), { once: true });
+      return state;
+    });
+    await link.click();
+    await this.page.waitForFunction(({ drawn }) => drawn, seen);
     await this.settled();
   }
 
