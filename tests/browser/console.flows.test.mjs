@@ -413,6 +413,18 @@ describe('operators at the console', () => {
     assert.match(await link.getAttribute('href'), new RegExp(`^#/requests\\?user=${failing.userId}&asset=open&time=\\d{4}-`));
   });
 
+  for (const [locale, label, button] of [
+    ['sv-SE', 'Operatörstoken', 'Logga in'],
+    ['de-DE', 'Operator-Token', 'Anmelden'],
+  ]) {
+    test(`asks for the token in the language of the browser: ${locale}`, { skip, timeout: 60_000 }, async () => {
+      const operator = await openConsole(browser, demo, { locale });
+      await operator.page.getByLabel(label, { exact: true }).waitFor();
+      await operator.page.getByRole('button', { name: button, exact: true }).waitFor();
+      await operator.close();
+    });
+  }
+
   as('asks before a restore', async (operator, page) => {
     await operator.open('store');
     await page.getByRole('button', { name: 'Create backup' }).click();
