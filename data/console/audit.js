@@ -1,6 +1,6 @@
 // The audit log: every request that changes something, from any interface, and every read of mail with secrets.
 import { get, query } from './api.js';
-import { badge, el, link, quiet, when } from './dom.js';
+import { badge, clipped, el, link, quiet, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 
@@ -66,15 +66,16 @@ function entries(search) {
           head: t`Actor`,
           id: 'actor',
           value: ({ name }) => name,
-          cell: (one) => [one.name, ' ', one.operatorId && quiet(one.role), one.claimed && quiet(t`claimed name: ${one.claimed}`)],
+          cell: (one) => [el('span.calm', one.name, ' ', one.operatorId && quiet(one.role)), ' ', one.claimed && quiet(t`claimed name: ${one.claimed}`)],
         },
         { head: t`Action`, id: 'action', value: verb, cell: verb },
         {
           head: t`Target`,
           id: 'target',
           value: (one) => one.target,
-          cell: (one) => [target(one.target), el('br'), el('small', t`request ${one.requestId}`)],
+          cell: (one) => target(one.target),
         },
+        { head: t`Request`, cell: ({ requestId }) => el('code.id', clipped(requestId)), csv: ({ requestId }) => requestId },
         { head: t`Result`, id: 'status', value: ({ status }) => status ?? 0, cell: ({ status }) => came(status) },
       ],
       more: () =>

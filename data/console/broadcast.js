@@ -1,12 +1,12 @@
 // One broadcast: its rights, which layer sets them, and the override of this broadcast.
 import { at, call, get } from './api.js';
-import { age, badge, choice, el, facts, field, link, period, quiet, table, yes } from './dom.js';
+import { age, back, badge, choice, el, facts, field, link, period, quiet, table, yes } from './dom.js';
 import { t } from './i18n.js';
 import { action, form, mayChange, panel } from './panel.js';
 
 const catchup = (interval) => (interval ? period(interval.from, interval.to) : badge(t`no`, 'bad'));
 
-export const broadcast = ({ rest: [id] }) => [panel(t`Rights`, (self) => rights(id, self))];
+export const broadcast = ({ rest: [id] }) => [back(t`Schedule`, '#/schedule'), panel(t`Rights`, (self) => rights(id, self))];
 
 const RIGHTS = () => [
   ['live', t`Live`],
@@ -74,6 +74,8 @@ async function rights(id, self) {
     table(
       [t`Right`, t`Value`, t`Set by`],
       said.rights.map(({ right, value, by }) => [NAMES()[right] ?? right, shown(value), by]),
+      undefined,
+      { compact: true },
     ),
     el('h3', t`Where the rights come from (later wins)`),
     table([t`Set by`, t`State`, t`Rights`], layers),

@@ -125,7 +125,7 @@ const offers = (search) => [
       { head: t`Id`, id: 'id', value: ({ id }) => id, cell: ({ id }) => name(id, 'offer', id) },
       { head: t`Type`, id: 'type', value: ({ type }) => type, cell: ({ type }) => type },
       { head: t`Contents`, id: 'pack', value: pack, cell: pack },
-      { head: t`Countries`, value: (one) => one.countries?.join(' '), cell: (one) => (one.countries?.length ? one.countries.join(', ') : t`everywhere`) },
+      { head: t`Countries`, id: 'countries', value: (one) => one.countries?.join(' '), cell: (one) => (one.countries?.length ? one.countries.join(', ') : t`everywhere`) },
       { head: t`On sale`, cell: (one) => (one.sale ? [time(one.sale.from), ' – ', time(one.sale.to)] : t`always`) },
       {
         head: t`Duration`,
@@ -147,8 +147,8 @@ function rules(search) {
     matches: ({ text }) => [text],
     columns: [
       { head: t`No.`, id: 'number', value: ({ number }) => number, cell: ({ number }) => number },
-      { head: t`Rule`, id: 'text', value: ({ text }) => text, cell: ({ text }) => text },
-      { head: '', cell: (rule, self) => mayChange() && ruleActions(rule, self) },
+      { head: t`Rule`, id: 'text', value: ({ text }) => text, cell: (rule, self) => [rule.text, mayChange() && ruleEditor(rule, self)] },
+      { head: '', cell: (rule, self) => mayChange() && ruleRemover(rule, self) },
     ],
   });
   const add = (self) =>
@@ -174,11 +174,15 @@ function parsed(text) {
   }
 }
 
-function ruleActions({ number, rule, text }, self) {
+function ruleRemover({ number, text }, self) {
   const remove = async () => {
     await call('DELETE', `rules/${number}${query({ text })}`);
     await self.done(t`Removed rule ${number}.`);
   };
+  return action(t`Remove`, remove, { ask: t`Remove rule ${number}: ${text}?`, label: t`Remove rule ${number}` });
+}
+
+function ruleEditor({ number, rule }, self) {
   const details = el('details', el('summary', t`Edit`));
   details.addEventListener('toggle', () => {
     if (!details.open || details.children.length > 1) return;
@@ -186,10 +190,7 @@ function ruleActions({ number, rule, text }, self) {
       saveWhole(details, (catalogue) => (catalogue.rule[number - 1] = parsed(values.rule)), () => self.done(t`Saved.`));
     details.append(form(t`Preview`, [area(t`Rule`, 'rule', JSON.stringify(rule, null, 2))], save, { stacked: true }));
   });
-  return [
-    details,
-    action(t`Remove`, remove, { ask: t`Remove rule ${number}: ${text}?`, label: t`Remove rule ${number}` }),
-  ];
+  return details;
 }
 
 const REMOVED_SHOWN = 8;

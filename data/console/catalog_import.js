@@ -48,7 +48,7 @@ export async function proposal(place, path, file, options, done) {
   place.querySelector(':scope > .panel')?.remove();
   const shown = panel(t`What changes`, () => [
     nothing ? el('p', t`Nothing changes.`) : differences(report),
-    el('p.actions', !nothing && action(t`Take these changes`, take), action(t`Cancel`, cancel, { reads: true })),
+    el('p.actions', !nothing && action(t`Take these changes`, take, { main: true }), action(t`Cancel`, cancel, { reads: true })),
   ]);
   place.append(shown);
   shown.scrollIntoView({ block: 'nearest' });

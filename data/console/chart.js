@@ -52,7 +52,7 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
   const spoken = said || (last.length > 0 ? short(0) : '');
   const isEmpty = shown.every(({ points }) => points.every(([, value]) => value === null || value === undefined));
   const nothing = (most === 0 && none) || (isEmpty && t`no figures in this period`);
-  const readout = el('p.readout', quiet(nothing || (spoken ? t`now ${spoken}` : '')));
+  const readout = el('p.readout', quiet(!nothing && spoken ? t`now ${spoken}` : ''));
   const picture = svg(
     'svg',
     {
@@ -69,6 +69,7 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
       svg('text', { class: 'tick', x: Math.min(WIDTH - (isDays ? 30 : 18), x(at)), y: HEIGHT - 5 }, label(at)),
     ]),
     bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
+    nothing && svg('text', { class: 'tick nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 }, nothing),
   );
   const pointer = svg('line', { class: 'pointer', x1: -9, x2: -9, y1: TOP, y2: HEIGHT - BOTTOM });
   picture.append(pointer);
@@ -153,5 +154,5 @@ function numbers(series, times, unit, open) {
     .map((at, i) => [open ? el('button.plain', { type: 'button', onclick: () => open(at) }, clock(at)) : clock(at), ...series.map(({ points }) => format(points[i][1], ''))])
     .slice(-TABLE_ROWS)
     .reverse();
-  return rows.length > 0 && el('details', el('summary', t`Numbers`), table(heads, rows));
+  return rows.length > 0 && el('details', el('summary', t`Numbers`), table(heads, rows, undefined, { compact: heads.length <= 3 }));
 }

@@ -1,6 +1,6 @@
 // Login and page routing. Each page has a URL fragment below `#/`, so it can be bookmarked.
 import { Refusal, get, preference, session, token } from './api.js';
-import { choice, el } from './dom.js';
+import { back, choice, el } from './dom.js';
 import { LANGUAGES, speak, spoken, t } from './i18n.js';
 import { action, readsOnly, refusal } from './panel.js';
 import { access } from './access.js';
@@ -62,6 +62,10 @@ function showLogIn(why) {
   part('bar').hidden = part('main').hidden = true;
   part('main').replaceChildren();
   part('log-in').hidden = false;
+  part('log-in').querySelector('label').textContent = t`Operator token`;
+  part('log-in').querySelector('button').textContent = t`Log in`;
+  const note = t`The token is kept in this browser tab only, until you log out or close the tab. To create a token:`;
+  part('token-note').replaceChildren(note, ' ', el('code', 'playgate operator add NAME --role admin'));
   part('log-in-refusal').hidden = !why;
   part('log-in-refusal').textContent = why ?? '';
   document.title = t`Log in · Playgate`;
@@ -144,7 +148,7 @@ function show() {
 function draw() {
   const [[first, ...rest], search] = place();
   const page = PAGES().find(([path]) => path === (first || 'overview'));
-  const missing = () => [el('p', t`The console has no page at this address.`)];
+  const missing = () => [el('p', t`The console has no page at this address.`), back(t`Overview`, '#/overview')];
   const [path, name, , contents, entry = path] = page ?? ['', t`Page not found`, ALL, missing];
   for (const anchor of part('nav').children) {
     if (anchor.hash === `#/${entry}`) anchor.setAttribute('aria-current', 'page');

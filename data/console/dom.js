@@ -45,6 +45,15 @@ export const badge = (text, kind = '') => el(`span.badge${kind && `.${kind}`}`, 
 
 export const quiet = (...text) => el('span.quiet', ...text);
 
+/** A dash for what is not there. Cards of small screens omit it. */
+export const absent = () => el('span.quiet.absent', '–');
+
+/** A long text on one line, cut at its end, with all of it as tooltip. Small screens show all of it. */
+export const clipped = (text, ...nodes) => el('span.clip', { title: text }, nodes.length ? nodes : text);
+
+/** The way back from the page of an entry. */
+export const back = (text, hash) => el('p.back', el('a', { href: hash }, `← ${text}`));
+
 /** The age from which a broadcast or a video may be watched; `undefined` where nobody rated it. */
 export const age = (years) => (years === undefined ? quiet(t`not rated`) : years === 0 ? t`all ages` : `${years}+`);
 
@@ -59,9 +68,9 @@ function moment(seconds, text) {
 
 /** A time in the chosen zone, which it names, with UTC as tooltip; a dash if there is none. */
 export const when = (seconds) =>
-  seconds === undefined || seconds === null ? quiet('–') : moment(seconds, longTime(seconds));
+  seconds === undefined || seconds === null ? absent() : moment(seconds, longTime(seconds));
 
-/** Day and time to the second in the chosen zone, for what happens often. */
+/** Time to the second in the chosen zone, with the day if it is another, for what happens often. */
 export const exact = (seconds) => moment(seconds, exactTime(seconds));
 
 /** The time of day only. A heading near it names the zone. */
@@ -110,19 +119,19 @@ export function bytes(value) {
 // -- Tables and lists
 
 /** A table. Each row is a list of cells; `none` replaces the table if there are no rows. */
-export function table(heads, rows, none = t`No entries.`) {
+export function table(heads, rows, none = t`No entries.`, { compact } = {}) {
   if (rows.length === 0) return el('p.quiet', none);
   const head = el(
     'tr',
     heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))),
   );
-  // Small screens show each row as a card; `data-head` labels its cells there.
+  // Small screens show each row as a card; `data-head` labels its cells there. A `compact` table fits them as it is.
   const row = (cells) =>
     el(
       'tr',
       cells.map((cell, i) => el('td', { 'data-head': heads[i] }, el('div', cell))),
     );
-  return el('div.scroll', el('table', el('thead', head), el('tbody', rows.map(row))));
+  return el('div.scroll', el(compact ? 'table' : 'table.cards', el('thead', head), el('tbody', rows.map(row))));
 }
 
 /** A description list of [['Name', value], …]; `undefined` values are skipped. */
@@ -159,10 +168,13 @@ export function check(label, name, checked) {
   return el('div.field.check', el('input', { id, name, type: 'checkbox', checked }), el('label', { for: id }, label));
 }
 
-/** A labelled text area. */
+const AREA_ROWS = 24; // at most; a longer text scrolls
+
+/** A labelled text area, as tall as its text. */
 export function area(label, name, text, attributes = {}) {
   const id = `field-${(fields += 1)}`;
-  const input = el('textarea', { id, name, spellcheck: 'false', rows: 8, ...attributes }, text);
+  const rows = Math.min(AREA_ROWS, Math.max(8, text.split('\n').length));
+  const input = el('textarea', { id, name, spellcheck: 'false', rows, ...attributes }, text);
   return el('div.field.wide', el('label', { for: id }, label), input);
 }
 

@@ -1,6 +1,6 @@
 // The members of a fleet, its log and its etcd, as the owner sees them.
 import { get } from './api.js';
-import { badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
+import { absent, badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { panel } from './panel.js';
 
@@ -20,7 +20,7 @@ async function draw() {
   return [
     problems.length ? el('ul.troubles', problems.map(trouble)) : el('p.quiet', t`No problems.`),
     facts([
-      [t`Last commit`, report.head === undefined ? quiet('–') : count(report.head)],
+      [t`Last commit`, report.head === undefined ? absent() : count(report.head)],
       [t`Owner since`, report.ownerSince && when(report.ownerSince)],
       [t`Checked`, when(report.at)],
       [t`Fleet`, el('code', report.fleet)],
@@ -41,16 +41,16 @@ const member = (one) => [
   el('code', one.address),
   one.version,
   count(one.behind),
-  one.clockMillis === undefined ? quiet('–') : `${count(one.clockMillis)} ms`,
+  one.clockMillis === undefined ? absent() : `${count(one.clockMillis)} ms`,
   one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`),
 ];
 
 const endpoint = (one) => [
   el('code', one.url),
-  one.version || quiet('–'),
+  one.version || absent(),
   one.leader ? t`leader` : '',
   one.quota ? t`${bytes(one.bytes)} of ${bytes(one.quota)}` : bytes(one.bytes),
-  one.syncP99Millis === undefined ? quiet('–') : `${count(one.syncP99Millis)} ms`,
+  one.syncP99Millis === undefined ? absent() : `${count(one.syncP99Millis)} ms`,
   when(one.certificateUntil),
   one.error ? [badge(t`not reached`, 'bad'), ' ', one.error] : [yes(true, t`answers`), one.alarms.map((alarm) => [' ', badge(alarm, 'bad')])],
 ];

@@ -1,5 +1,5 @@
-// Language and time zone. Texts are written in English in the scripts and marked with the tag t; the words files have
-// their translations, with {0} for the first inserted value.
+// Language, time zone, and how searches compare texts. Texts are written in English in the scripts and marked with the
+// tag t; the words files have their translations, with {0} for the first inserted value.
 import de from './words_de.js';
 import sv from './words_sv.js';
 
@@ -56,9 +56,11 @@ export const longTime = (seconds) =>
 /** Date and time without the zone, which stands beside it. */
 export const dateTime = (seconds) => format({ ...DAY, year: 'numeric', ...CLOCK }).format(seconds * 1000);
 
-/** Day and time to the second with the zone's short name, for what happened within the last days. */
-export const exactTime = (seconds) =>
-  format({ ...DAY, ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);
+/** Time to the second with the zone's short name, and the day if it is not today, for what happened within the last days. */
+export function exactTime(seconds) {
+  const isToday = isoDay(seconds) === isoDay(Date.now() / 1000);
+  return format({ ...(isToday ? {} : DAY), ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);
+}
 
 export const clockTime = (seconds) => format(CLOCK).format(seconds * 1000);
 export const clockSeconds = (seconds) => format({ ...CLOCK, second: '2-digit' }).format(seconds * 1000);
@@ -102,4 +104,24 @@ export function localTime(text) {
   // Twice: the first guess may lie on the other side of a change of the clock.
   const guess = utc - ahead(utc);
   return utc - ahead(guess);
+}
+
+// Letters that Unicode does not decompose into a base letter and an accent.
+const LETTERS = { ß: 'ss', æ: 'ae', œ: 'oe', ø: 'o', đ: 'd', ð: 'd', þ: 'th', ł: 'l', ı: 'i' };
+
+/** A text as searches compare it: in lower case, without accents. */
+const fold = (text) =>
+  String(text ?? '')
+    .toLowerCase()
+    .normalize('NFD')
+    .replace(/\p{M}/gu, '')
+    .replace(/[ßæœøđðþłı]/g, (letter) => LETTERS[letter]);
+
+/** Whether texts contain all words of a search, in any order. */
+export function finder(search) {
+  const words = fold(search).split(/\s+/).filter(Boolean);
+  return (texts) => {
+    const all = texts.map(fold);
+    return words.every((word) => all.some((text) => text.includes(word)));
+  };
 }

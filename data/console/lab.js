@@ -1,6 +1,6 @@
 // The partner lab: the clock of the server, and of each lab partner its faults, clock, scenario and reset.
 import { at, call, get } from './api.js';
-import { badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
+import { absent, badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { action, form, once, panel } from './panel.js';
@@ -140,7 +140,7 @@ async function drawFaults(name, self) {
     words(one.match),
     words(one.do),
     t`${count(one.applied)} of ${count(one.calls)}`,
-    one.until ?? quiet('–'),
+    one.until ?? absent(),
     action(t`Remove`, () => remove(at`partners/${name}/faults/${one.faultId}`, t`Removed the fault ${one.faultId}.`), {
       label: t`Remove ${one.faultId}`,
     }),
@@ -156,7 +156,7 @@ async function drawFaults(name, self) {
 const words = (members) =>
   Object.entries(members)
     .map(([member, value]) => `${member} ${value}`)
-    .join(', ') || quiet('–');
+    .join(', ') || absent();
 
 function newFault(name, added) {
   const values = el('datalist', { id: 'fault-values' });

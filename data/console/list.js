@@ -1,13 +1,12 @@
 // A list with the controls that every list of the console has: search, filters, sorting, count, pages, bulk actions and
-// CSV. Short lists show only what is of use for them.
+// CSV.
 import { choice, count, el, quiet, save } from './dom.js';
-import { t } from './i18n.js';
+import { finder, t } from './i18n.js';
 import { PHONE, confirmed, mayChange, panel, refusal } from './panel.js';
 
 // On a small screen an entry is as tall as a card.
 const PAGE = PHONE.matches ? 10 : 25;
 const TYPING_MS = 250;
-const SHORT = 8; // entries that need no search
 
 /** A cell of a CSV file. A spreadsheet would run a text that begins like a formula. */
 function csvCell(value) {
@@ -20,10 +19,10 @@ const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b 
 
 /** Searches, filters, sorts and cuts a list that is completely here. */
 function cut(all, { columns, filters, matches }, { text, chosen, sort, descending, offset, limit }) {
-  const wanted = text.toLowerCase();
+  const fits = finder(text);
   const found = all.filter(
     (row) =>
-      (!wanted || matches(row).some((one) => String(one ?? '').toLowerCase().includes(wanted))) &&
+      (!text || fits(matches(row))) &&
       filters.every(({ name, test }) => !chosen[name] || test(row, chosen[name])),
   );
   const by = columns.find(({ id }) => id === sort)?.value;
@@ -48,7 +47,7 @@ export function list(title, load, options) {
   let self;
 
   const input = el('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', value: state.text });
-  const finder = el('div.field.grow', label(input, options.searchLabel ?? t`Search`), input);
+  const searcher = el('div.field.grow', label(input, options.searchLabel ?? t`Search`), input);
   const chooser = filters.map(({ name, label: text, options: all }) => {
     const element = choice(text, name, [['', t`all`], ...all], state.chosen[name]);
     element.querySelector('select').addEventListener('change', (event) => {
@@ -60,7 +59,8 @@ export function list(title, load, options) {
   const total_ = el('p.count', { role: 'status' });
   const download = el('button', { type: 'button' }, t`Export CSV`);
   const bar = el('form.line.bulk', { hidden: true });
-  const tools = el('div.line.tools', { role: 'search' }, finder, chooser, csv && el('div', download));
+  // One landmark on a page: the list whose state is in the address.
+  const tools = el('div.line.tools', { role: search ? 'search' : 'group', 'aria-label': title || undefined }, searcher, chooser, sorter(), csv && el('div', download));
   const controls = el('div.controls', tools, bar, total_);
 
   let timer;
@@ -105,7 +105,7 @@ export function list(title, load, options) {
       return draw(panelSelf);
     }
     const isPlain = !state.text && !Object.values(state.chosen).some(Boolean);
-    tools.hidden = isPlain && total <= SHORT && !options.always;
+    tools.hidden = isPlain && total === 0;
     const first = (state.page - 1) * PAGE;
     total_.textContent =
       total > PAGE
@@ -113,7 +113,7 @@ export function list(title, load, options) {
         : total === 1
           ? t`1 entry`
           : t`${count(total)} entries`;
-    total_.hidden = total <= SHORT && isPlain && !options.always;
+    total_.hidden = tools.hidden;
     drawBulk();
     const empty = el('p.quiet', isPlain ? (none ?? t`No entries.`) : t`Nothing matches.`);
     return [got.rows.length === 0 ? empty : table(got.rows), pager(pages), more?.(got, self)];
@@ -121,9 +121,27 @@ export function list(title, load, options) {
 
   function table(rows) {
     const boxes = changes.length > 0;
-    const head = el('tr', boxes && el('th', { scope: 'col' }, allBox(rows)), columns.map(header));
+    const head = el('tr', boxes && el('th', { scope: 'col' }, !PHONE.matches && allBox(rows)), columns.map(header));
     const body = rows.map((row) => el('tr', boxes && el('td.box', box(row)), columns.map((column) => cell(column, row))));
-    return el('div.scroll', el('table', el('thead', head), el('tbody', body)));
+    const whole = el('div.scroll', el('table.cards', el('thead', head), el('tbody', body)));
+    // Cards have no heads, and so no box in them.
+    return boxes && PHONE.matches ? [el('label.all', allBox(rows), t`Select this page`), whole] : whole;
+  }
+
+  /** The sorting as a choice, for small screens, where a table has no heads. */
+  function sorter() {
+    const sortable = columns.filter(({ value, sorted }) => value || sorted);
+    const ways = sortable.flatMap(({ head, id }) => id && [[id, `${head} ↑`], [`-${id}`, `${head} ↓`]]).filter(Boolean);
+    if (!ways.length) return false;
+    const element = choice(t`Sort by`, 'sort', [['', '–'], ...ways], `${state.descending ? '-' : ''}${state.sort}`);
+    element.classList.add('sorter');
+    element.querySelector('select').addEventListener('change', ({ target }) => {
+      state.descending = target.value.startsWith('-');
+      state.sort = target.value.replace(/^-/, '');
+      state.page = 1;
+      renew();
+    });
+    return element;
   }
 
   function header({ head, id, value, sorted }) {

@@ -1,7 +1,7 @@
 // The mail queue, or the mail sink if no mail server is configured. The HTML of a mail is shown as source: rendered, it
 // would be foreign markup in the console.
 import { at, call, get } from './api.js';
-import { badge, el, facts, field, link, quiet, when } from './dom.js';
+import { back, badge, clipped, el, facts, field, link, quiet, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { form, panel } from './panel.js';
@@ -18,7 +18,7 @@ const STATES = () => ({
 const state = ({ status }) => badge(STATES()[status] ?? status, KINDS[status]);
 
 export function mail({ rest: [id], about, search }) {
-  if (id) return [panel('', () => one(id))];
+  if (id) return [back(t`All mail`, '#/mail'), panel('', () => one(id))];
   return [letters(search), ...(about.role === 'admin' ? [panel(t`Test mail`, test)] : [])];
 }
 
@@ -40,11 +40,12 @@ const letters = (search) =>
     columns: [
       { head: t`Created`, id: 'at', value: (one) => one.createdAt, cell: (one) => when(one.createdAt) },
       { head: t`Subject`, id: 'subject', value: ({ subject }) => subject, cell: ({ subject, id }) => link(subject, 'mail', id) },
-      { head: t`To`, id: 'to', value: ({ to }) => to, cell: ({ to }) => to },
+      { head: t`To`, id: 'to', value: ({ to }) => to, cell: ({ to }) => clipped(to) },
       { head: t`Type`, id: 'kind', value: ({ kind }) => kind, cell: ({ kind }) => kind },
       { head: t`State`, id: 'status', value: ({ status }) => status, cell: state },
       {
         head: t`Server`,
+        id: 'server',
         value: ({ server }) => server,
         cell: ({ attempts, server }) => [attempts ? t`attempts: ${attempts}` : '', server && [el('br'), quiet(server)]],
       },
@@ -71,7 +72,6 @@ async function one(id) {
       ),
     el('pre', letter.text),
     el('details', el('summary', t`HTML source`), el('pre', letter.html)),
-    el('p', el('a', { href: '#/mail' }, t`All mail`)),
   ];
 }
 

@@ -130,11 +130,11 @@ export const mayChange = () => !readOnly;
 /**
  * A button. `ask` is the confirmation question of a destructive action, or a function that fetches it; the dialog's
  * button has the same label. `safe` marks an action that asks and destroys nothing. `reads` marks one that changes
- * nothing, which observers see too.
+ * nothing, which observers see too. `main` marks the button that a page leads to.
  */
-export function action(verb, work, { ask, label, reads, safe } = {}) {
+export function action(verb, work, { ask, label, reads, safe, main } = {}) {
   if (readOnly && !reads) return false;
-  const button = el(`button${ask && !safe ? '.danger' : ''}`, { type: 'button', 'aria-label': label }, verb);
+  const button = el(`button${ask && !safe ? '.danger' : main ? '.main' : ''}`, { type: 'button', 'aria-label': label }, verb);
   button.addEventListener('click', async () => {
     try {
       const question = typeof ask === 'function' ? await ask() : ask;

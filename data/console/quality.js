@@ -2,8 +2,8 @@
 // a table narrows the page to it; the single views lead to the requests behind them.
 import { get, query } from './api.js';
 import { chart } from './chart.js';
-import { badge, choice, count, el, link, quiet, table, when } from './dom.js';
-import { isoTime, t } from './i18n.js';
+import { absent, badge, choice, clipped, count, el, exact, link, quiet, table, when } from './dom.js';
+import { isoTime, number, t } from './i18n.js';
 import { list } from './list.js';
 import { form, panel } from './panel.js';
 
@@ -41,9 +41,10 @@ const OUTCOMES = () => ({
   playback_failed: [t`failed while playing`, 'bad'],
 });
 
-const percent = (part) => `${(part * 100).toFixed(1)} %`;
-const seconds = (ms) => `${(ms / 1_000).toFixed(1)} s`;
-const megabits = (bits) => `${(bits / 1e6).toFixed(1)} Mbit/s`;
+const tenths = (value) => number(value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const percent = (part) => `${tenths(part * 100)} %`;
+const seconds = (ms) => `${tenths(ms / 1_000)} s`;
+const megabits = (bits) => `${tenths(bits / 1e6)} Mbit/s`;
 
 /** Attempts that failed to start, as a part of all. */
 const failing = ({ startFailures, attempts }) => (attempts ? startFailures / attempts : undefined);
@@ -189,7 +190,7 @@ function plot([title, unit, factor, lines], { from, to, step, points }, earlier,
   return chart({ title, unit, series, from, to, open });
 }
 
-const figure = (value, write) => (value === undefined ? quiet('–') : write(value));
+const figure = (value, write) => (value === undefined ? absent() : write(value));
 
 function breakdown(rows, now, total) {
   const heads = [
@@ -235,7 +236,7 @@ function next({ by, where }) {
 function codes({ failureCodes = {} }) {
   const rows = Object.entries(failureCodes).sort(([, a], [, b]) => b - a);
   const cells = rows.map(([code, number]) => [el('code', code), count(number)]);
-  return cells.length > 0 && [el('h2', t`Failures by code`), table([t`Code`, t`Views`], cells)];
+  return cells.length > 0 && [el('h2', t`Failures by code`), table([t`Code`, t`Views`], cells, undefined, { compact: true })];
 }
 
 // -- Single views
@@ -250,13 +251,12 @@ function views(now, search) {
   const software = ({ key }) => [key.platform, key.appVersion].filter(Boolean).join(' ');
   const ending = ({ outcome, failureCode }) => {
     const [name, kind] = outcomes[outcome];
-    return [badge(name, kind), failureCode && [' ', el('code', failureCode)]];
+    return el('span.calm', badge(name, kind), failureCode && [' ', el('code', failureCode)]);
   };
   return list(t`Single views`, load, {
     search,
     keep: { ...now, before: now.before ? 1 : '' },
     csv: 'views',
-    always: true,
     none: t`No views of this kind. Single views are kept for an hour after their end.`,
     matches: ({ email, userId, failureCode, key }) => [email, userId, failureCode, ...Object.values(key)],
     filters: [
@@ -268,14 +268,14 @@ function views(now, search) {
       },
     ],
     columns: [
-      { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => when(began) },
+      { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => exact(began) },
       {
         head: t`User`,
         csv: ({ email, userId }) => email ?? userId,
-        cell: ({ email, userId }) => (userId ? link(email ?? userId, 'users', userId) : quiet(t`erased`)),
+        cell: ({ email, userId }) => (userId ? clipped(email ?? userId, link(email ?? userId, 'users', userId)) : quiet(t`erased`)),
       },
-      { head: t`Asset`, id: 'asset', value: ({ key }) => key.asset, cell: ({ key }) => (key.asset ? el('code', key.asset) : quiet('–')) },
-      { head: t`Device`, id: 'device', value: ({ key }) => key.deviceModel, cell: (one) => [one.key.deviceModel, el('br'), quiet(software(one))] },
+      { head: t`Asset`, id: 'asset', value: ({ key }) => key.asset, cell: ({ key }) => (key.asset ? el('code', clipped(key.asset)) : absent()) },
+      { head: t`Device`, id: 'device', value: ({ key }) => key.deviceModel, cell: (one) => clipped(`${one.key.deviceModel ?? ''} ${software(one)}`.trim(), one.key.deviceModel, ' ', quiet(software(one))) },
       { head: t`Outcome`, id: 'outcome', value: ({ outcome, failureCode = '' }) => `${outcome} ${failureCode}`.trim(), cell: ending },
       {
         head: t`Start-up time`,

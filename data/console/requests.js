@@ -1,6 +1,6 @@
 // The request journal: what clients asked, what they were answered, and why at that moment.
 import { at, get, query } from './api.js';
-import { badge, el, exact, facts, field, link, quiet, table } from './dom.js';
+import { absent, back, badge, clipped, el, exact, facts, field, link, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { folded, form, panel } from './panel.js';
@@ -13,7 +13,7 @@ const WANTED = ['user', 'asset', 'session', 'code', 'time', 'before'];
 
 /** `#/requests?user=…&asset=…&session=…&code=…&time=…`, or one request: `#/requests/ID`. */
 export function requests({ rest: [id], search }) {
-  if (id) return [panel('', () => one(id))];
+  if (id) return [back(t`All requests`, '#/requests'), panel('', () => one(id))];
   const asked = Object.fromEntries(WANTED.map((name) => [name, search.get(name) ?? '']));
   return [panel('', () => finder(asked)), records(asked, search)];
 }
@@ -103,17 +103,17 @@ function records({ time, before, ...wanted }, search) {
       { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => exact(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
       ...(session ? [sinceStart] : []),
       { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(named(row.route), 'requests', row.id) },
-      { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => viewer(row) ?? quiet('–') },
-      { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => row.asset ?? quiet('–') },
+      { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => (row.user ? clipped(row.email ?? row.user, viewer(row)) : absent()) },
+      { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => (row.asset ? clipped(row.asset) : absent()) },
       {
         head: t`Result`,
         id: 'status',
         value: ({ status }) => status,
-        cell: (row) => [badge(row.status, kind(row)), ' ', row.code ?? '', row.fault && [' ', badge(t`fault`, 'warn')]],
+        cell: (row) => el('span.calm', badge(row.status, kind(row)), ' ', row.code ?? '', row.fault && [' ', badge(t`fault`, 'warn')]),
         csv: (row) => `${row.status} ${row.code ?? ''}`,
       },
-      { head: t`Reason`, value: reason, cell: reason },
-      { head: t`Time taken (ms)`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => number(micros / 1000, { maximumFractionDigits: 1 }) },
+      { head: t`Reason`, id: 'reason', value: reason, cell: reason },
+      { head: t`Took`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => el('span.calm', `${number(micros / 1000, { maximumFractionDigits: 1 })} ms`), csv: ({ micros }) => micros / 1000 },
     ],
   });
 }
@@ -150,7 +150,6 @@ async function one(id) {
         ]),
       ),
     ],
-    sent.length > 0 && [el('h2', t`Sent`), table([t`Name`, t`Value`], sent)],
-    el('p', el('a', { href: '#/requests' }, t`All requests`)),
+    sent.length > 0 && [el('h2', t`Sent`), table([t`Name`, t`Value`], sent, undefined, { compact: true })],
   ];
 }

@@ -1,7 +1,7 @@
 // The programme guide as a grid: channels below one another, a day from left to right, with a line at the present.
 import { at, get, query } from './api.js';
-import { badge, clock, el, field, link, quiet, table } from './dom.js';
-import { clockTime, dayName, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
+import { back, badge, clock, el, field, link, quiet, table } from './dom.js';
+import { clockTime, dayName, finder, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
 import { grid } from './grid.js';
 import { list } from './list.js';
 import { folded, form, panel } from './panel.js';
@@ -13,7 +13,7 @@ const IDS_MAX = 200; // livestreams that the API takes at a time
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about }) {
   const content = about.role !== 'agent';
-  if (livestream) return [panel('', () => day(livestream, search.get('day'), content))];
+  if (livestream) return [back(t`All livestreams`, '#/schedule'), panel('', () => day(livestream, search.get('day'), content))];
   const view = {
     day: search.get('day') ?? '',
     page: Math.max(1, Number(search.get('page')) || 1),
@@ -34,14 +34,8 @@ async function tools(view) {
   const { now } = await get('clock');
   const shown = view.day || isoDay(now);
   const go = (change) => (location.hash = address(view, { page: 1, ...change }));
-  const picker = field(t`Day`, 'day', { type: 'date', value: shown });
-  picker.querySelector('input').addEventListener('change', ({ target }) => target.value && go({ day: target.value }));
-  const to = (text, name, day) => el('a.button', { href: address(view, { day, find: '' }), 'aria-label': name }, text);
   return [
-    el('div.line', [
-      el('p.days', to('←', t`Previous day`, shiftDay(shown, -1)), to(t`Today`, t`Today`, ''), to('→', t`Next day`, shiftDay(shown, 1))),
-      picker,
-    ]),
+    days(shown, (day) => address(view, { day, find: '' })),
     folded(t`Find programme`, el('div.pair', [
       form(
         t`Find programme`,
@@ -59,6 +53,17 @@ async function tools(view) {
   ];
 }
 
+/** The choice of a day; `href(day)` is the address of one, without a day that of today. */
+function days(shown, href) {
+  const picker = field(t`Day`, 'day', { type: 'date', value: shown });
+  picker.querySelector('input').addEventListener('change', ({ target }) => target.value && (location.hash = href(target.value)));
+  const to = (text, name, day) => el('a.button', { href: href(day), 'aria-label': name }, text);
+  return el('div.line', [
+    el('p.days', to('←', t`Previous day`, shiftDay(shown, -1)), to(t`Today`, t`Today`, ''), to('→', t`Next day`, shiftDay(shown, 1))),
+    picker,
+  ]);
+}
+
 /** Ids and names of the livestreams; ids alone for a role that may not see the catalogue. */
 async function channels(wanted) {
   let all;
@@ -69,8 +74,8 @@ async function channels(wanted) {
     if (error.status !== 403) throw error;
     all = Object.keys(await get('schedule/live')).map((id) => ({ id, name: id }));
   }
-  const text = wanted.toLowerCase();
-  const found = all.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(text));
+  const fits = finder(wanted);
+  const found = all.filter(({ id, name }) => fits([id, name]));
   return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
@@ -134,8 +139,8 @@ function found(view, content, search) {
     const [start, end] = period(view, now);
     from = start;
     const lists = await broadcasts(all.map(({ id }) => id), start, end);
-    const text = view.find.toLowerCase();
-    const hits = (channel) => (lists.get(channel.id) ?? []).filter(({ title }) => title.toLowerCase().includes(text)).map((one) => ({ ...one, channel }));
+    const fits = finder(view.find);
+    const hits = (channel) => (lists.get(channel.id) ?? []).filter(({ title }) => fits([title])).map((one) => ({ ...one, channel }));
     return all.flatMap(hits);
   };
   const time = ({ start, stop }) => `${clockTime(start)}–${clockTime(stop)}`;
@@ -153,7 +158,9 @@ function found(view, content, search) {
     ],
     more: ({ total }) =>
       el('p', [
-        t`${total} programmes on ${dayName(from)}, times in ${zoneName()}`,
+        total === 1
+          ? t`1 programme on ${dayName(from)}, times in ${zoneName()}`
+          : t`${total} programmes on ${dayName(from)}, times in ${zoneName()}`,
         '. ',
         el('a', { href: address(view, { find: '', page: 1 }) }, t`Back to the guide`),
       ]),
@@ -182,17 +189,10 @@ async function day(livestream, asked, content) {
     ],
   ]);
   const path = `#/schedule/${encodeURIComponent(livestream)}`;
-  const to_ = (text, other) => el('a', { href: `${path}?day=${other}` }, text);
   return [
     el('h2', name, name !== livestream && [' ', el('code', livestream)]),
-    el(
-      'p.actions',
-      to_(t`← Previous day`, shiftDay(date, -1)),
-      el('strong', dayName(from), ' ', quiet(zoneShort(from))),
-      to_(t`Next day →`, shiftDay(date, 1)),
-      el('a', { href: path }, t`Today`),
-      el('a', { href: '#/schedule' }, t`All livestreams`),
-    ),
-    table([t`Time`, t`Title`], rows, t`No broadcasts on this day.`),
+    days(date, (other) => path + query({ day: other })),
+    el('p', el('strong', dayName(from)), ' ', quiet(zoneTitle(from))),
+    table([t`Time`, t`Title`], rows, t`No broadcasts on this day.`, { compact: true }),
   ];
 }

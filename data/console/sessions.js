@@ -1,15 +1,22 @@
 // Active playback sessions, of all users or of one.
 import { at, call, get, query } from './api.js';
-import { el, exact, link, quiet, second, table } from './dom.js';
-import { t } from './i18n.js';
+import { absent, clipped, el, exact, link, quiet, second, table } from './dom.js';
+import { number, t } from './i18n.js';
 import { list } from './list.js';
 import { action } from './panel.js';
 
 const EVERY = 15; // seconds
 const MOST = 1_000; // the API's limit
 
-const bitrate = ({ bitrate: bits, resolutionWidth, resolutionHeight }) =>
-  bits ? `${(bits / 1e6).toFixed(1)} Mbit/s ${resolutionWidth}×${resolutionHeight}` : '';
+const bitrate = (bits) => `${number(bits / 1e6, { maximumFractionDigits: 1 })} Mbit/s`;
+const resolution = ({ resolutionWidth: width, resolutionHeight: height }) => `${width}×${height}`;
+
+const asset = ({ assetId, broadcastId }) => [assetId, broadcastId].filter(Boolean).join(' ');
+const device = (one) => `${one.deviceModel} ${one.devicePlatform} ${one.deviceType}`;
+
+/** Bitrate and height of the picture; its whole size as tooltip. */
+const quality = (one) =>
+  one.bitrate ? el('span.calm', { title: resolution(one) }, `${bitrate(one.bitrate)} ${one.resolutionHeight}p`) : absent();
 
 const end = ({ sessionId }) => call('DELETE', at`sessions/${sessionId}`);
 
@@ -18,24 +25,26 @@ const COLUMNS = () => [
     head: t`User`,
     id: 'user',
     value: ({ email, userId }) => email ?? userId,
-    cell: ({ email, userId }) => link(email ?? userId, 'users', userId),
+    cell: ({ email, userId }) => clipped(email ?? userId, link(email ?? userId, 'users', userId)),
   },
   {
     head: t`Asset`,
     id: 'asset',
     value: ({ assetId }) => assetId,
-    cell: (one) => el('span.calm', el('code', one.assetId), one.broadcastId && [el('br'), quiet(one.broadcastId)]),
+    cell: (one) => el('div.short', clipped(asset(one), el('code', one.assetId), ' ', quiet(one.broadcastId ?? ''))),
+    csv: asset,
   },
   {
     head: t`Device`,
     id: 'device',
     value: ({ deviceModel }) => deviceModel,
-    cell: (one) => el('span.calm', one.deviceModel, el('br'), quiet(`${one.devicePlatform} ${one.deviceType}`)),
+    cell: (one) => clipped(device(one), one.deviceModel, ' ', quiet(`${one.devicePlatform} ${one.deviceType}`)),
+    csv: device,
   },
-  { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => `${one.drm} ${one.protocol}` },
-  { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: (one) => bitrate(one) || quiet('–'), csv: bitrate },
+  { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => el('span.calm', `${one.drm} ${one.protocol}`) },
+  { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: quality, csv: (one) => (one.bitrate ? `${bitrate(one.bitrate)} ${resolution(one)}` : '') },
   { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => exact(since) },
-  { head: t`Last heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => second(lastSeen) },
+  { head: t`Heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => second(lastSeen) },
   { head: t`Requests`, cell: ({ sessionId }) => el('a', { href: `#/requests${query({ session: sessionId })}` }, t`Requests`) },
 ];
 

@@ -1,6 +1,6 @@
 // Backups, their restore, and verification of the store.
 import { at, call, get, readiness } from './api.js';
-import { badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
+import { absent, badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action, mayChange, panel } from './panel.js';
@@ -58,7 +58,7 @@ function backups(search) {
         head: t`Records`,
         id: 'records',
         value: (one) => one.records ?? 0,
-        cell: (one) => (one.records === null ? quiet('–') : count(one.records)),
+        cell: (one) => (one.records === null ? absent() : count(one.records)),
       },
       { head: t`Size`, id: 'bytes', value: (one) => one.bytes, cell: (one) => bytes(one.bytes) },
       { head: t`Origin`, cell: (one) => (one.own ? t`this store` : badge(t`from another store`)) },

@@ -1,6 +1,6 @@
 // The list of users: search, filters, bulk actions, export.
 import { at, call, get, getPage, query } from './api.js';
-import { badge, choice, el, field, link, quiet, when } from './dom.js';
+import { absent, back, badge, choice, clipped, el, field, link, quiet, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { mayChange, panel, form } from './panel.js';
@@ -9,14 +9,20 @@ import { one } from './user.js';
 const EXPORT_PAGE = 1_000;
 const OFFERED = 10; // users of a search
 
+/** A select of the partners, if there are several: first `chosen`, else the one with the most users. */
+function choosePartner(partners, chosen) {
+  const options = partners.map(({ partnerId, name }) => [partnerId, name]);
+  const largest = partners.toSorted((a, b) => b.users - a.users)[0];
+  return options.length > 1 && choice(t`Partner`, 'partner', options, chosen ?? largest.partnerId);
+}
+
 /** Form fields that identify a user, by e-mail and partner or by id; filled in with the user of `id`. */
 export async function whom(id) {
   const [partners, user] = await Promise.all([get('partners'), id && get(at`users/${id}`)]);
-  const options = partners.map(({ partnerId, name }) => [partnerId, name]);
   const attributes = { required: true, placeholder: t`e-mail or id`, spellcheck: 'false', size: 28 };
   return [
     field(t`User`, 'user', { ...attributes, value: user?.email ?? '' }),
-    options.length > 1 && choice(t`Partner`, 'partner', options, user?.partnerId),
+    choosePartner(partners, user?.partnerId),
   ];
 }
 
@@ -35,7 +41,10 @@ export async function identified(values, element, choose) {
     if (error.code !== 'USER_NOT_FOUND') throw error;
   }
   const { user: search, partner } = values;
-  const some = await get(`users${query({ search, partner, sort: 'name', limit: OFFERED })}`);
+  const named = (of) => get(`users${query({ search, partner: of, sort: 'name', limit: OFFERED })}`);
+  let some = await named(partner);
+  // The form proposes a partner, which the operator may not have looked at.
+  if (!some.length && partner) some = await named();
   if (!some.length) return undefined;
   const button = (one) => el('button.plain', { type: 'button', onclick: () => choose(one) }, one.email);
   const item = (one) => el('li', button(one), one.name && [' ', quiet(one.name)]);
@@ -56,7 +65,7 @@ export async function giveable() {
 }
 
 export function users({ rest: [id], search }) {
-  if (id) return one(id);
+  if (id) return [back(t`All users`, '#/users'), ...one(id)];
   const place = panel('', async (self) => {
     const [partners, offers] = await Promise.all([get('partners'), mayChange() ? giveable() : []]);
     place.replaceWith(all(partners, offers, search));
@@ -88,7 +97,6 @@ function all(partners, offers, search) {
   return list('', load, {
     search,
     loadAll,
-    always: true,
     csv: 'users',
     sort: '-created',
     key: ({ userId }) => userId,
@@ -107,9 +115,9 @@ function all(partners, offers, search) {
     ],
     columns: [
       { head: t`E-mail`, id: 'email', sorted: true, cell: ({ email, userId }) => link(email, 'users', userId), csv: ({ email }) => email },
-      { head: t`Name`, id: 'name', sorted: true, cell: ({ name }) => name ?? quiet('–'), csv: ({ name }) => name },
+      { head: t`Name`, id: 'name', sorted: true, cell: ({ name }) => name ?? absent(), csv: ({ name }) => name },
       { head: t`Partner`, cell: ({ partnerId }) => names.get(partnerId) ?? partnerId, csv: ({ partnerId }) => names.get(partnerId) ?? partnerId },
-      { head: t`Country`, cell: ({ country }) => country ?? quiet('–'), csv: ({ country }) => country },
+      { head: t`Country`, cell: ({ country }) => country ?? absent(), csv: ({ country }) => country },
       {
         head: t`Created`,
         id: 'created',
@@ -122,7 +130,7 @@ function all(partners, offers, search) {
         cell: ({ disabled }) => (disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')),
         csv: ({ disabled }) => (disabled ? 'disabled' : 'active'),
       },
-      { head: t`Id`, id: 'id', sorted: true, cell: ({ userId }) => el('code.clip', { title: userId }, userId), csv: ({ userId }) => userId },
+      { head: t`Id`, id: 'id', sorted: true, cell: ({ userId }) => el('code.id', clipped(userId)), csv: ({ userId }) => userId },
     ],
     bulk: [
       {
@@ -167,7 +175,7 @@ async function adder(self) {
     [
       field(t`E-mail`, 'email', { type: 'email', required: true, size: 28 }),
       field(t`Name`, 'name'),
-      partners.length > 1 && choice(t`Partner`, 'partner', partners.map(({ partnerId, name }) => [partnerId, name])),
+      choosePartner(partners),
     ],
     add,
   );

@@ -74,6 +74,63 @@ describe('operators at the console', () => {
     assert.equal(await rows(page).count(), 1);
   });
 
+  as('finds entries of a list by their words in any order, without accents', async (operator, page) => {
+    const livestream = [{ id: 'regional', name: 'Östra Kanalen' }, { id: 'sea', name: 'Sørlandet' }];
+    await appliance.operate('POST', '/admin/v1/catalog/import?merge', { livestream });
+    const found = async (path, search, name) => {
+      await operator.open(path);
+      await page.getByLabel('Search', { exact: true }).fill(search);
+      await operator.sees('1 entry');
+      await operator.settled();
+      await page.locator('#main').getByRole('link', { name, exact: true }).waitFor();
+    };
+    await found('catalog', 'kanalen ostra', 'Östra Kanalen');
+    await found('catalog', 'SORLANDET', 'Sørlandet');
+    // A word that no text of the entry has.
+    await page.getByLabel('Search', { exact: true }).fill('sorlandet ostra');
+    await operator.sees('Nothing matches.');
+    await operator.open('schedule?channel=kanalen%20ostra');
+    await page.locator('.channel', { hasText: 'Östra Kanalen' }).waitFor();
+    assert.equal(await page.locator('a.channel').count(), 1);
+  });
+
+  as('shows playback sessions and views on one line each, within a screen', async (operator, page) => {
+    const viewer = await signUp(demo, `${crypto.randomUUID()}@a-long-domain-name.example.org`, 'Vera');
+    await play(demo, viewer, demo.vod.open).then((beat) => beat());
+    await play(demo, viewer, 'open').then((beat) => beat());
+    // Views follow the requests by some tenths of a second, and the page, which is drawn once, has those before the present.
+    const viewed = async () => {
+      const views = await appliance.operate('GET', `/admin/v1/telemetry/views?to=${await serverTime(appliance)}`);
+      return views.some(({ email }) => email === viewer.email);
+    };
+    for (let tries = 0; tries < 300 && !(await viewed()); tries += 1) await new Promise((done) => setTimeout(done, 100));
+    for (const path of ['sessions', 'quality?hours=1']) {
+      await operator.open(path);
+      const row = page.locator('#main tr', { has: page.getByTitle(viewer.email) }).first();
+      await row.waitFor();
+      const [height, line] = await row.evaluate((one) => [one.offsetHeight, parseFloat(getComputedStyle(one).lineHeight)]);
+      assert.ok(height < 2 * line, `${path}: ${height} px of ${line} px lines`);
+      const hidden = (all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.scrollWidth} of ${one.clientWidth}`);
+      assert.deepEqual(await page.locator('#main .scroll').evaluateAll(hidden), [], path);
+    }
+  });
+
+  as(
+    'sorts a list and selects its page on a phone, where tables have no heads',
+    async (operator, page) => {
+      await operator.open('users?q=user-2');
+      assert.equal(await page.locator('thead').first().isVisible(), false);
+      await page.getByLabel('Sort by').selectOption('E-mail ↓');
+      await page.waitForFunction(() => location.hash.includes('sort=-email'));
+      await operator.settled();
+      assert.match(await rows(page).first().textContent(), /user-2@/);
+      await page.getByLabel('Select this page').check();
+      await operator.sees('10 selected');
+      assert.deepEqual(await operator.barriers(), []);
+    },
+    { phone: true },
+  );
+
   as('exports all users that match as CSV, without formulas', async (operator, page) => {
     await operator.open('users?q=lists.example');
     const download = page.waitForEvent('download');
@@ -327,7 +384,7 @@ describe('operators at the console', () => {
     await importGuide(appliance, 'many-204', [['Needle in a haystack', now - 60, now + 600]]);
     await operator.open('schedule?find=needle');
     await operator.sees('Needle in a haystack', operator.panel('Found'));
-    await operator.sees(/^1 programmes on/, operator.panel('Found'));
+    await operator.sees(/^1 programme on/, operator.panel('Found'));
   });
 
   as('shows which platform fails to start on which channel, since when, and the requests of a failed view', async (operator, page) => {
@@ -389,6 +446,18 @@ describe('operators at the console', () => {
     });
     assert.equal(await address(), '#/store');
   });
+
+  for (const [locale, label, button] of [
+    ['sv-SE', 'Operatörstoken', 'Logga in'],
+    ['de-DE', 'Operator-Token', 'Anmelden'],
+  ]) {
+    test(`asks for the token in the language of the browser: ${locale}`, { skip, timeout: 60_000 }, async () => {
+      const operator = await openConsole(browser, demo, { locale });
+      await operator.page.getByLabel(label, { exact: true }).waitFor();
+      await operator.page.getByRole('button', { name: button, exact: true }).waitFor();
+      await operator.close();
+    });
+  }
 
   as('asks before a restore', async (operator, page) => {
     await operator.open('store');

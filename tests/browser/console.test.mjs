@@ -161,6 +161,21 @@ describe('the console', () => {
     await page.waitForURL((url) => url.hash === `#/requests?user=${fatima.userId}`);
   });
 
+  as('offers the users of a name also if they belong to another partner than the chosen one', async (operator, page) => {
+    await appliance.operate('POST', '/admin/v1/partners', { name: 'A small partner' });
+    const greta = await someone('Greta Unique');
+    await operator.open('why');
+    // The partner with the most users is proposed.
+    assert.equal(await page.getByLabel('Partner').evaluate((one) => one.selectedOptions[0].text), 'demo');
+    await page.getByLabel('Partner').selectOption('A small partner');
+    await page.getByLabel('User', { exact: true }).fill('greta');
+    await page.getByLabel('Asset', { exact: true }).fill('open');
+    await page.getByRole('button', { name: 'Check' }).click();
+    await page.getByRole('button', { name: greta.email }).click();
+    await operator.panel('Result').getByRole('link', { name: greta.email }).waitFor();
+    await appliance.operate('DELETE', '/admin/v1/partners/A%20small%20partner').catch(() => {});
+  });
+
   as(
     'has its pages in a menu on a phone, which names the current page',
     async (operator, page) => {
