@@ -69,7 +69,7 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
       svg('text', { class: 'tick', x: Math.min(WIDTH - (isDays ? 30 : 18), x(at)), y: HEIGHT - 5 }, label(at)),
     ]),
     bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
-    nothing && svg('text', { class: 'tick nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 }, nothing),
+    nothing && svg('text', { class: 'nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 }, nothing),
   );
   const pointer = svg('line', { class: 'pointer', x1: -9, x2: -9, y1: TOP, y2: HEIGHT - BOTTOM });
   picture.append(pointer);

@@ -121,13 +121,15 @@ async function activity(period) {
   const there = samples.filter(({ at }) => at >= from && at <= now + step);
   const millis = (member) => there.map((one) => [one.at, one[member] === undefined ? null : one[member] / 1000]);
   const other = period === 'day' ? 'hour' : 'day';
-  const draws = (title, unit, none, series, bars = false) => chart({ title, unit, none, series, from, to: now, bars, step });
+  // Before the first sample nothing is known, which is not the same as none.
+  const known = there.length > 0;
+  const draws = (title, unit, none, series, bars = false) => chart({ title, unit, none: known && none, series, from, to: now, bars, step });
   const empty = (series) => (series.length ? series : [{ name: '', points: perMinute(there, step, () => 0) }]);
   return [
     el('p.actions', [
       el('strong', period === 'day' ? t`Last 24 hours` : t`Last hour`),
       el('a', { href: `#/overview?period=${other}` }, other === 'day' ? t`Last 24 hours` : t`Last hour`),
-      there.length === 0 && quiet(t`The first sample comes within 30 seconds of the start.`),
+      !known && quiet(t`The first sample comes within 30 seconds of the start.`),
     ]),
     el('div.charts', [
       draws(t`Streams`, t`sessions`, t`no streams in this period`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),

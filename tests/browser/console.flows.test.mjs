@@ -240,6 +240,14 @@ describe('operators at the console', () => {
     assert.match(readout, /^\d\d:\d\d · .* per minute/);
   });
 
+  as('says that figures are absent, and not that nothing happened, before the first sample', async (operator, page) => {
+    await page.route('**/admin/v1/activity?*', (route) => route.fulfill({ json: { step: 15, samples: [] } }));
+    await operator.open('overview?period=day');
+    const activity = operator.panel('Activity');
+    await operator.sees(/^The first sample comes/, activity);
+    assert.deepEqual(await activity.locator('text.nothing').allTextContents(), Array(5).fill('no figures in this period'));
+  });
+
   as(
     'names times by 24 hours below charts, also in a browser of the United States, so that they do not overlap',
     async (operator) => {
