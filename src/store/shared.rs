@@ -328,6 +328,35 @@ mod tests {
     }
 
     #[test]
+    fn engine_is_replaced_while_a_bulk_writer_asks_for_it() {
+        let engine = || Arc::new(MemoryEngine::default());
+        let core = Shared::new(schema(), engine(), Arc::new(|_| {}), true, None);
+        let core = Arc::new(core);
+        // More than bulk writers may leave in the memtable.
+        let mut batch = WriteBatch::default();
+        batch.set("t", b"a".to_vec(), Some(vec![0; 2 * 1024 * 1024]));
+        core.memtable.push(1, batch, || true);
+        let (sender, paced) = std::sync::mpsc::channel();
+        let pacing = Arc::clone(&core);
+        thread::spawn(move || {
+            pacing.memtable.pace(|| {
+                let (replacing, next) = (Arc::clone(&pacing), engine());
+                let replaced = thread::spawn(move || replacing.replace_engine(next, true));
+                let until = Instant::now() + PATIENCE;
+                while !replaced.is_finished() && pacing.engine.try_read().is_some() {
+                    assert!(Instant::now() < until, "no thread replaces the engine");
+                    thread::yield_now();
+                }
+                pacing.engine().is_ready()
+            });
+            sender.send(()).unwrap();
+        });
+        paced
+            .recv_timeout(PATIENCE)
+            .expect("bulk writer and engine switch wait for each other");
+    }
+
+    #[test]
     fn engine_is_replaced_between_the_parts_of_a_batch() {
         let old = Arc::new(ReplacedEngine::default());
         let engine = Arc::clone(&old) as Arc<dyn Engine>;

@@ -147,11 +147,16 @@ impl Memtable {
     }
 
     pub(in crate::store) fn pace(&self, is_ready: impl Fn() -> bool) {
-        let mut state = self.state.lock();
-        while state.stage == MemtableStage::Running
-            && state.waiting.bytes() > PACED_BYTES
-            && state.waiting.bytes() > state.paced_bytes(is_ready())
-        {
+        loop {
+            // The engine is asked before the lock is taken: a switch of engines locks the engine first and the memtable
+            // second.
+            let is_ready = is_ready();
+            let mut state = self.state.lock();
+            if state.stage != MemtableStage::Running
+                || state.waiting.bytes() <= state.paced_bytes(is_ready)
+            {
+                return;
+            }
             self.changed.wait(&mut state);
         }
     }
