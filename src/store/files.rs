@@ -86,16 +86,35 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
 }
 
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    open_directory(path)?.sync()
+}
+
+struct OpenDirectory<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl OpenDirectory<'_> {
+    fn sync(self) -> io::Result<()> {
+        self.file
+            .sync_all()
+            .map_err(FileError::wrap("sync the directory", self.path, true))
+    }
+}
+
+fn open_directory(path: &Path) -> io::Result<OpenDirectory<'_>> {
     // The parent of a relative path with one component is empty and means the working directory.
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
         path
     };
-    descriptor_reserve::open(|| File::open(path))
-        .map_err(FileError::wrap("open the directory", path, false))?
-        .sync_all()
-        .map_err(FileError::wrap("sync the directory", path, true))
+    let file = descriptor_reserve::open(|| File::open(path)).map_err(FileError::wrap(
+        "open the directory",
+        path,
+        false,
+    ))?;
+    Ok(OpenDirectory { path, file })
 }
 
 pub(crate) fn sync_file(file: &File, path: &Path) -> io::Result<()> {
@@ -140,20 +159,20 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<
     rename(&aside, path, sync)
 }
 
+/// Renames a file or directory. An error that is not a failed sync leaves both names as they were.
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
+    // A rename changes two directories; either entry can be lost on its own.
+    let other = (from.parent() != to.parent()).then_some(from.parent());
+    let parents = [to.parent(), other.flatten()];
+    // They are opened before the rename: without a free descriptor, the caller would not know which names exist.
+    let opened = match sync {
+        true => {
+            (parents.into_iter().flatten().map(open_directory)).collect::<io::Result<Vec<_>>>()?
+        }
+        false => Vec::new(),
+    };
     fs::rename(from, to).map_err(FileError::wrap("rename to", to, false))?;
-    if sync {
-        if let Some(parent) = to.parent() {
-            sync_directory(parent)?;
-        }
-        // A rename changes two directories; either entry can be lost on its own.
-        if from.parent() != to.parent()
-            && let Some(parent) = from.parent()
-        {
-            sync_directory(parent)?;
-        }
-    }
-    Ok(())
+    opened.into_iter().try_for_each(OpenDirectory::sync)
 }
 
 /// Removes a file if it exists. With `sync`, a power cut does not bring it back.

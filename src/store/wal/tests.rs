@@ -1,8 +1,10 @@
 //! Tests of the WAL: replay, torn writes and damage.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::time::{Duration, Instant};
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::*;
 
@@ -217,6 +219,38 @@ fn failed_replacement_of_an_empty_segment_loses_no_later_commit() {
     let numbers: Vec<_> = seen.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, [4, 5, 6]);
     assert_eq!(seen.first().unwrap().1, b"small");
+}
+
+/// Runs `work` in a thread that cannot open a directory without read permission, even as root.
+fn without_privileges(work: impl FnOnce() + Send + 'static) {
+    let guarded = move || {
+        let mut own = capabilities(None).unwrap();
+        own.effective
+            .remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+        set_capabilities(None, own).unwrap();
+        work();
+    };
+    std::thread::spawn(guarded).join().unwrap();
+}
+
+#[test]
+fn new_segment_whose_directory_cannot_be_synced_does_not_replace_the_open_one() {
+    without_privileges(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |mode| fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode));
+        let mut log = filled(directory.path(), 3);
+        log.roll().unwrap();
+        let large = vec![7; 5 * 1024 * 1024];
+        // As without a free descriptor: files can be renamed, but the directory cannot be opened.
+        mode(0o300).unwrap();
+        assert!(log.append(4, &large).is_err());
+        mode(0o700).unwrap();
+        log.append(4, b"small").unwrap();
+        drop(log);
+        let (seen, _) = reopen(directory.path(), 3);
+        let numbers: Vec<_> = seen.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [4]);
+    });
 }
 
 #[test]
