@@ -130,16 +130,18 @@ impl Space {
     }
 
     pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
+        if !self.admits(need) {
+            return false;
+        }
         let (free, total) = self.bytes();
         // Check and addition are one step, so that two threads cannot both use the last space. Rejected bytes are never
         // in the counter: `check` would subtract them as well.
-        let added = self
-            .written
+        self.written
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |written| {
                 let written = written.checked_add(bytes)?;
                 (free.saturating_sub(written) >= need.watermark(total)).then_some(written)
-            });
-        self.admits(need) && added.is_ok()
+            })
+            .is_ok()
     }
 
     pub(in crate::store) fn refuses(&self) -> Option<WritePriority> {
@@ -312,6 +314,19 @@ mod tests {
         assert!(space.admits_bytes(WritePriority::Login, room / 2 + 1024 * 1024));
         space.check();
         assert!(space.admits_bytes(WritePriority::Telemetry, room / 2));
+    }
+
+    #[test]
+    fn bytes_of_a_rejected_priority_are_not_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Space::new(folder.path());
+        space.check();
+        // As if the file system had too few inodes: bytes are free.
+        space
+            .met
+            .store(WritePriority::Telemetry as u8, Ordering::Relaxed);
+        assert!(!space.admits_bytes(WritePriority::Telemetry, 1));
+        assert_eq!(space.written.load(Ordering::Relaxed), 0);
     }
 
     #[test]
