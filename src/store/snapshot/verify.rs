@@ -40,9 +40,7 @@ impl Found {
                 .push(format!("{tree}:{}", data_encoding::HEXLOWER.encode(key)));
         }
     }
-}
 
-impl Found {
     fn extend(&mut self, other: Self) {
         self.count += other.count;
         self.some.extend(other.some);
@@ -364,5 +362,14 @@ mod tests {
         pairs.push((tree, entry, value));
         let wrong = examine(&pairs);
         assert_eq!((wrong.total(), wrong.unmatched.count), (3, 2));
+        // A pattern that changes no CRC-32.
+        let (_, entry, _) = pairs.last_mut().unwrap();
+        entry[0] ^= 1;
+        let sum = crc32fast::hash(entry);
+        for (byte, pattern) in entry.iter_mut().zip([0x41, 0x06, 0x71, 0xdb, 0x01]) {
+            *byte ^= pattern;
+        }
+        assert_eq!(crc32fast::hash(entry), sum);
+        assert_eq!(examine(&pairs).unmatched.count, 2);
     }
 }
