@@ -184,10 +184,13 @@ impl Templates {
             let is_value = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Value(_));
             subject.0.iter().any(is_value)
         });
-        // Placeholders in the subject are not replaced: lists of mails show it, and it must contain no secret.
+        // Placeholders in the subject are not replaced: lists of mails show it, and it must contain no secret. This
+        // is no error, since earlier versions accepted such a subject: a service must still start after an upgrade.
         if has_placeholder {
-            let what = "the subject must not have placeholders such as `{email}`";
-            return Err(wrong(what.to_owned()));
+            tracing::warn!(
+                template = %format!("{language}/{}.txt", kind.as_str()),
+                "the subject of a mail template has braces, which are sent as they stand: placeholders such as `{{email}}` work in the body only"
+            );
         }
         let text = TemplateText::parse(body).map_err(wrong)?;
         let template = self.entry(language, kind);
@@ -431,6 +434,20 @@ mod tests {
     }
 
     #[test]
+    fn placeholder_in_a_subject_is_sent_as_it_stands() {
+        let directory = tempfile::tempdir().unwrap();
+        let en = directory.path().join("en");
+        fs::create_dir(&en).unwrap();
+        let mut templates = Templates::built_in().unwrap();
+        for subject in ["A PIN for {email}: {pin}", "{Acme} PIN", "PIN }"] {
+            fs::write(en.join("pin.txt"), format!("Subject: {subject}\n\n{{pin}}")).unwrap();
+            templates.read_directory(directory.path()).unwrap();
+            let mail = templates.render(MailKind::Pin, &["en"], &values());
+            assert_eq!(mail.subject, subject);
+        }
+    }
+
+    #[test]
     fn invalid_template_is_reported_with_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let en = directory.path().join("en");
@@ -444,10 +461,6 @@ mod tests {
             (
                 "Hello",
                 "en/pin.txt: must begin with `Subject: …` and an empty line",
-            ),
-            (
-                "Subject: {pin}\n\n{pin}",
-                "en/pin.txt: the subject must not have placeholders such as `{email}`",
             ),
             (
                 "Subject: a\nBcc: b\n\nc",
