@@ -826,6 +826,19 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
         mails[0]["text"].as_str().unwrap().contains("token="),
         "{mails}"
     );
+    // The newest mail stays the first if the clock of the partner goes back.
+    let back = -172_800;
+    fixture
+        .server
+        .operator("PUT", "partners/Lab/clock", &json!({"offset": back}));
+    fixture
+        .server
+        .partner("POST", "/api/login/v2/password/send-reset-password", &send);
+    let mails = fixture
+        .server
+        .partner("GET", "/api/lab/v1/mail", &Value::Null)
+        .json();
+    assert_eq!(mails[0]["createdAt"], NOON.0 + back, "{mails}");
     // The lab routes are not affected by faults.
     add(&fixture, &json!({"route": "any", "do": {"cut": "head"}}));
     fixture

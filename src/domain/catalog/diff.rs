@@ -352,8 +352,14 @@ impl fmt::Display for Rule {
         members.extend(effects(&self.effects));
         // An empty value means that the rule does not set the member.
         let given = members.into_iter().filter(|(_, value)| !value.is_empty());
-        f.write_str(&shorten(list(
-            given.map(|(member, value)| format!("{member} {value}")),
-        )))
+        let text = list(given.map(|(member, value)| format!("{member} {value}")));
+        match text.char_indices().nth(SHOWN_MAX) {
+            // A client names a rule by its text, so that long rules with the same beginning must differ.
+            Some((end, _)) => {
+                let sum = crc32fast::hash(text.as_bytes());
+                write!(f, "{}… #{sum:08x}", text.get(..end).unwrap_or_default())
+            }
+            None => f.write_str(&text),
+        }
     }
 }

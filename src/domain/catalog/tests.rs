@@ -225,3 +225,23 @@ fn repeated_rules_are_stored_and_reported() {
     );
     assert_eq!(stored(), rest);
 }
+
+#[test]
+fn a_long_rule_is_not_removed_by_the_text_of_another_one() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let catalog = open(&store);
+    let [first, second] = ["one", "two"].map(|end| rule(&("x".repeat(150) + end), true));
+    replace_rules(&catalog, &[first.clone(), second.clone()]);
+    let remove = |text: String| {
+        let edit = CatalogEdit::DropRule {
+            number: 1,
+            text: Some(text),
+        };
+        catalog.edit(edit).is_ok()
+    };
+    assert!(remove(first.to_string()));
+    // Again, by somebody whose list is outdated.
+    assert!(!remove(first.to_string()));
+    assert_eq!(catalog.snapshot().rules().count(), 1);
+    assert!(remove(second.to_string()));
+}

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::model::{MailCounts, MailStatus};
 use super::tables::{MailKey, MailRecord, Mails, MailsByUser, QUEUE_MAX_AGE};
-use super::{BATCH, Mail, MailKind};
+use super::{BATCH, Mail, MailKind, intact};
 use crate::domain::backoff::Backoff;
 use crate::ports::mailer::{
     MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
@@ -95,7 +95,7 @@ impl Mail {
         let due = self.0.queue.due(now, longest, PER_CONNECTION);
         let mut line = None;
         for key in &due {
-            let mail = self.0.store.read(|txn| txn.get::<Mails>(key))?;
+            let mail = self.0.store.read(|txn| intact(txn, key))?;
             // The mail may have been withdrawn since the queue was read.
             let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
                 continue;
@@ -376,7 +376,8 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), St
 pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Result<(), StoreError> {
     let mut newest = None;
     for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
-        let Some(mail) = txn.get::<Mails>(&key)? else {
+        // A damaged mail is not sent.
+        let Some(mail) = intact(txn, &key)? else {
             continue;
         };
         // Newest first: the rest has left the queue.

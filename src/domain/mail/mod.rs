@@ -205,12 +205,12 @@ impl Mail {
         Ok(mail.map(|mail| self.render_mail(&key, &mail, secrets)))
     }
 
-    /// Newest first, with masked secrets; reads from disk.
+    /// Newest first, with masked secrets and without damaged mails; reads from disk.
     pub fn mails_of_user(&self, user: &UserId) -> Result<Vec<RenderedMail>, StoreError> {
         self.0.store.read(|txn| {
             let mut mails = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
-                let mail = txn.get::<Mails>(&key)?;
+                let mail = intact(txn, &key)?;
                 mails.extend(mail.map(|mail| self.render_mail(&key, &mail, Secrets::Masked)));
             }
             Ok(mails)
@@ -389,16 +389,23 @@ pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreEr
 fn sweep_batch(txn: &mut Txn<'_>, now: UnixSeconds) -> Result<usize, StoreError> {
     let due = txn.range_index::<MailsByDue>(&UnixSeconds(i64::MIN), &(now + 1), BATCH)?;
     for (_, key) in &due {
-        let Some(mail) = txn.get::<Mails>(key)? else {
-            continue;
-        };
         // The secret is removed first; the mail itself becomes due later.
-        if mail.secret.is_some() {
-            let secret = None;
-            txn.put::<Mails>(key, &MailRecord { secret, ..mail })?;
-        } else {
-            txn.delete::<Mails>(key)?;
+        match intact(txn, key)? {
+            Some(mail) if mail.secret.is_some() => {
+                let secret = None;
+                txn.put::<Mails>(key, &MailRecord { secret, ..mail })?;
+            }
+            // A damaged mail may hold its secret, so that it goes at the first time.
+            Some(_) | None => txn.delete::<Mails>(key)?,
         }
     }
     Ok(due.len())
+}
+
+/// Returns a mail unless it is damaged: one damaged mail must not stop what concerns all mails of its user.
+fn intact(txn: &Txn<'_>, key: &MailKey) -> Result<Option<MailRecord>, StoreError> {
+    match txn.get::<Mails>(key) {
+        Err(StoreError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
 }

@@ -281,6 +281,34 @@ fn damaged_mails_are_skipped() {
 }
 
 #[test]
+fn a_damaged_mail_stops_neither_withdrawal_nor_sweep() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let mailer = Arc::new(delivery::Server::default());
+    let settings = MailSettings::default();
+    let mail = Mail::open(store.clone(), entropy, &[1; 32], settings, Some(mailer)).unwrap();
+    let [first, second] =
+        ["1", "2"].map(|pin| queue(&store, &mail, draft(MailKind::Pin, "a@b.example", pin), NOW));
+    // The entries of the indexes stay.
+    let damage = move |txn: &mut Txn<'_>| txn.put::<DamagedMails>(&key_of(&second), &Damaged);
+    let damaged = store.write::<_, StoreError, _>(Durability::Logged, damage);
+    damaged.wait().unwrap();
+    let user = UserId::from_bytes([7; 16]);
+    let withdrawn = store.write(Durability::Logged, move |txn| {
+        withdraw(txn, &user, MailKind::Pin)
+    });
+    withdrawn.wait().unwrap();
+    let listed: Vec<_> = mail.mails_of_user(&user).unwrap();
+    let listed: Vec<_> = listed.iter().map(|mail| mail.summary.id).collect();
+    assert_eq!(listed, [first]);
+    let shown = mail.show(&first, Secrets::Masked).unwrap().unwrap();
+    assert_eq!(shown.summary.status, MailStatus::Expired);
+    mail.sweep(NOW + 31 * 86_400).unwrap();
+    let left = store.read(|txn| txn.scan_from::<Mails>(None, 10)).unwrap();
+    assert!(left.is_empty());
+}
+
+#[test]
 fn all_queued_mails_of_a_user_are_withdrawn() {
     let store = Store::in_memory(schema(Schema::default()));
     let entropy = Arc::new(SeededEntropy::new(1));

@@ -59,8 +59,8 @@ pub(crate) async fn mails(
                 break;
             }
         }
-        // The newest first.
-        mails.sort_by_key(|summary| std::cmp::Reverse(summary.created));
+        // The newest first, as ids sort. Not by time: mails of one second, and the clock of the partner may move.
+        mails.sort_unstable_by_key(|summary| summary.id);
         mails.truncate(MAILS_MAX);
         let shown = mails
             .iter()

@@ -21,6 +21,8 @@ pub(crate) struct ConnectionState {
     turn: AtomicU32,
     read: AtomicBool,
     target_has_fragment: AtomicBool,
+    /// Set for bytes that arrived during a request, which are its body unless the client pipelines.
+    later_bytes_have_fragment: AtomicBool,
     blocked: AtomicBool,
     written: AtomicU32,
     lame_duck: AtomicBool,
@@ -37,6 +39,7 @@ impl Default for ConnectionState {
             turn: AtomicU32::new(0),
             read: AtomicBool::new(false),
             target_has_fragment: AtomicBool::new(false),
+            later_bytes_have_fragment: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU32::new(0),
             lame_duck: AtomicBool::new(false),
@@ -56,11 +59,17 @@ impl ConnectionState {
     /// silently.
     pub(crate) fn begin(&self) -> bool {
         self.enter(BUSY);
-        self.read.store(false, Relaxed);
-        let target_has_fragment = self.target_has_fragment.load(Relaxed);
-        if target_has_fragment {
+        // Without a read since the previous request this one was pipelined. Otherwise the earlier bytes were a body:
+        // behind a proxy, the body of one client must not refuse the request of another.
+        let is_pipelined = !self.read.load(Relaxed);
+        let later_bytes_have_fragment = self.later_bytes_have_fragment.load(Relaxed);
+        let target_has_fragment =
+            self.target_has_fragment.load(Relaxed) || later_bytes_have_fragment && is_pipelined;
+        if target_has_fragment || later_bytes_have_fragment {
             self.target_has_fragment.store(false, Relaxed);
+            self.later_bytes_have_fragment.store(false, Relaxed);
         }
+        self.read.store(false, Relaxed);
         target_has_fragment
     }
 
@@ -103,8 +112,14 @@ impl ConnectionState {
     pub(crate) fn on_read(&self, bytes: &[u8]) {
         self.read.store(true, Relaxed);
         // While a request is served, received bytes are its body, or a pipelined request after it.
-        if has_fragment(bytes, self.phase.load(Relaxed) != BUSY) {
-            self.target_has_fragment.store(true, Relaxed);
+        let is_busy = self.phase.load(Relaxed) == BUSY;
+        if has_fragment(bytes, !is_busy) {
+            let seen = if is_busy {
+                &self.later_bytes_have_fragment
+            } else {
+                &self.target_has_fragment
+            };
+            seen.store(true, Relaxed);
         }
     }
 
@@ -205,6 +220,20 @@ mod tests {
         conn_state.on_read(b"bodyGET\n\r\nGET /a#b HTTP/1.1\r\nHost: x\r\n\r\n");
         conn_state.end();
         assert!(conn_state.begin());
+    }
+
+    #[test]
+    fn a_request_line_in_a_body_is_no_fragment_of_the_next_request() {
+        let conn_state = ConnectionState::default();
+        conn_state.on_read(b"POST /a HTTP/1.1\r\n\r\n");
+        assert!(!conn_state.begin());
+        conn_state.on_read(b"{}\nGET /a#b HTTP/1.1\n");
+        conn_state.end();
+        conn_state.on_read(b"GET /a HTTP/1.1\r\n\r\n");
+        assert!(!conn_state.begin());
+        conn_state.end();
+        // And of none that is pipelined after that.
+        assert!(!conn_state.begin());
     }
 
     #[test]
