@@ -109,7 +109,7 @@ fn rating(table: &TableDecoder<'_>) -> Option<(u8, u8)> {
     let least = rating.number("from", bounds.clone()).unwrap_or(0);
     let most = rating.number("to", bounds).unwrap_or(PG_AGE_MAX);
     if most < least {
-        rating.report("`to` must not be under `from`");
+        rating.report("`to` must not be less than `from`");
     }
     rating.finish();
     Some((least, most))

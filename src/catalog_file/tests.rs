@@ -263,7 +263,7 @@ id = "x"
             "line 35: rule: there is no livestream `sport`",
             "line 36: rule: `title`: must have 1 to 200 bytes",
             "line 39: rule: sets no rights",
-            "line 40: rule: rating: `to` must not be under `from`",
+            "line 40: rule: rating: `to` must not be less than `from`",
             "line 43: id `news` is already used by the livestream in line 2",
             "line 44: broadcast `news`: `live` must be true or false",
             "line 46: `ofer` is not known; did you mean `offer`?",

@@ -52,7 +52,7 @@ pub(super) async fn all(
     for name in inherited_sockets::close_unused() {
         tracing::warn!(
             name,
-            "a passed socket is not named in any `listen` key; connections to it are not accepted"
+            "no `listen` key names this socket of the service manager: its connections are not accepted; add `socket:NAME` to a `listen` key"
         );
     }
     Ok(BoundListeners {

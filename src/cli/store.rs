@@ -168,7 +168,10 @@ async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResul
     let mut startup = Startup::new(global.load()?);
     startup.accept_loss = accept_loss;
     if !app::has_store(&startup.config) {
-        return Err(Failure::failed("no store to recover"));
+        return Err(Failure::failed(format!(
+            "no store in {}",
+            startup.config.server.data_dir.display()
+        )));
     }
     // A waiting server releases the lock between its attempts.
     let store = Admin::retry_in_use(async || Ok(startup.open())).await?;

@@ -284,7 +284,9 @@ async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure>
             .get(&with_query(path(&["users"]), &parameters))
             .await?;
         let Value::Array(page) = page else {
-            return Err(Failure::failed("the response is not a list of users"));
+            return Err(Failure::failed(
+                "the server answered with something else than a list of users",
+            ));
         };
         let last = page.last().and_then(|user| user.get("userId")?.as_str());
         // The page after the last user is empty.

@@ -106,7 +106,7 @@ fn read_foreign(
     };
     let wrong = |what: &str| Failure::failed(format!("{}: {what}", command.file.display()));
     match users {
-        Ok(users) if users.is_empty() => Err(wrong("there are no users in it")),
+        Ok(users) if users.is_empty() => Err(wrong("the file contains no users")),
         Ok(users) => Ok(users),
         Err(what) => Err(wrong(&what)),
     }

@@ -38,7 +38,7 @@ impl ListenAddress {
         let form =
             || format!("`{text}` is not an address: use `host:port`, `unix:PATH` or `socket:NAME`");
         let (host, port) = text.rsplit_once(':').ok_or_else(form)?;
-        let port = parse_port(port).ok_or_else(|| format!("`{port}` is not a port"))?;
+        let port = parse_port(port).ok_or_else(|| format!("`{port}` is not a port number"))?;
         let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
             // Normalised, so that rules across keys recognise two spellings of one address.
             Some(inner) => inner

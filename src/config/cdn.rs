@@ -35,7 +35,7 @@ pub(super) fn networks(raw: &Node) -> Result<Vec<CdnScheme>, Refusal> {
             match prefixes.insert(prefix.clone()) {
                 true => Ok(prefix),
                 // The network of an address is the one with the longest prefix: two equal ones would be ambiguous.
-                false => Err("is that of another network".to_owned()),
+                false => Err("is also the prefix of another network".to_owned()),
             }
         });
         network(table, prefix)
@@ -79,7 +79,7 @@ fn key(table: &TableDecoder<'_>, scheme: Option<Scheme>, parameter: &str) -> Opt
             return None;
         }
         (None, None) => {
-            table.report("`key` is missing, and so is `key_file`");
+            table.report("`key` or `key_file` is required");
             return None;
         }
     };

@@ -176,7 +176,7 @@ fn no_sync(inputs: &Inputs, problems: &mut ConfigProblems) -> bool {
         // `0` or `false` may mean either; a setting that loses data is not guessed.
         Some(_) => {
             let origin = Provenance::Variable(UNSAFE_NO_SYNC.to_owned());
-            problems.add(Some(origin), "must be 1 or unset");
+            problems.add(Some(origin), "must be 1, or not set at all");
             false
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn distinct<'r, T>(
     for table in tables.map(|table| table.named(name)) {
         items.extend(read(&table));
         if table.has_any(&[name]) && !names.insert(table.what().to_owned()) {
-            table.report(&format!("an earlier one has the same `{name}`"));
+            table.report(&format!("another table above has the same `{name}`"));
         }
         table.finish();
     }

@@ -312,7 +312,7 @@ fn an_unknown_variable_is_an_error() {
             "variable PLAYGATE_LISTEN: `listen` must not be empty unless `tls.listen` is set",
             "variable PLAYGATE_PLAYBACK_STREAM_TOTAL: unknown variable; did you mean \
              PLAYGATE_PLAYBACK_STREAMS_TOTAL?",
-            "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1 or unset",
+            "variable PLAYGATE_UNSAFE_NO_SYNC: must be 1, or not set at all",
         ]
     );
 }
@@ -538,7 +538,7 @@ fn a_guide_source_has_all_its_members() {
     let same = Case::of(
         "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",
     );
-    assert!(same.problems()[0].contains("source `a`: an earlier one has the same `name`"));
+    assert!(same.problems()[0].contains("source `a`: another table above has the same `name`"));
     let wrong = Case::of(
         "epg.sources = [{ nam = 'a' }, { name = 'b', url = 'http://b.c', zone = 'No/Where', interval = 'x' }]",
     )
@@ -665,9 +665,9 @@ fn all_errors_in_networks_are_reported_at_once() {
         "network `e`: keys `x`: `key` is set twice",
         "keys `x`: `kee` is not known; did you mean `key`?",
         "keys `x`: `key` is missing",
-        "keys `x`: an earlier one has the same `id`",
+        "keys `x`: another table above has the same `id`",
         "network `e`: keys `a`: `key` must be a private key as PEM",
-        "network `e`: an earlier one has the same `name`",
+        "network `e`: another table above has the same `name`",
     ] {
         let is_said = problems.iter().any(|problem| problem.contains(said));
         assert!(is_said, "{said}: {problems:#?}");

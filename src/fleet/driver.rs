@@ -210,7 +210,7 @@ fn join_log(
                     .as_ref()
                     .is_some_and(|(last, at)| *last == error && at.elapsed() < WAITING_LOGGED);
                 if !is_known {
-                    tracing::warn!(%error, "waiting for etcd");
+                    tracing::warn!(%error, "cannot read the shared log; trying again until etcd answers");
                     logged = Some((error, Instant::now()));
                 }
                 std::thread::park_timeout(START_AGAIN);

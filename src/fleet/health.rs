@@ -87,7 +87,7 @@ async fn ahead(client: &PeerClient, address: &str, clock: &dyn Clock) -> Result<
     let before = clock.now_millis();
     let answered = timeout(PATIENCE, client.time(address)).await;
     let theirs = answered
-        .map_err(|_| "no answer in time".to_owned())?
+        .map_err(|_| "the member did not answer in time".to_owned())?
         .map_err(|error| error.to_string())?;
     // The member read its clock between these two readings, so it is compared with their middle.
     Ok(theirs - before.midpoint(clock.now_millis()))

@@ -171,7 +171,7 @@ impl PeerServer {
         match self.snapshot(secret, format) {
             Ok(snapshot) => self.send(&mut stream, snapshot),
             Err(why) => {
-                tracing::warn!(why, "refused to send a snapshot");
+                tracing::warn!(why, "refused to send a copy of the store to another member");
                 let refused = PeerAnswer::Refused(why);
                 Handle::current().block_on(write_line(&mut stream, &refused))
             }

@@ -26,7 +26,7 @@ pub(crate) enum Format {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    #[error("the log is set up already")]
+    #[error("logging was set up twice in this process")]
     Twice,
     #[error("failed to open the journald socket: {0}")]
     Socket(#[from] io::Error),

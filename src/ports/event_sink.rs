@@ -38,7 +38,10 @@ impl SinkError {
     }
 
     fn broken(error: &Broken) -> Self {
-        Self::later(format!("no connection: {}", cause(&**error)))
+        Self::later(format!(
+            "cannot connect to the event sink: {}",
+            cause(&**error)
+        ))
     }
 }
 
@@ -118,7 +121,7 @@ impl EventSink for HttpSink {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => Err(SinkError::later("the server is shutting down")),
                 done = timeout(self.patience, self.exchange(request)) => {
-                    done.unwrap_or_else(|_| Err(SinkError::later("no answer in time")))
+                    done.unwrap_or_else(|_| Err(SinkError::later("the event sink did not answer in time")))
                 }
             }
         });
@@ -215,7 +218,7 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let mut sink = HttpSink::new(&url, None).unwrap();
         sink.patience = Duration::from_millis(20);
-        let unsent = SinkError::later("no answer in time");
+        let unsent = SinkError::later("the event sink did not answer in time");
         assert_eq!(sink.post(b"{}\n".to_vec(), "a"), Err(unsent));
         sink.stop();
         let unsent = SinkError::later("the server is shutting down");

@@ -78,13 +78,13 @@ pub enum FetchError {
     },
     #[error("the server redirects {0}")]
     Redirect(&'static str),
-    #[error("unsupported content encoding `{0}`")]
+    #[error("the server sent the content encoding `{0}`, which was not requested")]
     Coding(String),
     #[error("the EPG file exceeds 1 GiB")]
     TooLarge,
-    #[error("no answer in time")]
+    #[error("the server did not answer in time")]
     TimedOut,
-    #[error("no connection: {}", cause(&**.0))]
+    #[error("cannot connect to the server: {}", cause(&**.0))]
     Connection(Broken),
 }
 

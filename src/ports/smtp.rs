@@ -29,7 +29,7 @@ use crate::types::Email;
 /// Maximum length of a server reply that is kept, in characters.
 const REPLY_MAX: usize = 300;
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
-const TIMED_OUT: &str = "no answer in time";
+const TIMED_OUT: &str = "the mail server did not answer in time";
 /// The last second that an RFC 5322 date can express: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 

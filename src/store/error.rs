@@ -27,7 +27,7 @@ pub enum StoreError {
         "no file descriptor is free ({0}): raise LimitNOFILE of the service, or lower limits.connections"
     )]
     NoDescriptor(String),
-    #[error("too many commits are waiting")]
+    #[error("the store is overloaded: too many changes wait to be written; try again")]
     Overloaded,
     #[error("{place}: {what}")]
     Damaged { place: String, what: String },
@@ -61,7 +61,7 @@ pub enum StoreError {
     /// A write or sync failed. The process must restart, which replays the WAL.
     #[error("the store has failed: {0}")]
     Failed(String),
-    #[error("the storage engine: {0}")]
+    #[error("the storage engine failed: {0}")]
     Engine(String),
     #[error("{0}")]
     Io(String),

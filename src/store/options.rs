@@ -81,7 +81,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             sync: true,
-            on_failure: Arc::new(|error| tracing::error!(%error, "the store has failed")),
+            on_failure: Arc::new(
+                |error| tracing::error!(%error, "the store has failed; the next start recovers it"),
+            ),
             clock: Arc::new(|| 0),
             instance: [0; 16],
             timeline: [0; 16],

@@ -327,7 +327,7 @@ fn import_guides(data: &Data) {
     let broken = data.file("broken.json", &guide(48)[..500]);
     let (code, message) = data.fails(&["epg", "import", &broken]);
     assert_eq!(code, 1);
-    let reason = "the guide ends in the middle";
+    let reason = "the guide is incomplete: it breaks off at line ";
     assert_eq!(message.matches(reason).count(), 1, "{message}");
     assert_eq!(data.fails(&["epg", "import", "no-such-file.xml"]).0, 3);
 }

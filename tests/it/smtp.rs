@@ -542,11 +542,17 @@ fn a_failing_mail_server_gets_the_mail_again_with_the_same_message_id() {
     send_reset(&playgate, "ann@example.com");
     deliver(&playgate);
     server.next("stalled");
-    assert_eq!(newest(&playgate)["server"], "no answer in time");
+    assert_eq!(
+        newest(&playgate)["server"],
+        "the mail server did not answer in time"
+    );
     playgate.wait(60);
     deliver(&playgate);
     server.next("dripped");
-    assert_eq!(newest(&playgate)["server"], "no answer in time");
+    assert_eq!(
+        newest(&playgate)["server"],
+        "the mail server did not answer in time"
+    );
     playgate.wait(120);
     deliver(&playgate);
     server.next("dropped");

@@ -76,7 +76,7 @@ fn unless_taken(answer: Result<Value, AdminError>) -> Result<Option<Value>, Fail
 
 fn text(value: &Value, member: &str) -> Result<String, Failure> {
     let text = value.get(member).and_then(Value::as_str).map(str::to_owned);
-    text.ok_or_else(|| Failure::failed(format!("the answer has no `{member}`")))
+    text.ok_or_else(|| Failure::failed(format!("an answer of the demo server has no `{member}`")))
 }
 
 async fn partner(admin: &mut Admin, lab: bool) -> Result<String, Failure> {

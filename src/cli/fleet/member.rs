@@ -223,7 +223,9 @@ impl FleetMember {
         let mut retention = tokio::time::interval(RETENTION_EVERY);
         let clock = Arc::clone(&startup.ports.clock);
         systemd::notify_ready("standing by");
-        tracing::info!("standing by");
+        tracing::info!(
+            "standing by: following the shared log, passing connections on to the owner"
+        );
         let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
         let owner = loop {
             if *self.standing.borrow_and_update() == Standing::Owner {

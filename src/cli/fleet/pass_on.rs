@@ -120,7 +120,9 @@ async fn forward(
                     }
                     return;
                 }
-                Some(Err(error)) => tracing::debug!(%error, "the owner does not take a connection"),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "failed to pass a connection on to the owner; trying again")
+                }
                 None => continue,
             }
         }

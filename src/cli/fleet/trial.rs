@@ -71,7 +71,7 @@ fn free_address() -> Result<String, Failure> {
         }
     }
     let refused = refused.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into());
-    Err(failed("no free port", &refused))
+    Err(failed("no free TCP port on 127.0.0.1", &refused))
 }
 
 impl Trial {

@@ -201,8 +201,8 @@ impl StepFile {
                 Trigger::At(parse_span(&at).map_err(|why| format!("at: {}", why.0))?)
             }
             (None, Some(on)) => on.check()?,
-            (None, None) => return Err("needs at or on".to_owned()),
-            (Some(_), Some(_)) => return Err("has both at and on".to_owned()),
+            (None, None) => return Err("needs `at` or `on`".to_owned()),
+            (Some(_), Some(_)) => return Err("has both `at` and `on`; keep one".to_owned()),
         };
         let actions = [
             self.fault
@@ -364,7 +364,7 @@ mod tests {
     fn a_bad_step_is_named_with_its_reason() {
         for (steps, why) in [
             ("", "has no step"),
-            ("[[step]]\ngrant = 'x'", "step 1: needs at or on"),
+            ("[[step]]\ngrant = 'x'", "step 1: needs `at` or `on`"),
             (
                 "[[step]]\nat = '1s'\non = {route = 'login'}",
                 "step 1: has both at and on",

@@ -178,7 +178,9 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
         upgrade: FormatUpgrade::Run,
         fleet: FleetAccess::Refuse,
         examine: Arc::new(examine),
-        on_failure: Arc::new(|error| tracing::error!(%error, "the copy of the store has failed")),
+        on_failure: Arc::new(
+            |error| tracing::error!(%error, "the upgrade check failed: its copy of the store cannot be written or read"),
+        ),
     };
     let store = open_store(&config, &ports, opener)?;
     let app = App::open(Parts {
@@ -188,7 +190,12 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
         listener: None,
         tls: None,
         sync: false,
-        on_failure: Box::new(|error| tracing::error!(error, "the copy of the store has failed")),
+        on_failure: Box::new(|error| {
+            tracing::error!(
+                error,
+                "the upgrade check failed: its copy of the store cannot be written or read"
+            )
+        }),
         examine: Arc::new(examine),
         restart: None,
     })?;

@@ -28,7 +28,7 @@ impl ForeignUsers {
         let converted = user.and_then(|user| {
             if user.disabled {
                 // An import creates only active accounts.
-                return Err("the account is disabled; enable it there, or leave it out".to_owned());
+                return Err("the account is disabled: enable it in the service that it comes from, or remove it from the file".to_owned());
             }
             let email = user.email.filter(|email| !email.is_empty());
             let email = email.ok_or("the user has no e-mail address")?;
@@ -116,7 +116,7 @@ pub(super) fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     // The position would count from the start of a part of the file.
     let text = text.split(" at line ").next().unwrap_or_default();
-    format!("not a user of this service: {text}")
+    format!("this is not a user in the format of that service: {text}")
 }
 
 pub(super) fn file_problem(error: &serde_json::Error) -> String {

@@ -9,7 +9,7 @@ use crate::types::{LimitReached, Malformed};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
-    #[error("the address has an account with this partner")]
+    #[error("an account with this e-mail address already exists with this partner")]
     EmailInUse,
     #[error("the partner is disabled or removed")]
     PartnerGone,
@@ -30,7 +30,7 @@ pub enum AccountsError {
     #[error("too many attempts: {0}")]
     TooManyAttempts(LimitReached),
     /// Unknown, used, expired or of another partner; deliberately not distinguished.
-    #[error("the reset token is not valid")]
+    #[error("the reset token is unknown, used or expired")]
     ResetTokenInvalid,
     #[error("no such user")]
     UserNotFound,
@@ -55,7 +55,7 @@ pub enum PinError {
     Required,
     #[error("no PIN has been set")]
     NotSet,
-    #[error("the PIN is wrong; {attempts_left} attempts are left")]
+    #[error("the PIN is wrong; attempts left before it is locked: {attempts_left}")]
     Wrong { attempts_left: u32 },
     #[error("PIN entry is locked: {0}")]
     Locked(LimitReached),

@@ -6,20 +6,22 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// Sorted by line. Nothing was imported.
-    #[error("the catalogue file has {} mistakes", .0.len())]
+    #[error("nothing was imported; mistakes in the catalogue file: {}", .0.len())]
     Invalid(Vec<Mistake>),
-    #[error("the catalogue would have {rows} {what}; the limit is {most}")]
+    #[error(
+        "nothing was imported: the catalogue would have {rows} {what}, and the limit is {most}"
+    )]
     TooMany {
         what: &'static str,
         rows: usize,
         most: usize,
     },
     /// The import waits for confirmation. Nothing was imported.
-    #[error("the import looks implausible")]
+    #[error("the import would remove much of the catalogue and is held until it is accepted")]
     Held(super::CatalogImported),
-    #[error("no stored version of the catalogue has this number")]
+    #[error("this version of the catalogue is not kept")]
     NoVersion,
-    #[error("the stored version of the catalogue is damaged")]
+    #[error("the version of the catalogue cannot be unpacked: its text is damaged")]
     VersionDamaged,
     #[error("no livestream has this id")]
     NoLivestream,

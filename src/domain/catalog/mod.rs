@@ -144,7 +144,7 @@ impl Catalog {
         // Opened for each license, so that memory holds no key in clear text.
         let key = self.0.sealer.open(id, sealed);
         if key.is_none() {
-            tracing::error!(kid = %id, "failed to open a content key; was the master key replaced?");
+            tracing::error!(kid = %id, "cannot decrypt a content key: `keys/content.key` is not the file that it was encrypted with");
         }
         key
     }

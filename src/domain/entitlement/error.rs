@@ -6,12 +6,12 @@ use crate::store::StoreError;
 pub enum GrantError {
     #[error("the catalogue has no such offer")]
     OfferNotFound,
-    #[error("user not found")]
+    #[error("no user has this id")]
     UserNotFound,
     #[error("the expiry is in the past")]
     ExpiryPast,
     /// All of them are active.
-    #[error("the user has the maximum number of grants")]
+    #[error("the user has as many active grants as a user may have")]
     TooMany,
     #[error("the user has no active grant of this offer")]
     NotGranted,

@@ -42,7 +42,7 @@ pub enum EpgSourceError {
     #[error("another EPG source is being fetched; try again later")]
     Busy,
     /// The server answered "not modified" to an unconditional request.
-    #[error("the server reported no change to an unconditional request")]
+    #[error("the server answered 304 (not modified) to a request without conditions")]
     Nothing,
     #[error(transparent)]
     Fetch(#[from] FetchError),

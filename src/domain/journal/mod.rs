@@ -50,7 +50,7 @@ pub enum JournalError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the thread of the request journal has stopped")]
+    #[error("the request journal has stopped; restart the service")]
     Stopped,
 }
 

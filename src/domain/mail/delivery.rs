@@ -217,7 +217,11 @@ impl Mail {
             }
         };
         // The response may contain the viewer's address, which must not be logged.
-        tracing::debug!(kind = mail.kind.as_str(), status = status.as_str(), "mail");
+        tracing::debug!(
+            kind = mail.kind.as_str(),
+            status = status.as_str(),
+            "tried to send a mail"
+        );
         DeliveryOutcome {
             key,
             status,

@@ -32,7 +32,7 @@ pub enum PlaybackError {
     /// The sessions that hold slots, oldest first.
     #[error("the stream limit is reached")]
     StreamLimitReached(Vec<BlockingSession>),
-    #[error("asset not found")]
+    #[error("no asset has this id")]
     AssetNotFound,
     #[error("the asset has no playlist for this protocol")]
     ProtocolNotAvailable,
@@ -43,7 +43,7 @@ pub enum PlaybackError {
         drm = .0.as_str()
     )]
     NoLicenseServer(Drm),
-    #[error("session not found")]
+    #[error("no playback session has this id")]
     SessionNotFound,
     #[error("the session has ended")]
     SessionEnded(EndReason),
@@ -69,7 +69,7 @@ pub enum PlaybackError {
     DrmMismatch,
     #[error("a key id does not belong to the asset")]
     KeyNotAllowed,
-    #[error("device not found")]
+    #[error("the user has no device with this id")]
     DeviceNotFound,
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QualityError {
-    #[error("quality figures: {0}")]
+    #[error("cannot read or write the quality figures: {0}")]
     Io(Arc<io::Error>),
-    #[error("the report has over {0} rows")]
+    #[error("the report has over {0} rows: ask for a shorter span or fewer dimensions")]
     TooManyRows(usize),
 }
 

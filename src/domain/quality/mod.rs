@@ -285,7 +285,7 @@ impl FlushThread {
                 if let Err(error) = &flushed
                     && !failing
                 {
-                    tracing::error!(%error, "failed to log quality figures");
+                    tracing::error!(%error, "failed to write the log of quality inputs; figures of this time may be lost at a restart");
                 }
                 // One line for a series of failures: a full disk would otherwise write ten a second.
                 failing = flushed.is_err();

@@ -311,7 +311,7 @@ impl Members {
         tracing::error!(
             file,
             offset,
-            "a member of a compressed segment is damaged; its contents are lost, other members are intact"
+            "a block of a compressed segment is damaged; its contents are lost, other blocks are intact"
         );
     }
 

@@ -14,7 +14,7 @@ use crate::http::response::body::{BodyError, ResponseBody};
 
 /// The error by which hyper drops a connection without an answer.
 #[derive(Debug, thiserror::Error)]
-#[error("cut by a fault of the lab")]
+#[error("a fault of the lab cut the response")]
 pub(crate) struct ConnectionCut;
 
 /// Time for the first half to be written. An error drops what is not written yet.

@@ -24,7 +24,7 @@ impl ForwardedConnections {
             options.tls = self.0.http.services.tls.clone();
             if options.tls.is_none() {
                 tracing::warn!(
-                    "a member forwards TLS connections, and this one has no certificate"
+                    "closed a TLS connection that another member passed on: this member has no certificate; set `tls.cert` and `tls.key` as on that member"
                 );
                 return;
             }

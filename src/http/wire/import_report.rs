@@ -146,7 +146,9 @@ pub(crate) fn guide_fault(error: &GuideError) -> String {
             "the guide cannot be read or unpacked: send it whole, as plain text, gzip or xz"
                 .to_owned()
         }
-        GuideError::Truncated { line } => format!("the guide ends in the middle, at line {line}"),
+        GuideError::Truncated { line } => format!(
+            "the guide is incomplete: it breaks off at line {line}; get the whole file and import it again"
+        ),
         GuideError::Broken { line, what } => format!("the guide is broken at line {line}: {what}"),
         GuideError::NotAGuide(what) => format!("this is not a guide: {what}"),
         GuideError::TooLarge(what) => format!("the guide is too large: {what}"),

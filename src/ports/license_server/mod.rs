@@ -40,23 +40,23 @@ pub struct License {
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    #[error("no answer in time")]
+    #[error("the license server did not answer in time")]
     TimedOut,
     /// Any status other than 200, redirects included.
-    #[error("status {0}")]
+    #[error("the license server answered {0}")]
     Status(StatusCode),
     /// A refusal with a message for the player: a SOAP fault of PlayReady.
-    #[error("a SOAP fault")]
+    #[error("the license server refused with a SOAP fault")]
     Refused(License),
-    #[error("the response is empty")]
+    #[error("the license server sent an empty response")]
     Empty,
-    #[error("the response exceeds {LICENSE_MAX} bytes")]
+    #[error("the response of the license server exceeds {LICENSE_MAX} bytes")]
     TooLarge,
-    #[error("paused for a few seconds after repeated failures")]
+    #[error("the license server is not asked for a few seconds, because it failed repeatedly")]
     Resting,
-    #[error("too many challenges are waiting for it")]
+    #[error("too many requests already wait for the license server")]
     Busy,
-    #[error("the connection failed")]
+    #[error("cannot connect to the license server")]
     Connection(#[source] Broken),
 }
 

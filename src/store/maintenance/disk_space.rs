@@ -178,7 +178,10 @@ impl Space {
     pub(in crate::store) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
-            tracing::warn!("the disk is full: deleted the ballast file");
+            tracing::warn!(
+                file = %self.ballast.display(),
+                "the disk is full: deleted the file that reserved space for this case; free disk space"
+            );
         }
         gone
     }
@@ -193,7 +196,7 @@ impl Space {
             // The file is allocated and not sparse, since a sparse file reserves nothing.
             .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
         if let Err(error) = made {
-            tracing::debug!(%error, "cannot create the ballast file");
+            tracing::debug!(file = %self.ballast.display(), %error, "cannot create the file that reserves disk space");
             let _ = fs::remove_file(&self.ballast);
         }
     }
@@ -262,7 +265,7 @@ impl Store {
 
 pub(in crate::store) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
-        .inspect_err(|error| tracing::warn!(%error, "cannot read the free space of the disk"))
+        .inspect_err(|error| tracing::warn!(directory = %directory.display(), %error, "cannot read how much disk space is free"))
         .ok()?;
     Some(Disk {
         // Blocks reserved for root are not available to this process.

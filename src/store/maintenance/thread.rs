@@ -65,7 +65,11 @@ impl MaintenanceThread {
             }
             if let Some(refused) = disk.space.check() {
                 match refused {
-                    Some(need) => tracing::warn!("disk space is low: {}", need.refusal()),
+                    Some(need) => tracing::warn!(
+                        free_bytes = disk.space.bytes().0,
+                        "disk space is low: {}; free disk space",
+                        need.refusal()
+                    ),
                     None => tracing::info!("disk space is available again"),
                 }
             }

@@ -334,7 +334,9 @@ pub(in crate::store) fn snapshots(
         }
         match Snapshot::open(&path, schema) {
             Ok(snapshot) => found.push((snapshot.head().clone(), path)),
-            Err(error) => tracing::warn!(%error, "cannot read a snapshot"),
+            Err(error) => {
+                tracing::warn!(snapshot = %path.display(), %error, "skipped a snapshot that cannot be read");
+            }
         }
     }
     found.sort_by_key(|(head, _)| std::cmp::Reverse(head.number));

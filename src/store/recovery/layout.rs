@@ -275,7 +275,7 @@ impl StoreLayout {
             for old in [staged.store(), self.replaced_store()] {
                 if old.exists() {
                     let moved = self.move_aside(&old, "store")?;
-                    tracing::warn!(kept = %moved.display(), "installed another store; kept the old one");
+                    tracing::warn!(kept = %moved.display(), "installed a restored or copied store; kept the old one");
                 }
             }
             let whole = self.whole();

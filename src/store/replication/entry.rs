@@ -50,9 +50,9 @@ pub enum EntryError {
     Newer,
     #[error("is incomplete")]
     Incomplete,
-    #[error("is above the limit of a batch")]
+    #[error("is larger than an entry may be")]
     TooLarge,
-    #[error("has another number")]
+    #[error("contains a commit with another number")]
     Number,
 }
 

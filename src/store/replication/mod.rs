@@ -74,16 +74,16 @@ pub enum Claim {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedLogError {
     /// The outcome is unknown: the request may have been carried out, or may be later.
-    #[error("the shared log did not answer: {0}")]
+    #[error("the shared log (etcd) did not answer: {0}")]
     Unknown(String),
     /// The request was not carried out and will not be.
-    #[error("the shared log refused: {0}")]
+    #[error("the shared log (etcd) refused the request: {0}")]
     Refused(String),
     #[error(
-        "the shared log begins at {first}: this member was away too long; run `playgate fleet reseed`"
+        "the shared log begins at commit {first}, and this member needs earlier ones: this member was away too long; run `playgate fleet reseed`"
     )]
     Truncated { first: u64 },
-    #[error("entry {number} of the shared log: {why}")]
+    #[error("entry {number} of the shared log {why}")]
     Damaged { number: u64, why: EntryError },
     #[error(
         "the shared log belongs to another fleet: `fleet.endpoints` lead to another etcd, or to one that was emptied"

@@ -160,7 +160,9 @@ const TOO_MUCH: GuideError =
 pub enum GuideError {
     #[error("the guide cannot be read: {0}")]
     Unreadable(String),
-    #[error("the guide ends in the middle, at line {line}")]
+    #[error(
+        "the guide is incomplete: it breaks off at line {line}; get the whole file and import it again"
+    )]
     Truncated { line: u64 },
     #[error("the guide is broken at line {line}: {what}")]
     Broken { line: u64, what: String },

@@ -40,7 +40,7 @@ impl From<AccountsError> for ApiError {
             .with_limit(limit),
             E::ResetTokenInvalid => Self::new(
                 ErrorCode::ResetTokenInvalid,
-                "the reset token is not valid, used or expired",
+                "the reset token is unknown, already used or expired; request a new one",
             ),
             E::UserNotFound => Self::new(ErrorCode::UserNotFound, "there is no such user"),
             E::LoginNotFound => Self::new(ErrorCode::SessionNotFound, "there is no such session"),

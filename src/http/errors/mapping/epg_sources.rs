@@ -16,7 +16,9 @@ impl From<EpgSourceError> for ApiError {
                 "no EPG source has this name",
             ),
             EpgSourceError::Busy => Self::overloaded(),
-            EpgSourceError::Nothing => failed("the EPG source has no guide"),
+            EpgSourceError::Nothing => {
+                failed("the server answered 304 (not modified) to a request without conditions")
+            }
             EpgSourceError::Fetch(error) => failed(&reason(&error)).with_cause(error),
             EpgSourceError::Schedule(error) => error.into(),
             EpgSourceError::Catalog(error) => error.into(),
