@@ -426,7 +426,7 @@ mod tests {
             partner: PartnerId::from_bytes([2; 16]),
         };
         let batch = vec![event.clone(), event];
-        telemetry.accept(sender, batch, now).unwrap();
+        telemetry.ingest(sender, batch, now).unwrap();
         telemetry.count_rejected(3);
 
         let inputs = Inputs {

@@ -242,7 +242,7 @@ fn a_compressed_hour_is_exported_and_reported_as_before() {
     let mut now = NOON + 3 * 3_600;
     let sent = services
         .telemetry
-        .accept(Sender { user, partner }, vec![later], now);
+        .ingest(Sender { user, partner }, vec![later], now);
     assert_eq!(sent.unwrap().accepted, 1);
     let file = services
         .config

@@ -25,7 +25,7 @@ const MEMBERS_AT_ONCE: usize = 4;
 /// it plain.
 const AFTER: i64 = 300;
 /// Seconds between two searches for segments to compress.
-const LOOK_EVERY: i64 = 60;
+const SEARCH_EVERY: i64 = 60;
 /// Seconds before a failed hour is retried.
 const AFTER_FAILURE: i64 = 3_600;
 /// A smaller file occupies one disk block in either form.
@@ -34,7 +34,7 @@ const WORTHWHILE: u64 = 4096;
 #[derive(Default)]
 pub(super) struct Compression {
     work: Option<CompressionWork>,
-    looked: Option<UnixSeconds>,
+    searched_at: Option<UnixSeconds>,
     /// Hours that failed, and when. They do not block the other hours.
     failed: BTreeMap<i64, UnixSeconds>,
 }
@@ -79,18 +79,18 @@ impl Telemetry {
         let Some(hour) = state.lock().segment.as_ref().map(|open| open.hour) else {
             return 0;
         };
-        let forgotten = state.lock().recent.forget(hour);
+        let forgotten = state.lock().dedup.forget(hour);
         // Freeing a day takes long, so it happens without the lock.
         drop(forgotten);
         let mut days = 0;
         loop {
-            let next = state.lock().recent.next_merge(hour);
+            let next = state.lock().dedup.next_merge(hour);
             let Some(merge) = next else {
                 return days;
             };
             let merged = merge.run();
             // Fingerprints that arrived during the merge are in a fresh map, so none is lost.
-            let forgotten = state.lock().recent.merged(merged);
+            let forgotten = state.lock().dedup.merged(merged);
             drop(forgotten);
             days += 1;
         }
@@ -124,7 +124,7 @@ impl Telemetry {
                     }
                     in_place?;
                     // Search for the next segment immediately.
-                    compression.looked = None;
+                    compression.searched_at = None;
                     return Ok(members + 1);
                 }
                 Err(error) => {
@@ -146,12 +146,13 @@ impl Inner {
         compression: &mut Compression,
         now: UnixSeconds,
     ) -> Result<Option<CompressionWork>, TelemetryError> {
-        let is_recent = |looked: &UnixSeconds| (0..LOOK_EVERY).contains(&now.since(*looked));
+        let is_recent =
+            |searched_at: &UnixSeconds| (0..SEARCH_EVERY).contains(&now.since(*searched_at));
         // Listing the directory in each run would cost more than the compression.
-        if compression.looked.as_ref().is_some_and(is_recent) {
+        if compression.searched_at.as_ref().is_some_and(is_recent) {
             return Ok(None);
         }
-        compression.looked = Some(now);
+        compression.searched_at = Some(now);
         let waits = |_: &i64, at: &mut UnixSeconds| (0..AFTER_FAILURE).contains(&now.since(*at));
         compression.failed.retain(waits);
         let before = hour_of(UnixSeconds(now.0 - AFTER));

@@ -298,34 +298,34 @@ mod tests {
 
     #[test]
     fn events_are_deduplicated_for_seven_days() {
-        let mut recent = DedupWindow::default();
+        let mut dedup = DedupWindow::default();
         for ago in [0, 1, 30, 167, 168, 169, 400] {
-            recent.remember(&[Fingerprint(u64::try_from(ago).unwrap())], NOW - ago);
+            dedup.remember(&[Fingerprint(u64::try_from(ago).unwrap())], NOW - ago);
         }
         for tidied in [false, true] {
             for ago in [0_u64, 1, 30, 167, 168] {
-                assert!(recent.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
+                assert!(dedup.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
             }
             for ago in [169, 400, 2] {
-                assert!(!recent.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
+                assert!(!dedup.knows(Fingerprint(ago), NOW), "{ago} {tidied}");
             }
-            recent.tidy(NOW);
+            dedup.tidy(NOW);
         }
         // The event of 400 hours ago is gone. That of 169 hours ago remains, since its day is partly inside the window.
-        assert_eq!(recent.len(), 6);
-        recent.tidy(NOW + 1_000);
-        assert_eq!(recent.len(), 0);
+        assert_eq!(dedup.len(), 6);
+        dedup.tidy(NOW + 1_000);
+        assert_eq!(dedup.len(), 0);
     }
 
     #[test]
     fn repeated_event_is_deduplicated_from_its_last_arrival() {
-        let mut recent = DedupWindow::default();
-        recent.remember(&[Fingerprint(1)], NOW);
-        recent.tidy(NOW);
-        recent.remember(&[Fingerprint(1)], NOW + 3);
-        recent.tidy(NOW + 3);
-        assert!(recent.knows(Fingerprint(1), NOW + 3 + REMEMBERED_HOURS));
-        assert_eq!(recent.len(), 1);
+        let mut dedup = DedupWindow::default();
+        dedup.remember(&[Fingerprint(1)], NOW);
+        dedup.tidy(NOW);
+        dedup.remember(&[Fingerprint(1)], NOW + 3);
+        dedup.tidy(NOW + 3);
+        assert!(dedup.knows(Fingerprint(1), NOW + 3 + REMEMBERED_HOURS));
+        assert_eq!(dedup.len(), 1);
     }
 
     #[test]
@@ -352,74 +352,74 @@ mod tests {
 
     #[test]
     fn events_are_known_while_they_are_merged_and_after() {
-        let mut recent = DedupWindow::default();
+        let mut dedup = DedupWindow::default();
         for key in 0..3 {
-            recent.remember(&[Fingerprint(key)], NOW);
+            dedup.remember(&[Fingerprint(key)], NOW);
         }
         // Today has too few fingerprints for a merge until the day is over.
-        assert!(recent.next_merge(NOW).is_none());
-        let merge = recent.next_merge(NOW + HOURS).unwrap();
-        assert!(recent.next_merge(NOW + HOURS).is_none(), "one at a time");
-        recent.remember(&[Fingerprint(2)], NOW + 1);
-        recent.remember(&[Fingerprint(3)], NOW + 1);
-        let known = |recent: &DedupWindow| -> Vec<bool> {
+        assert!(dedup.next_merge(NOW).is_none());
+        let merge = dedup.next_merge(NOW + HOURS).unwrap();
+        assert!(dedup.next_merge(NOW + HOURS).is_none(), "one at a time");
+        dedup.remember(&[Fingerprint(2)], NOW + 1);
+        dedup.remember(&[Fingerprint(3)], NOW + 1);
+        let known = |dedup: &DedupWindow| -> Vec<bool> {
             (0..5)
-                .map(|key| recent.knows(Fingerprint(key), NOW))
+                .map(|key| dedup.knows(Fingerprint(key), NOW))
                 .collect()
         };
         let expected: Vec<bool> = vec![true, true, true, true, false];
-        assert_eq!(known(&recent), expected);
+        assert_eq!(known(&dedup), expected);
         let merged = merge.run();
-        drop(recent.merged(merged));
-        assert_eq!(known(&recent), expected);
-        let merge = recent.next_merge(NOW + HOURS).unwrap();
+        drop(dedup.merged(merged));
+        assert_eq!(known(&dedup), expected);
+        let merge = dedup.next_merge(NOW + HOURS).unwrap();
         let merged = merge.run();
-        drop(recent.merged(merged));
-        assert_eq!(known(&recent), expected);
-        assert_eq!(recent.len(), 4);
+        drop(dedup.merged(merged));
+        assert_eq!(known(&dedup), expected);
+        assert_eq!(dedup.len(), 4);
         // A day dropped during its merge does not come back.
-        recent.remember(&[Fingerprint(9)], NOW);
-        let merged = recent.next_merge(NOW + HOURS).unwrap().run();
-        drop(recent.forget(NOW + 1_000));
-        drop(recent.merged(merged));
-        assert_eq!(recent.len(), 0);
+        dedup.remember(&[Fingerprint(9)], NOW);
+        let merged = dedup.next_merge(NOW + HOURS).unwrap().run();
+        drop(dedup.forget(NOW + 1_000));
+        drop(dedup.merged(merged));
+        assert_eq!(dedup.len(), 0);
     }
 
     #[test]
     fn many_events_of_today_are_merged_in_parts() {
-        let mut recent = DedupWindow::default();
+        let mut dedup = DedupWindow::default();
         let many = u64::try_from(MERGE_FROM).unwrap();
         for key in 0..many {
-            assert!(recent.next_merge(NOW).is_none());
-            recent.remember(&[Fingerprint(key)], NOW);
+            assert!(dedup.next_merge(NOW).is_none());
+            dedup.remember(&[Fingerprint(key)], NOW);
         }
-        let merged = recent.next_merge(NOW).unwrap().run();
-        drop(recent.merged(merged));
-        let day = recent.days.values().next().unwrap();
+        let merged = dedup.next_merge(NOW).unwrap().run();
+        drop(dedup.merged(merged));
+        let day = dedup.days.values().next().unwrap();
         assert_eq!((day.sorted.keys.len(), day.fresh.len()), (MERGE_FROM, 0));
     }
 
     #[test]
     fn a_full_window_drops_the_oldest_day() {
-        let mut recent = DedupWindow {
+        let mut dedup = DedupWindow {
             most: 3,
             ..DedupWindow::default()
         };
         for key in 0..3 {
-            recent.remember(&[Fingerprint(key)], NOW - 30);
-            recent.remember(&[Fingerprint(10 + key)], NOW);
+            dedup.remember(&[Fingerprint(key)], NOW - 30);
+            dedup.remember(&[Fingerprint(10 + key)], NOW);
         }
-        recent.tidy(NOW);
-        assert_eq!(recent.len(), 3);
-        assert!(!recent.knows(Fingerprint(0), NOW));
-        assert!(recent.knows(Fingerprint(10), NOW));
+        dedup.tidy(NOW);
+        assert_eq!(dedup.len(), 3);
+        assert!(!dedup.knows(Fingerprint(0), NOW));
+        assert!(dedup.knows(Fingerprint(10), NOW));
     }
 
     #[test]
     fn a_clock_set_back_drops_no_events() {
-        let mut recent = DedupWindow::default();
-        recent.remember(&[Fingerprint(1)], NOW + 1_000);
-        recent.tidy(NOW);
-        assert!(recent.knows(Fingerprint(1), NOW));
+        let mut dedup = DedupWindow::default();
+        dedup.remember(&[Fingerprint(1)], NOW + 1_000);
+        dedup.tidy(NOW);
+        assert!(dedup.knows(Fingerprint(1), NOW));
     }
 }

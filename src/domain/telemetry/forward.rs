@@ -93,9 +93,9 @@ struct ForwardProgress {
 #[derive(Default)]
 struct ForwardBatch {
     hour: i64,
-    /// `to` is the end of the batch; the segment holds nothing to read between `to` and `looked`.
+    /// `to` is the end of the batch; the segment holds nothing to read between `to` and `scanned_to`.
     to: u64,
-    looked: u64,
+    scanned_to: u64,
     lines: Vec<u8>,
     events: usize,
     /// `unwritable` counts events that the line writer rejects, `damaged` counts bytes that are no valid frame.
@@ -188,7 +188,7 @@ impl Forwarder {
             }
             // Only after the sink has accepted the batch, so that a crash repeats it and never loses it.
             let mut positions = self.positions.lock();
-            positions.pass(batch.hour, batch.to, batch.looked)?;
+            positions.pass(batch.hour, batch.to, batch.scanned_to)?;
         }
         *self.oldest.lock() = None;
         Ok(sent)
@@ -241,7 +241,7 @@ impl Forwarder {
         let mut batch = ForwardBatch {
             hour,
             to: from,
-            looked: length,
+            scanned_to: length,
             ..ForwardBatch::default()
         };
         // Must precede opening the segment: an erasure that completes in between has removed its events from the file.
@@ -275,7 +275,7 @@ impl Forwarder {
         }
         batch.damaged = events.damaged();
         if batch.whole || end < length {
-            batch.looked = batch.to;
+            batch.scanned_to = batch.to;
         }
         batch.whole |= position.offered().is_some();
         Ok(batch)

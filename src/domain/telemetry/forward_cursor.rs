@@ -21,7 +21,7 @@ pub(super) struct ForwardCursor {
     /// The record as it is in the store.
     pub(super) kept: ForwardedRecord,
     /// There is nothing to read between `sent` and this offset: a torn end that is not cut off yet.
-    looked: u64,
+    scanned_to: u64,
 }
 
 impl ForwardCursor {
@@ -55,8 +55,8 @@ impl ForwardCursors {
             }
             // A shorter file cannot contain the end of the offered batch.
             kept.offered = kept.offered.min(length);
-            let looked = kept.sent;
-            hours.insert(hour, ForwardCursor { kept, looked });
+            let scanned_to = kept.sent;
+            hours.insert(hour, ForwardCursor { kept, scanned_to });
         }
         Ok(Self {
             store,
@@ -70,7 +70,7 @@ impl ForwardCursors {
     }
 
     pub(super) fn is_unsent(&self, (hour, length): Extent) -> bool {
-        self.get(hour).looked < length
+        self.get(hour).scanned_to < length
     }
 
     pub(super) fn write_pending(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -97,13 +97,13 @@ impl ForwardCursors {
         self.write_pending(Durability::Logged)
     }
 
-    /// Advances the cursor to `to`. There is nothing to read between `to` and `looked`.
-    pub(super) fn pass(&mut self, hour: i64, to: u64, looked: u64) -> Result<(), StoreError> {
+    /// Advances the cursor to `to`. There is nothing to read between `to` and `scanned_to`.
+    pub(super) fn pass(&mut self, hour: i64, to: u64, scanned_to: u64) -> Result<(), StoreError> {
         let kept = ForwardedRecord {
             sent: to,
             offered: to,
         };
-        let before = self.hours.insert(hour, ForwardCursor { kept, looked });
+        let before = self.hours.insert(hour, ForwardCursor { kept, scanned_to });
         if before.is_none_or(|before| before.kept != kept) {
             self.unwritten = Some(hour);
         }

@@ -97,8 +97,8 @@ fn forwarder(telemetry: &Telemetry, sink: &Sink, batch: usize) -> Forwarder {
 }
 
 /// Ingests events and waits until they are synced.
-fn accept(telemetry: &Telemetry, user: u8, events: Vec<NewEvent<'_>>, now: UnixSeconds) {
-    telemetry.accept(sender(user), events, now).unwrap();
+fn ingest(telemetry: &Telemetry, user: u8, events: Vec<NewEvent<'_>>, now: UnixSeconds) {
+    telemetry.ingest(sender(user), events, now).unwrap();
     let written = |(hour, length): &Extent| {
         let path = telemetry.inner.directory.events(*hour);
         fs::metadata(path).unwrap().len() == *length
@@ -115,7 +115,7 @@ fn full_batches_are_sent_at_once_and_others_after_the_interval() {
     let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 3);
     assert_eq!(forwarder.run(NOW), Ok(0));
-    accept(&telemetry, 1, events(0..7), NOW);
+    ingest(&telemetry, 1, events(0..7), NOW);
     assert_eq!(forwarder.run(NOW + 4), Ok(6));
     assert_eq!(
         sink.batches(),
@@ -126,13 +126,13 @@ fn full_batches_are_sent_at_once_and_others_after_the_interval() {
     assert_eq!(sink.accepted(), [6]);
     assert_eq!((forwarder.lag(NOW + 9), forwarder.run(NOW + 9)), (0, Ok(0)));
     // A clock set back does not delay sending, and appends to an older hour.
-    accept(&telemetry, 1, events([7]), NOW + 2 * HOUR);
+    ingest(&telemetry, 1, events([7]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW), Ok(1));
-    accept(&telemetry, 1, events([8]), NOW);
+    ingest(&telemetry, 1, events([8]), NOW);
     assert_eq!(forwarder.run(NOW + 5), Ok(1));
     // The rest of a finished hour is sent without waiting.
-    accept(&telemetry, 1, events([9]), NOW);
-    accept(&telemetry, 1, events([10]), NOW + 2 * HOUR);
+    ingest(&telemetry, 1, events([9]), NOW);
+    ingest(&telemetry, 1, events([10]), NOW + 2 * HOUR);
     assert_eq!(forwarder.run(NOW + 1), Ok(2));
     assert_eq!(sink.accepted(), [7, 8, 9, 10]);
     assert_eq!(forwarder.counts().sent, 11);
@@ -142,14 +142,14 @@ fn full_batches_are_sent_at_once_and_others_after_the_interval() {
 fn the_cursor_survives_a_restart_and_an_unanswered_batch_is_resent_unchanged() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    accept(&telemetry, 1, events(0..4), NOW);
+    ingest(&telemetry, 1, events(0..4), NOW);
     let sink = Sink::accepting();
     assert_eq!(forwarder(&telemetry, &sink, 3).run(NOW), Ok(3));
     sink.set_manner(|_| away());
     assert_eq!(forwarder(&telemetry, &sink, 3).run(NOW + 5), Ok(0));
     let seen = sink.with_keys();
     // More events arrived before the restart.
-    accept(&telemetry, 1, events(4..9), NOW + 6);
+    ingest(&telemetry, 1, events(4..9), NOW + 6);
     sink.set_manner(|_| Ok(()));
     let again = forwarder(&telemetry, &sink, 3);
     assert_eq!(again.run(NOW + 6), Ok(4));
@@ -176,7 +176,7 @@ fn the_cursor_survives_a_restart_and_an_unanswered_batch_is_resent_unchanged() {
 fn pauses_grow_and_respect_what_the_sink_asks_for() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    accept(&telemetry, 1, events([1]), NOW);
+    ingest(&telemetry, 1, events([1]), NOW);
     let sink = Sink::new(|_| away());
     let forwarder = forwarder(&telemetry, &sink, 1);
     let tries = |seconds: std::ops::Range<i64>| {
@@ -213,7 +213,7 @@ fn pauses_grow_and_respect_what_the_sink_asks_for() {
 fn a_rejected_batch_is_halved_until_a_single_event_is_skipped() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    accept(&telemetry, 1, events(0..100), NOW);
+    ingest(&telemetry, 1, events(0..100), NOW);
     let sink = Sink::new(
         |numbers| match numbers.len() > 10 || numbers.contains(&42) {
             true => refused(),
@@ -227,7 +227,7 @@ fn a_rejected_batch_is_halved_until_a_single_event_is_skipped() {
     assert_eq!(forwarder.counts().refused, 1);
     assert_eq!(forwarder.warning(NOW + 5), None);
     // Later batches grow back to the configured size.
-    accept(&telemetry, 1, events(100..1_000), NOW + 6);
+    ingest(&telemetry, 1, events(100..1_000), NOW + 6);
     sink.set_manner(|_| Ok(()));
     assert_eq!(forwarder.run(NOW + 11), Ok(900));
     let largest = sink
@@ -242,7 +242,7 @@ fn a_rejected_batch_is_halved_until_a_single_event_is_skipped() {
 fn a_sink_that_rejects_everything_gets_nearly_everything_once_it_is_repaired() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    accept(&telemetry, 1, events(0..100), NOW);
+    ingest(&telemetry, 1, events(0..100), NOW);
     let sink = Sink::new(|_| refused());
     let forwarder = forwarder(&telemetry, &sink, 64);
     for second in 0..3 * HOUR {
@@ -270,7 +270,7 @@ fn events_of_an_erased_user_are_not_forwarded_and_all_others_are() {
     let mut sequences = 0..;
     let mut send = |user| {
         let next = sequences.by_ref().take(2).collect::<Vec<_>>();
-        accept(&telemetry, user, events(next.clone()), NOW);
+        ingest(&telemetry, user, events(next.clone()), NOW);
         next
     };
     let sink = Sink::accepting();
@@ -309,11 +309,11 @@ fn unsent_events_dropped_by_retention_are_counted() {
     let telemetry = bench.open(NOW);
     let sink = Sink::accepting();
     let forwarder = forwarder(&telemetry, &sink, 2);
-    accept(&telemetry, 1, events(0..2), NOW);
+    ingest(&telemetry, 1, events(0..2), NOW);
     assert_eq!(forwarder.run(NOW), Ok(2));
     sink.set_manner(|_| away());
-    accept(&telemetry, 1, events(2..5), NOW);
-    accept(&telemetry, 1, events(5..7), NOW + HOUR);
+    ingest(&telemetry, 1, events(2..5), NOW);
+    ingest(&telemetry, 1, events(5..7), NOW + HOUR);
     assert_eq!(forwarder.run(NOW + HOUR), Ok(0));
     let over = NOW + 30 * 24 * HOUR + HOUR;
     assert_eq!(forwarder.retain(over), Ok(1));
@@ -333,12 +333,12 @@ fn unsynced_events_are_not_forwarded() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let sink = Sink::accepting();
-    accept(&telemetry, 1, events(0..2), NOW);
+    ingest(&telemetry, 1, events(0..2), NOW);
     assert_eq!(forwarder(&telemetry, &sink, 1).run(NOW), Ok(2));
     let extents = telemetry.extents().unwrap();
     let mut telemetry = telemetry;
     telemetry.sync_with(|_| Ok(()));
-    telemetry.accept(sender(1), events([2]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([2]), NOW).unwrap();
     let length = fs::metadata(bench.file(".events")).unwrap().len();
     assert!(extents[0].1 < length);
     assert_eq!(telemetry.extents().unwrap(), extents);
@@ -358,9 +358,9 @@ fn unsynced_events_are_not_forwarded() {
 fn a_torn_end_and_invalid_json_do_not_block_forwarding() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    accept(&telemetry, 1, events([0, -1, 1]), NOW);
+    ingest(&telemetry, 1, events([0, -1, 1]), NOW);
     // Another hour is open, so the torn end is not cut off.
-    accept(&telemetry, 1, events([2]), NOW + HOUR);
+    ingest(&telemetry, 1, events([2]), NOW + HOUR);
     let first = telemetry.inner.directory.events(super::super::hour_of(NOW));
     let length = fs::metadata(&first).unwrap().len();
     let file = File::options().write(true).open(&first).unwrap();
@@ -379,10 +379,10 @@ fn an_hour_compressed_while_it_is_forwarded_is_sent_without_gaps_or_repeats() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     for from in (0..5_000).step_by(500) {
-        accept(&telemetry, 1, events(from..from + 500), NOW);
+        ingest(&telemetry, 1, events(from..from + 500), NOW);
     }
     let later = NOW + 2 * HOUR;
-    accept(&telemetry, 1, events([5_000]), later);
+    ingest(&telemetry, 1, events([5_000]), later);
     while !telemetry.inner.state.lock().done.is_empty() {
         std::thread::yield_now();
     }

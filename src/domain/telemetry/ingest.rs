@@ -22,7 +22,7 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Telemetry {
     /// Stores the new events of a batch, or none of them. Blocks during the file write.
-    pub fn accept(
+    pub fn ingest(
         &self,
         sender: Sender,
         events: Vec<NewEvent<'_>>,
@@ -51,7 +51,7 @@ impl Telemetry {
         let state = &mut *state;
         let mut batch = HashSet::with_capacity_and_hasher(sent, RandomState::default());
         // Players resend unanswered batches, and a batch can contain an event twice.
-        events.retain(|upload| batch.insert(upload.key) && !state.recent.knows(upload.key, hour));
+        events.retain(|upload| batch.insert(upload.key) && !state.dedup.knows(upload.key, hour));
         let keys: Vec<Fingerprint> = events.iter().map(|upload| upload.key).collect();
         for Upload { event, key, .. } in &events {
             let stored = StoredEvent {
@@ -81,7 +81,7 @@ impl Telemetry {
             state.usage.add(&sender, bytes);
         }
         // After the append: a rejected batch must not be known as received.
-        state.recent.remember(&keys, hour);
+        state.dedup.remember(&keys, hour);
         for upload in &events {
             state.gaps.record(upload.device, upload.event.sequence);
             state.counts.ignored_values += u64::from(upload.event.ignored_values);

@@ -113,7 +113,7 @@ struct State {
     usage: Usage,
     /// When hours were last dropped because the files exceeded their limit, and the message about it.
     cut: Option<(UnixSeconds, String)>,
-    recent: DedupWindow,
+    dedup: DedupWindow,
     gaps: Gaps,
     /// An hour, and the users that the index already has an entry for in that hour.
     indexed: (i64, HashSet<UserId>),
@@ -147,26 +147,26 @@ impl Telemetry {
             ..State::default()
         };
         state.usage.total = directory.sizes()?.values().sum();
-        for recent in directory.hours()? {
+        for known_hour in directory.hours()? {
             // The current hour is read below, since its segment is opened for appending.
-            if recent < hour - REMEMBERED_HOURS || recent == hour {
+            if known_hour < hour - REMEMBERED_HOURS || known_hour == hour {
                 continue;
             }
             state
-                .recent
-                .remember(&directory.fingerprints(recent)?, recent);
+                .dedup
+                .remember(&directory.fingerprints(known_hour)?, known_hour);
             // After each hour, so that the maps of unsorted fingerprints stay small.
-            state.recent.tidy(hour);
+            state.dedup.tidy(hour);
         }
         if directory.events(hour).exists() {
             match TelemetrySegment::open(&directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
-                    state.recent.remember(segment.keys(), hour);
+                    state.dedup.remember(segment.keys(), hour);
                     state.segment = Some(segment);
                 }
                 // The disk is full: the first batch after space is freed opens the segment.
                 Err(TelemetryError::Full) => {
-                    state.recent.remember(&directory.fingerprints(hour)?, hour);
+                    state.dedup.remember(&directory.fingerprints(hour)?, hour);
                 }
                 Err(error) => return Err(error),
             }
@@ -208,7 +208,7 @@ impl Telemetry {
         let state = self.inner.state.lock();
         TelemetryCounts {
             lost: state.gaps.lost(),
-            remembered: state.recent.len() as u64,
+            remembered: state.dedup.len() as u64,
             ..state.counts
         }
     }

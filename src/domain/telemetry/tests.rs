@@ -129,7 +129,7 @@ fn events_are_kept_as_sent() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let later = NOW + 7;
-    let answer = telemetry.accept(sender(1), events([1, 2]), later).unwrap();
+    let answer = telemetry.ingest(sender(1), events([1, 2]), later).unwrap();
     assert_eq!(answer, taken(2, 0));
     let all: Vec<_> = telemetry
         .events(Selection::default())
@@ -158,7 +158,7 @@ fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
         exists: |_, _| Ok(true),
     };
     let telemetry = Telemetry::open(bench.store.clone(), settings, NOW, |_| {}).unwrap();
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let defect = |_: &Inner| panic!("a defect");
     let inner = Arc::clone(&telemetry.inner);
     let on_failure = move |error: &TelemetryError| report.send(error.clone()).unwrap();
@@ -168,7 +168,7 @@ fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
     // It is reported only once, since the thread has ended.
     assert!(reported.recv().is_err());
     drop(thread);
-    assert_eq!(telemetry.accept(sender(1), events([2]), NOW), Err(failed));
+    assert_eq!(telemetry.ingest(sender(1), events([2]), NOW), Err(failed));
 }
 
 #[test]
@@ -181,13 +181,13 @@ fn uploads_wait_for_a_disk_that_is_behind_with_its_syncs() {
         inner: Arc::clone(&inner),
         _sync: Arc::new(never),
     };
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
-    telemetry.accept(sender(1), events([2]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([2]), NOW).unwrap();
     inner.state.lock().unsynced_since = Instant::now().checked_sub(2 * SYNC_WITHIN);
-    let refused = telemetry.accept(sender(1), events([3]), NOW);
+    let refused = telemetry.ingest(sender(1), events([3]), NOW);
     assert_eq!(refused, Err(TelemetryError::SyncOverdue));
 
-    let upload = std::thread::spawn(move || telemetry.accept(sender(1), events([3]), NOW));
+    let upload = std::thread::spawn(move || telemetry.ingest(sender(1), events([3]), NOW));
     inner.sync().unwrap();
     assert_eq!(upload.join().unwrap().unwrap().accepted, 1);
 }
@@ -196,7 +196,7 @@ fn uploads_wait_for_a_disk_that_is_behind_with_its_syncs() {
 fn events_of_an_erased_user_are_rejected_and_leave_nothing() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    let refused = telemetry.accept(sender(66), events([1]), NOW);
+    let refused = telemetry.ingest(sender(66), events([1]), NOW);
     assert_eq!(refused, Err(TelemetryError::UserGone));
     assert_eq!(bench.index_rows(), 0);
     assert!(sequences(&telemetry, Selection::default()).is_empty());
@@ -243,9 +243,9 @@ fn each_part_of_the_key_distinguishes_events() {
         other_text,
         same.clone(),
     ];
-    assert_eq!(telemetry.accept(sender(1), batch, NOW), Ok(taken(7, 2)));
+    assert_eq!(telemetry.ingest(sender(1), batch, NOW), Ok(taken(7, 2)));
     assert_eq!(
-        telemetry.accept(sender(2), vec![same], NOW),
+        telemetry.ingest(sender(2), vec![same], NOW),
         Ok(taken(1, 0))
     );
 }
@@ -253,7 +253,7 @@ fn each_part_of_the_key_distinguishes_events() {
 #[test]
 fn duplicates_are_detected_for_seven_days_across_restarts() {
     let bench = Bench::new();
-    let send = |telemetry: &Telemetry, at| telemetry.accept(sender(1), events([1, 2]), at);
+    let send = |telemetry: &Telemetry, at| telemetry.ingest(sender(1), events([1, 2]), at);
     assert_eq!(send(&bench.open(NOW), NOW), Ok(taken(2, 0)));
     for after in [0, 1, 2 * HOUR, 3 * DAY, 7 * DAY - 1] {
         let at = NOW + after;
@@ -277,15 +277,15 @@ fn the_length_of_a_segment_is_kept() {
         let kept = crate::domain::segment_file::lengths::Lengths::read(&bench.file(".length"));
         assert_eq!((kept.written, kept.synced), (length, length));
     };
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     telemetry.inner.sync().unwrap();
     agree();
-    telemetry.accept(sender(2), events([2, 3]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([2, 3]), NOW).unwrap();
     telemetry.inner.sync().unwrap();
     agree();
     telemetry.erase(sender(1).user, NOW).unwrap();
     agree();
-    telemetry.accept(sender(2), events([4]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([4]), NOW).unwrap();
     drop(telemetry);
     agree();
     bench.open(NOW).retain(NOW + 40 * DAY).unwrap();
@@ -296,9 +296,9 @@ fn the_length_of_a_segment_is_kept() {
 fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     telemetry
-        .accept(sender(1), events([2]), NOW + HOUR)
+        .ingest(sender(1), events([2]), NOW + HOUR)
         .unwrap();
     drop(telemetry);
     let path = bench.file(".keys");
@@ -309,7 +309,7 @@ fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
             None => fs::remove_file(&path).unwrap(),
         }
         let at = NOW + 2 * HOUR;
-        let answer = bench.open(at).accept(sender(1), events([1, 2]), at);
+        let answer = bench.open(at).ingest(sender(1), events([1, 2]), at);
         assert_eq!(answer, Ok(taken(0, 2)));
         assert_eq!(fs::read(&path).unwrap(), sound);
     }
@@ -319,10 +319,10 @@ fn fingerprints_are_read_from_the_segment_if_their_file_is_damaged() {
 fn a_torn_end_is_cut_off_and_sent_again() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let path = bench.file(".events");
     let one = fs::metadata(&path).unwrap().len();
-    telemetry.accept(sender(1), events([2]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([2]), NOW).unwrap();
     drop(telemetry);
     let whole = fs::read(&path).unwrap();
     for torn in [one + 1, one + 20, whole.len() as u64 - 1] {
@@ -333,7 +333,7 @@ fn a_torn_end_is_cut_off_and_sent_again() {
         let telemetry = bench.open(NOW);
         assert_eq!(report_torn_end(&path, one).unwrap(), None);
         assert_eq!(fs::metadata(&path).unwrap().len(), one, "{torn}");
-        let answer = telemetry.accept(sender(1), events([1, 2]), NOW);
+        let answer = telemetry.ingest(sender(1), events([1, 2]), NOW);
         assert_eq!(answer, Ok(taken(1, 1)));
         assert_eq!(sequences(&telemetry, Selection::default()), [1, 2]);
     }
@@ -342,7 +342,7 @@ fn a_torn_end_is_cut_off_and_sent_again() {
     let mut file = File::options().append(true).open(&path).unwrap();
     file.write_all(&[0; 4096]).unwrap();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([3]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([3]), NOW).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [1, 2, 3]);
 }
 
@@ -350,7 +350,7 @@ fn a_torn_end_is_cut_off_and_sent_again() {
 fn damage_loses_only_the_events_that_it_hits() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events(0..9), NOW).unwrap();
+    telemetry.ingest(sender(1), events(0..9), NOW).unwrap();
     drop(telemetry);
     let path = bench.file(".events");
     let mut bytes = fs::read(&path).unwrap();
@@ -360,7 +360,7 @@ fn damage_loses_only_the_events_that_it_hits() {
     let telemetry = bench.open(NOW);
     let left = sequences(&telemetry, Selection::default());
     assert_eq!(left, [0, 1, 2, 3, 5, 6, 7, 8]);
-    let answer = telemetry.accept(sender(1), events(0..9), NOW);
+    let answer = telemetry.ingest(sender(1), events(0..9), NOW);
     assert_eq!(answer, Ok(taken(1, 8)));
 }
 
@@ -368,12 +368,12 @@ fn damage_loses_only_the_events_that_it_hits() {
 fn a_selection_is_by_time_and_user() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
-    telemetry.accept(sender(2), events([2]), NOW + 1).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([2]), NOW + 1).unwrap();
     telemetry
-        .accept(sender(1), events([3]), NOW + HOUR)
+        .ingest(sender(1), events([3]), NOW + HOUR)
         .unwrap();
-    telemetry.accept(sender(2), events([4]), NOW + DAY).unwrap();
+    telemetry.ingest(sender(2), events([4]), NOW + DAY).unwrap();
     let within = |from: i64, to: i64| Selection {
         from: Some(NOW + from),
         to: Some(NOW + to),
@@ -392,9 +392,9 @@ fn erasing_a_user_keeps_the_events_of_others() {
     let telemetry = bench.open(NOW);
     for hours in 0..3 {
         let at = NOW + hours * HOUR;
-        telemetry.accept(sender(1), events([hours]), at).unwrap();
+        telemetry.ingest(sender(1), events([hours]), at).unwrap();
         telemetry
-            .accept(sender(2), events([10 + hours]), at)
+            .ingest(sender(2), events([10 + hours]), at)
             .unwrap();
     }
     let now = NOW + 2 * HOUR;
@@ -408,8 +408,8 @@ fn erasing_a_user_keeps_the_events_of_others() {
         assert!(!found, "the user's id is still in a file");
     }
     // The open segment remains writable, and the index gets a new entry for the user.
-    telemetry.accept(sender(2), events([13]), now).unwrap();
-    telemetry.accept(sender(1), events([4]), now).unwrap();
+    telemetry.ingest(sender(2), events([13]), now).unwrap();
+    telemetry.ingest(sender(1), events([4]), now).unwrap();
     assert_eq!(sequences(&telemetry, of_user(1)), [4]);
     drop(telemetry);
     let telemetry = bench.open(now);
@@ -420,7 +420,7 @@ fn erasing_a_user_keeps_the_events_of_others() {
 fn a_requested_erasure_is_done_by_the_job() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let user = sender(1).user;
     let noted: Result<(), crate::store::StoreError> = bench
         .store
@@ -443,7 +443,7 @@ fn expired_hours_are_dropped_whole() {
     let telemetry = bench.open(NOW);
     for days in [0, 1, 29] {
         let at = NOW + days * DAY;
-        telemetry.accept(sender(1), events([days]), at).unwrap();
+        telemetry.ingest(sender(1), events([days]), at).unwrap();
     }
     let now = NOW + 30 * DAY;
     assert_eq!(telemetry.retain(now), Ok(0));
@@ -454,7 +454,7 @@ fn expired_hours_are_dropped_whole() {
     let leap = NOW + 300 * DAY;
     assert_eq!(telemetry.retain(leap), Ok(2));
     assert_eq!(bench.index_rows(), 0);
-    telemetry.accept(sender(1), events([5]), leap).unwrap();
+    telemetry.ingest(sender(1), events([5]), leap).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [5]);
 }
 
@@ -462,15 +462,15 @@ fn expired_hours_are_dropped_whole() {
 fn a_clock_set_back_appends_to_an_older_hour() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
-    telemetry.accept(sender(1), events([2]), NOW + DAY).unwrap();
-    telemetry.accept(sender(1), events([3]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([2]), NOW + DAY).unwrap();
+    telemetry.ingest(sender(1), events([3]), NOW).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [1, 3, 2]);
     drop(telemetry);
     let later = NOW + 2 * DAY;
     let answer = bench
         .open(later)
-        .accept(sender(1), events([1, 2, 3]), later);
+        .ingest(sender(1), events([1, 2, 3]), later);
     assert_eq!(answer, Ok(taken(0, 3)));
 }
 
@@ -481,9 +481,9 @@ fn events_that_cannot_be_written_are_not_remembered() {
     // A directory in the place of the segment makes opening it fail.
     let place = telemetry.inner.directory.events(hour_of(NOW));
     fs::create_dir(&place).unwrap();
-    assert!(telemetry.accept(sender(1), events([1]), NOW).is_err());
+    assert!(telemetry.ingest(sender(1), events([1]), NOW).is_err());
     fs::remove_dir(&place).unwrap();
-    let answer = telemetry.accept(sender(1), events([1]), NOW);
+    let answer = telemetry.ingest(sender(1), events([1]), NOW);
     assert_eq!(answer, Ok(taken(1, 0)));
 }
 
@@ -498,7 +498,7 @@ fn the_index_agrees_with_the_files_after_a_reopen() {
         store: open(bench.directory.path()),
     };
     let telemetry = on_disk.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     drop(telemetry);
     drop(on_disk.store);
     let again = Bench {
@@ -528,11 +528,11 @@ fn change_index(bench: &Bench, change: impl FnOnce(&mut crate::store::Txn<'_>) +
 fn events_since_the_backup_are_found_and_erased_after_a_restore() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
-    telemetry.accept(sender(2), events([2]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([2]), NOW).unwrap();
     for (sequence, hours) in [(3, 1), (4, 2), (5, 30)] {
         let at = NOW + hours * HOUR;
-        telemetry.accept(sender(2), events([sequence]), at).unwrap();
+        telemetry.ingest(sender(2), events([sequence]), at).unwrap();
     }
     let rows = bench.index_rows();
     drop(telemetry);
@@ -568,7 +568,7 @@ fn an_index_without_its_events_does_no_harm() {
     });
     let telemetry = bench.open(NOW);
     assert!(sequences(&telemetry, of_user(1)).is_empty());
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     assert_eq!(sequences(&telemetry, of_user(1)), [1]);
     telemetry.retain(NOW + 29 * DAY).unwrap();
     telemetry.erase(sender(1).user, NOW).unwrap();
@@ -581,14 +581,14 @@ fn a_finished_segment_that_was_rewritten_can_be_appended_to() {
     let bench = Bench::new();
     let mut telemetry = bench.open(NOW);
     telemetry.sync_with(Inner::sync);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
-    telemetry.accept(sender(2), events([2]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([2]), NOW).unwrap();
     let later = NOW + 2 * HOUR;
-    telemetry.accept(sender(2), events([3]), later).unwrap();
+    telemetry.ingest(sender(2), events([3]), later).unwrap();
     assert_eq!(telemetry.inner.state.lock().done.len(), 1);
     telemetry.erase(sender(1).user, later).unwrap();
     // The clock is set back before the finished segment is closed.
-    telemetry.accept(sender(2), events([4]), NOW).unwrap();
+    telemetry.ingest(sender(2), events([4]), NOW).unwrap();
     assert_eq!(sequences(&telemetry, Selection::default()), [2, 4, 3]);
 }
 
@@ -596,7 +596,7 @@ fn a_finished_segment_that_was_rewritten_can_be_appended_to() {
 fn a_segment_whose_file_was_replaced_is_not_in_place() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let path = bench.file(".events");
     let in_place = || {
         let state = telemetry.inner.state.lock();
@@ -619,7 +619,7 @@ fn a_failing_erasure_does_not_stop_those_of_other_users() {
     }));
     for number in 1..4 {
         let sent = events([number.into()]);
-        telemetry.accept(sender(number), sent, NOW).unwrap();
+        telemetry.ingest(sender(number), sent, NOW).unwrap();
     }
     change_index(&bench, |txn| {
         for number in 1..3 {

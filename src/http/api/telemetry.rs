@@ -37,7 +37,7 @@ pub(crate) async fn telemetry(
             // Rejected events are counted before the others are stored, so that a failure there does not lose the
             // count.
             telemetry.count_rejected(rejected.len());
-            let taken = telemetry.accept(sender, events, now)?;
+            let taken = telemetry.ingest(sender, events, now)?;
             Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
         })?
         .await??;
@@ -80,7 +80,7 @@ pub(crate) async fn cmcd(
             if batch.events.is_empty() && batch.rejected > 0 {
                 return Err(ApiError::field("body", "has no line of CMCD in event mode"));
             }
-            telemetry.accept(sender, batch.events, now)?;
+            telemetry.ingest(sender, batch.events, now)?;
             Ok(Reply::no_content())
         })?
         .await?

@@ -266,7 +266,7 @@ fn play(quality: &Quality, telemetry: &Telemetry, audience: &mut Audience) -> Un
                 }
                 Step::Stop(number) => quality.ended(&user(number), session(number), now, true),
                 Step::Batch(number, batch) => {
-                    telemetry.accept(sender(number), batch, now).unwrap();
+                    telemetry.ingest(sender(number), batch, now).unwrap();
                 }
             }
         }

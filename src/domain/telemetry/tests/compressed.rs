@@ -41,10 +41,10 @@ fn filled(bench: &Bench, most: i64) -> Telemetry {
     for from in (0..most).step_by(500) {
         let user = u8::try_from(1 + from / 500 % 2).unwrap();
         telemetry
-            .accept(sender(user), realistic(from..from + 500), NOW)
+            .ingest(sender(user), realistic(from..from + 500), NOW)
             .unwrap();
     }
-    telemetry.accept(sender(3), events([1]), LATER).unwrap();
+    telemetry.ingest(sender(3), events([1]), LATER).unwrap();
     closed(&telemetry);
     telemetry
 }
@@ -121,7 +121,7 @@ fn a_finished_hour_is_compressed_and_reads_as_before() {
     fs::remove_file(bench.files().join("2027-01-15T08.keys")).unwrap();
     let telemetry = bench.open(LATER);
     assert_eq!(readings(&telemetry), before);
-    let again = telemetry.accept(sender(1), realistic(0..500), LATER);
+    let again = telemetry.ingest(sender(1), realistic(0..500), LATER);
     assert_eq!(again, Ok(taken(0, 500)));
 }
 
@@ -156,11 +156,11 @@ fn any_part_of_a_compressed_segment_can_be_forwarded() {
 fn hours_that_may_still_be_written_to_stay_plain() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), realistic(0..500), NOW).unwrap();
+    telemetry.ingest(sender(1), realistic(0..500), NOW).unwrap();
     compress(&telemetry, NOW + HOUR * 5);
     assert_eq!(form(&bench), SegmentForm::Plain, "it is open");
     telemetry
-        .accept(sender(1), events([1]), NOW + HOUR)
+        .ingest(sender(1), events([1]), NOW + HOUR)
         .unwrap();
     closed(&telemetry);
     compress(&telemetry, NOW + HOUR + 299);
@@ -214,13 +214,13 @@ fn a_segment_that_changes_while_it_is_compressed_stays_plain() {
     // A clock set back appends to it.
     assert!(telemetry.compress(LATER + 60).unwrap() > 0);
     assert_eq!(temporary_files(&bench), 1);
-    let again = telemetry.accept(sender(4), events([7, 8]), NOW);
+    let again = telemetry.ingest(sender(4), events([7, 8]), NOW);
     assert_eq!(again, Ok(taken(2, 0)));
     while temporary_files(&bench) > 0 {
         telemetry.compress(LATER + 60).unwrap();
     }
     assert_eq!(form(&bench), SegmentForm::Plain);
-    telemetry.accept(sender(4), events([9]), LATER).unwrap();
+    telemetry.ingest(sender(4), events([9]), LATER).unwrap();
     closed(&telemetry);
 
     // Retention drops it.
@@ -263,12 +263,12 @@ fn a_clock_set_back_unpacks_a_compressed_hour() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 2_000);
     compress(&telemetry, LATER);
-    let again = telemetry.accept(sender(4), events([7, 8]), NOW + 5);
+    let again = telemetry.ingest(sender(4), events([7, 8]), NOW + 5);
     assert_eq!(again, Ok(taken(2, 0)));
     assert_eq!(form(&bench), SegmentForm::Plain);
     assert_eq!(sequences(&telemetry, of_user(4)), [7, 8]);
     assert_eq!(sequences(&telemetry, of_user(1)).len(), 1_000);
-    telemetry.accept(sender(4), events([9]), LATER).unwrap();
+    telemetry.ingest(sender(4), events([9]), LATER).unwrap();
     closed(&telemetry);
     compress(&telemetry, LATER + 60);
     assert_eq!(form(&bench), SegmentForm::Packed);
@@ -320,7 +320,7 @@ fn a_failed_hour_does_not_block_others_and_is_retried() {
     for hour in 0..3 {
         let numbers = hour * 500..(hour + 1) * 500;
         let at = NOW + hour * HOUR;
-        telemetry.accept(sender(1), realistic(numbers), at).unwrap();
+        telemetry.ingest(sender(1), realistic(numbers), at).unwrap();
     }
     closed(&telemetry);
     let now = NOW + 5 * HOUR;
@@ -348,9 +348,9 @@ fn recent_events_stay_known_while_the_dedup_window_is_merged() {
     let telemetry = filled(&bench, 1_000);
     assert_eq!(telemetry.tidy_recent(), 0);
     let tomorrow = NOW + DAY;
-    telemetry.accept(sender(3), events([2]), tomorrow).unwrap();
+    telemetry.ingest(sender(3), events([2]), tomorrow).unwrap();
     assert_eq!(telemetry.tidy_recent(), 1);
-    let again = telemetry.accept(sender(1), realistic(0..500), tomorrow);
+    let again = telemetry.ingest(sender(1), realistic(0..500), tomorrow);
     assert_eq!(again, Ok(taken(0, 500)));
     assert_eq!(telemetry.counts().remembered, 1_002);
 }

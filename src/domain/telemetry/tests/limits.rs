@@ -32,7 +32,7 @@ const MIB: u64 = 1024 * 1024;
 fn a_user_over_budget_is_rejected_until_tomorrow_and_others_are_not() {
     let bench = Bench::new();
     let telemetry = bench.open_with(NOW, budgets(2 * MIB, None, u64::MAX));
-    let send = |user, number, now| telemetry.accept(sender(user), large(number, 1 << 19), now);
+    let send = |user, number, now| telemetry.ingest(sender(user), large(number, 1 << 19), now);
     for number in 1..=3 {
         assert_eq!(send(1, number, NOW), Ok(taken(8, 0)));
     }
@@ -50,15 +50,15 @@ fn a_restart_does_not_reset_budgets() {
     let of = budgets(2 * MIB, Some(3 * MIB), u64::MAX);
     let telemetry = bench.open_with(NOW, of);
     for number in 1..=3 {
-        let sent = telemetry.accept(sender(1), large(number, 1 << 19), NOW);
+        let sent = telemetry.ingest(sender(1), large(number, 1 << 19), NOW);
         assert_eq!(sent, Ok(taken(8, 0)));
     }
     drop(telemetry);
     let telemetry = bench.open_with(NOW + 60, of);
-    let sent = telemetry.accept(sender(1), large(4, 1 << 19), NOW + 60);
+    let sent = telemetry.ingest(sender(1), large(4, 1 << 19), NOW + 60);
     assert_eq!(limit(sent).0, "telemetry-user");
     // The partner's budget includes its other users.
-    let send = |number| telemetry.accept(sender(2), large(number, 1 << 19), NOW + 60);
+    let send = |number| telemetry.ingest(sender(2), large(number, 1 << 19), NOW + 60);
     assert_eq!(send(5), Ok(taken(8, 0)));
     assert_eq!(send(6), Ok(taken(8, 0)));
     assert_eq!(limit(send(7)).0, "telemetry-partner");
@@ -68,7 +68,7 @@ fn a_restart_does_not_reset_budgets() {
     let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::DayUsage>(&All, 100);
     assert_eq!(bench.store.read(rows).unwrap().len(), 2);
     let tomorrow = NOW + DAY;
-    telemetry.accept(sender(2), events([1]), tomorrow).unwrap();
+    telemetry.ingest(sender(2), events([1]), tomorrow).unwrap();
     telemetry.save_usage().unwrap();
     assert_eq!(bench.store.read(rows).unwrap().len(), 1);
 }
@@ -81,7 +81,7 @@ fn the_oldest_hours_are_dropped_to_free_space() {
     assert!(telemetry.warning(NOW).is_none());
     for hour in 0..40 {
         let now = NOW + hour * HOUR;
-        let sent = telemetry.accept(sender(1), large(hour, 1 << 20), now);
+        let sent = telemetry.ingest(sender(1), large(hour, 1 << 20), now);
         if sent.is_err() {
             assert_eq!(limit(sent), ("telemetry-total", 30));
             assert!(telemetry.make_room(now).unwrap() > 0);
@@ -90,7 +90,7 @@ fn the_oldest_hours_are_dropped_to_free_space() {
                 message.starts_with("`telemetry.max_bytes` is reached"),
                 "{message}"
             );
-            let again = telemetry.accept(sender(1), large(hour, 1 << 20), now);
+            let again = telemetry.ingest(sender(1), large(hour, 1 << 20), now);
             assert_eq!(again, Ok(taken(16, 0)));
         }
     }
@@ -108,12 +108,12 @@ fn an_upload_that_straddles_the_hour_does_not_reopen_the_finished_segment() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
     let end = NOW + (HOUR - NOW.0.rem_euclid(HOUR));
-    telemetry.accept(sender(1), events([1]), end - 1).unwrap();
-    telemetry.accept(sender(1), events([2]), end).unwrap();
+    telemetry.ingest(sender(1), events([1]), end - 1).unwrap();
+    telemetry.ingest(sender(1), events([2]), end).unwrap();
     let finished = telemetry.inner.directory.events(hour_of(end - 1));
     let length = fs::metadata(&finished).unwrap().len();
     // This upload read the clock before the hour ended.
-    let straddling = telemetry.accept(sender(1), events([1, 3]), end - 1);
+    let straddling = telemetry.ingest(sender(1), events([1, 3]), end - 1);
     assert_eq!(straddling, Ok(taken(1, 1)));
     assert_eq!(fs::metadata(&finished).unwrap().len(), length);
     // Reopening the segment would have removed its fingerprint file.
@@ -139,12 +139,12 @@ fn an_upload_that_straddles_the_hour_does_not_reopen_the_finished_segment() {
 fn events_that_arrive_while_an_open_segment_is_rewritten_are_kept() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events(0..500), NOW).unwrap();
-    telemetry.accept(sender(2), events(0..500), NOW).unwrap();
+    telemetry.ingest(sender(1), events(0..500), NOW).unwrap();
+    telemetry.ingest(sender(2), events(0..500), NOW).unwrap();
     let sending = telemetry.clone();
     let sender_3 = std::thread::spawn(move || {
         for number in 0..200 {
-            sending.accept(sender(3), events([number]), NOW).unwrap();
+            sending.ingest(sender(3), events([number]), NOW).unwrap();
         }
     });
     telemetry.erase(sender(1).user, NOW).unwrap();
@@ -160,7 +160,7 @@ fn events_that_arrive_while_an_open_segment_is_rewritten_are_kept() {
 fn usage_that_could_not_be_saved_is_saved_by_the_next_run() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    telemetry.accept(sender(1), events([1]), NOW).unwrap();
+    telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let mut state = telemetry.inner.state.lock();
     let (day, rows) = state.usage.take_unsaved();
     assert!(!rows.is_empty());
