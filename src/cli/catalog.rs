@@ -87,7 +87,7 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
             json,
         } => {
             let mut admin = global.admin_or_new().await?;
-            let how = ImportOptions {
+            let how = CatalogImportOptions {
                 merge,
                 dry_run,
                 accept,
@@ -174,7 +174,7 @@ fn drop_keys(global: &Global, yes: bool, json: bool) -> CommandResult {
 }
 
 #[derive(Clone, Copy)]
-struct ImportOptions {
+struct CatalogImportOptions {
     merge: bool,
     dry_run: bool,
     accept: bool,
@@ -185,7 +185,7 @@ fn flag(set: bool) -> Option<&'static str> {
     set.then_some("true")
 }
 
-async fn import(admin: &mut Admin, file: &Path, how: ImportOptions) -> CommandResult {
+async fn import(admin: &mut Admin, file: &Path, how: CatalogImportOptions) -> CommandResult {
     // Kept in memory, because a held import is sent again when the user accepts it.
     let mut text = read(file)?;
     if m3u::is_m3u(&text) {
@@ -211,7 +211,7 @@ async fn import(admin: &mut Admin, file: &Path, how: ImportOptions) -> CommandRe
             show(&refusal.details, how.json)?;
             print_doubts(&refusal.details);
             if !how.json && output::can_ask() && output::confirmed("Import anyway?") {
-                let how = ImportOptions {
+                let how = CatalogImportOptions {
                     accept: true,
                     ..how
                 };
@@ -228,7 +228,7 @@ async fn import(admin: &mut Admin, file: &Path, how: ImportOptions) -> CommandRe
 async fn send(
     admin: &mut Admin,
     text: String,
-    how: ImportOptions,
+    how: CatalogImportOptions,
 ) -> Result<Result<Value, AdminError>, Failure> {
     let target = with_query(
         path(&["catalog", "import"]),

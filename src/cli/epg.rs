@@ -38,11 +38,11 @@ pub(super) struct ImportGuide {
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     #[command(flatten)]
-    options: ImportOptions,
+    options: EpgImportOptions,
 }
 
 #[derive(Args)]
-struct ImportOptions {
+struct EpgImportOptions {
     /// Report the changes without applying them
     #[arg(long)]
     dry_run: bool,
@@ -76,7 +76,7 @@ pub(super) struct RefreshSource {
     #[arg(value_name = "NAME")]
     source: String,
     #[command(flatten)]
-    options: ImportOptions,
+    options: EpgImportOptions,
 }
 
 pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
@@ -88,7 +88,7 @@ pub(super) async fn run(command: EpgCommand, global: &Global) -> CommandResult {
     }
 }
 
-impl ImportOptions {
+impl EpgImportOptions {
     fn parameters(&self) -> [(&'static str, Option<&'static str>); 3] {
         let flag = |set: bool| set.then_some("true");
         [
@@ -158,8 +158,8 @@ async fn refresh(which: RefreshSource, global: &Global) -> CommandResult {
     reported(answer, &which.options)
 }
 
-fn reported(answer: Result<Value, AdminError>, options: &ImportOptions) -> CommandResult {
-    let ImportOptions {
+fn reported(answer: Result<Value, AdminError>, options: &EpgImportOptions) -> CommandResult {
+    let EpgImportOptions {
         dry_run,
         accept,
         all,

@@ -17,7 +17,7 @@ use super::enums::{LogFormat, LogLevel};
 use super::epg_source::sources;
 use super::http::{Environment, Network};
 use super::mailbox::Mailbox;
-use super::schema::{KeyDeclaration, Reader, Section, section, whole};
+use super::schema::{KeyDeclaration, KeyReader, Section, section, whole};
 use super::secret::Secret;
 use super::value_parsers::{
     Setting, address, base_url, cors_origin, date, duration, enum_value, flag, header_name,

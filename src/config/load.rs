@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::http::Environment;
 use super::keys::Config;
-use super::schema::Reader;
+use super::schema::KeyReader;
 use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
@@ -106,7 +106,7 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
         .get("data_dir")
         .and_then(|given| given.raw.text().ok())
         .unwrap_or("./playgate-data");
-    let mut reader = Reader {
+    let mut reader = KeyReader {
         given: &given,
         credentials: credentials.as_deref(),
         data_dir: data_dir.into(),

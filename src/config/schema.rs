@@ -23,7 +23,7 @@ pub(super) struct KeyDeclaration {
 pub(super) trait Section: Sized {
     const KEYS: &'static [KeyDeclaration];
 
-    fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self>;
+    fn read(prefix: &str, reader: &mut KeyReader<'_>) -> Option<Self>;
 }
 
 /// Declares a section: `field: Type = parser, default;`.
@@ -45,7 +45,7 @@ macro_rules! section {
                 secret: <$type as Setting>::SECRET,
             },)*];
 
-            fn read(prefix: &str, reader: &mut Reader<'_>) -> Option<Self> {
+            fn read(prefix: &str, reader: &mut KeyReader<'_>) -> Option<Self> {
                 // All keys are read before the first error counts, so that all errors are reported together.
                 $(let $field: Option<$type> =
                     reader.read(prefix, stringify!($field), $default, $read);)*
@@ -70,7 +70,7 @@ macro_rules! whole {
             pub(super) const SECTIONS: &'static [(&'static str, &'static [KeyDeclaration])] =
                 &[$(($prefix, <$section as Section>::KEYS),)*];
 
-            pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+            pub(super) fn read(reader: &mut KeyReader<'_>) -> Option<Self> {
                 $(let $field = <$section as Section>::read($prefix, reader);)*
                 Some(Self { $($field: $field?,)* })
             }
@@ -98,7 +98,7 @@ impl From<String> for Refusal {
     }
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct KeyReader<'a> {
     pub(super) given: &'a BTreeMap<String, Given>,
     pub(super) credentials: Option<&'a Path>,
     pub(super) data_dir: PathBuf,
@@ -106,7 +106,7 @@ pub(super) struct Reader<'a> {
     pub(super) shown: Vec<Effective>,
 }
 
-impl Reader<'_> {
+impl KeyReader<'_> {
     /// Reads one key. An invalid value is reported, replaced by the default and not listed as effective.
     /// `None` only if the declaration itself is wrong.
     pub(super) fn read<T: Setting, E: Into<Refusal>>(

@@ -25,16 +25,16 @@ pub(super) struct ConfigSources<'a> {
     pub(super) given: BTreeMap<String, Given>,
     pub(super) problems: &'a mut ConfigProblems,
     pub(super) warnings: Vec<String>,
-    names: Names,
+    names: KnownNames,
 }
 
-struct Names {
+struct KnownNames {
     keys: BTreeSet<String>,
     sections: BTreeSet<String>,
     secrets: BTreeSet<String>,
 }
 
-impl Names {
+impl KnownNames {
     fn new() -> Self {
         let mut names = Self {
             keys: BTreeSet::new(),
@@ -86,7 +86,7 @@ impl<'a> ConfigSources<'a> {
             given: BTreeMap::new(),
             problems,
             warnings: Vec::new(),
-            names: Names::new(),
+            names: KnownNames::new(),
         }
     }
 

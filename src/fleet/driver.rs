@@ -20,7 +20,7 @@ use super::peers::PeerClient;
 use super::promises;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
-    Claim, MemberId, ReplicaStatus, Replication, Role, SharedLog, SharedLogError,
+    Claim, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog, SharedLogError,
 };
 use crate::store::{Store, StoreError};
 use crate::types::VERSION;
@@ -283,8 +283,8 @@ impl FollowLoop {
         let claim = self.shared.claim();
         let entries = match self.status.role {
             // Only the owner appends, so it has nothing to read.
-            Role::Owner { .. } => Vec::new(),
-            Role::Follower => self.read()?,
+            MemberRole::Owner { .. } => Vec::new(),
+            MemberRole::Follower => self.read()?,
         };
         let read = !entries.is_empty();
         // A claim is passed on once. The writer then applies the log to its end before it becomes the owner.
@@ -334,7 +334,7 @@ impl FollowLoop {
 
     fn stand(&mut self, claim: Option<Claim>) -> Result<(), Ended> {
         match (self.status.role, self.at_takeover) {
-            (Role::Owner { epoch }, None) => {
+            (MemberRole::Owner { epoch }, None) => {
                 self.at_takeover = Some(self.status.followed);
                 self.shared.fence.take(epoch);
                 tracing::info!(
@@ -345,12 +345,12 @@ impl FollowLoop {
                 self.standing.send_replace(Standing::Owner);
             }
             // This member has a new claim, and no other member has appended in between: its state in memory is current.
-            (Role::Owner { epoch }, Some(before)) if self.status.followed == before => {
+            (MemberRole::Owner { epoch }, Some(before)) if self.status.followed == before => {
                 self.shared.fence.take(epoch);
             }
             // The states of the services in memory may be outdated, so the process must restart.
             (_, Some(_)) => return Err(Ended::Deposed),
-            (Role::Follower, None) => {
+            (MemberRole::Follower, None) => {
                 let owner = match claim {
                     Some(Claim::Other { member }) => self.record_of(member),
                     Some(Claim::Held { .. }) | None => None,
@@ -398,7 +398,7 @@ impl FollowLoop {
     }
 
     fn know_others(&mut self) -> Result<(), SharedLogError> {
-        let Role::Owner { .. } = self.status.role else {
+        let MemberRole::Owner { .. } = self.status.role else {
             return Ok(());
         };
         // The owner relies on the promises of all other members, so a new member waits until the record of the owner
@@ -425,7 +425,7 @@ impl FollowLoop {
             self.samples.pop_front();
             below = Some(number);
         }
-        let (Some(below), Role::Owner { .. }) = (below, self.status.role) else {
+        let (Some(below), MemberRole::Owner { .. }) = (below, self.status.role) else {
             return;
         };
         match self.log.truncate(below) {

@@ -18,7 +18,7 @@ use crate::ports::private_file;
 const NAME: &str = "lease.json";
 
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
-struct Place {
+struct DirectoryIdentity {
     boot: String,
     device: u64,
     inode: u64,
@@ -27,10 +27,10 @@ struct Place {
 #[derive(Serialize, Deserialize)]
 struct LeaseFile {
     lease: u64,
-    place: Place,
+    place: DirectoryIdentity,
 }
 
-impl Place {
+impl DirectoryIdentity {
     fn of(directory: &Path) -> io::Result<Self> {
         let found = fs::metadata(directory)?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Place {
 }
 
 pub(super) fn write(directory: &Path, lease: u64) -> io::Result<()> {
-    let place = Place::of(directory)?;
+    let place = DirectoryIdentity::of(directory)?;
     let text = serde_json::to_string(&LeaseFile { lease, place })?;
     private_file::write(directory, NAME, text.as_bytes())
 }
@@ -51,7 +51,7 @@ pub(super) fn write(directory: &Path, lease: u64) -> io::Result<()> {
 pub(super) fn read(directory: &Path) -> Option<u64> {
     let bytes = fs::read(directory.join(NAME)).ok()?;
     let file: LeaseFile = serde_json::from_slice(&bytes).ok()?;
-    let here = Place::of(directory).ok()?;
+    let here = DirectoryIdentity::of(directory).ok()?;
     // In another boot or directory, the lock of the store proves nothing about the process of this lease.
     (file.place == here).then_some(file.lease)
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use playgate::fleet::etcd::{EtcdLog, EtcdSettings};
 use playgate::store::History;
 use playgate::store::replication::{
-    Appended, Appending, Claim, Entry, Member, MemberId, Position, Role, SharedLog, SharedLogError,
+    Appended, Appending, Claim, Entry, Member, MemberId, MemberRole, Position, SharedLog,
+    SharedLogError,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -290,7 +291,7 @@ impl Applied {
             Ok(())
         };
         let role = self.member.claim(&mut self.log, &mut apply);
-        matches!(role, Ok(Role::Owner { .. }))
+        matches!(role, Ok(MemberRole::Owner { .. }))
     }
 }
 

@@ -42,7 +42,7 @@ impl Drop for Running {
     }
 }
 
-struct Member {
+struct TrialMember {
     name: &'static str,
     config: PathBuf,
     url: String,
@@ -97,7 +97,7 @@ impl Trial {
 
     fn announce(
         &self,
-        members: &[Member],
+        members: &[TrialMember],
         etcd: &[(Running, String)],
         demo: &Value,
     ) -> CommandResult {
@@ -255,7 +255,7 @@ fn fill(data: &Path) -> Result<Value, Failure> {
     Ok(parsed)
 }
 
-fn start_member(name: &'static str, config: &Path) -> Result<Member, Failure> {
+fn start_member(name: &'static str, config: &Path) -> Result<TrialMember, Failure> {
     let log = config.with_extension("log");
     let log = fs::File::create(&log).map_err(|error| Failure::file(&log, &error))?;
     let spawned = Command::new(THIS_PROGRAM)
@@ -281,7 +281,7 @@ fn start_member(name: &'static str, config: &Path) -> Result<Member, Failure> {
         )));
     };
     wait_until_served(config)?;
-    Ok(Member {
+    Ok(TrialMember {
         name,
         config: config.to_owned(),
         url,

@@ -57,7 +57,7 @@ pub struct BackupStatus {
 }
 
 #[derive(Default)]
-struct State {
+struct BackupState {
     status: BackupStatus,
     looked: Option<UnixSeconds>,
     failures: u32,
@@ -73,7 +73,7 @@ struct Inner {
     store: Store,
     directory: BackupDirectory,
     examine: Examine,
-    state: Mutex<State>,
+    state: Mutex<BackupState>,
     busy: Mutex<()>,
 }
 

@@ -6,7 +6,7 @@ use crate::store::{Record, Schema, Table};
 
 /// All times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(super) struct HighWaterMark {
     pub(super) token: i64,
     /// The expected wall clock, without the operator's shift.
     pub(super) wall: i64,
@@ -14,7 +14,7 @@ pub(super) struct Mark {
     pub(super) boot: Option<String>,
 }
 
-impl Record for Mark {}
+impl Record for HighWaterMark {}
 
 pub(super) const MARK: u8 = 0;
 
@@ -25,7 +25,7 @@ pub(super) struct Marks;
 impl Table for Marks {
     const NAME: &'static str = TABLE;
     type Key = u8;
-    type Record = Mark;
+    type Record = HighWaterMark;
 }
 
 #[must_use]
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn record_bytes_are_stable() {
-        let mark = Mark {
+        let mark = HighWaterMark {
             token: 1_767_225_600_000,
             wall: 5,
             uptime: 7,

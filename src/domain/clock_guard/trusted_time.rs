@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::tables::Mark;
+use super::tables::HighWaterMark;
 use crate::ports::Clock;
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
@@ -105,7 +105,11 @@ pub(super) struct TrustedTime {
 
 impl TrustedTime {
     /// Compares the first reading of a process with the mark of the previous one.
-    pub(super) fn begin(mark: Option<&Mark>, boot: Option<&str>, reading: Reading) -> Self {
+    pub(super) fn begin(
+        mark: Option<&HighWaterMark>,
+        boot: Option<&str>,
+        reading: Reading,
+    ) -> Self {
         let mut trusted_time = Self {
             token: reading.now,
             wall: reading.wall(),
@@ -208,8 +212,8 @@ impl TrustedTime {
         self.untrusted_jump
     }
 
-    pub(super) fn mark(&self, boot: Option<&str>) -> Mark {
-        Mark {
+    pub(super) fn mark(&self, boot: Option<&str>) -> HighWaterMark {
+        HighWaterMark {
             token: self.token,
             wall: self.wall,
             uptime: self.last.uptime.unwrap_or_default(),

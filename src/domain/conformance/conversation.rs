@@ -9,7 +9,7 @@ pub(super) const ALIVE: i64 = 35_000;
 
 /// The programme that an entitlement of a livestream covered.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct CoveredProgram {
     pub id: String,
     /// Unix seconds.
     pub stop: i64,
@@ -17,7 +17,7 @@ pub struct Program {
 
 /// A request and its answer. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
+pub struct ClientCall {
     /// The request id, which reports name as evidence.
     pub id: String,
     pub at: i64,
@@ -36,14 +36,14 @@ pub struct Call {
     /// Seconds.
     pub retry_after: Option<i64>,
     pub sends_pin: bool,
-    pub program: Option<Program>,
+    pub program: Option<CoveredProgram>,
     /// Telemetry events in the body, if they were counted.
     pub events: Option<u32>,
 }
 
 /// An event of telemetry. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default)]
-pub struct Event {
+pub struct ClientEvent {
     pub received: i64,
     pub timestamp: i64,
     pub user: Option<String>,
@@ -55,7 +55,7 @@ pub struct Event {
     pub extra: Vec<(String, String)>,
 }
 
-impl Call {
+impl ClientCall {
     #[must_use]
     pub fn is(&self, route: &str) -> bool {
         self.route == route
@@ -123,13 +123,13 @@ impl Call {
 /// The calls and events of a period, ordered by time.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    pub calls: Vec<Call>,
-    pub events: Vec<Event>,
+    pub calls: Vec<ClientCall>,
+    pub events: Vec<ClientEvent>,
 }
 
 impl Conversation {
     #[must_use]
-    pub fn new(mut calls: Vec<Call>, mut events: Vec<Event>) -> Self {
+    pub fn new(mut calls: Vec<ClientCall>, mut events: Vec<ClientEvent>) -> Self {
         calls.sort_by_key(|call| call.at);
         // By the client's clock, which shows the order of events: uploads come in batches.
         events.sort_by_key(|event| (event.timestamp, event.sequence));
@@ -160,7 +160,7 @@ impl Conversation {
     /// Keeps the calls of one session, those of its user that name no other session, and the events of its device.
     #[must_use]
     pub fn of_session(&self, session: &str) -> Self {
-        let own = |call: &&Call| call.session.as_deref() == Some(session);
+        let own = |call: &&ClientCall| call.session.as_deref() == Some(session);
         let (mut users, mut devices) = (Vec::new(), Vec::new());
         let (mut from, mut to) = (i64::MAX, i64::MIN);
         for call in self.calls.iter().filter(own) {
@@ -170,7 +170,7 @@ impl Conversation {
             to = to.max(call.at.saturating_add(START));
         }
         // Log-in and entitlement have no session yet. They belong to it by user, device and time.
-        let belongs = |call: &&Call| match call.session.as_deref() {
+        let belongs = |call: &&ClientCall| match call.session.as_deref() {
             Some(other) => other == session,
             None => {
                 let user = call
@@ -184,7 +184,7 @@ impl Conversation {
                 user && device && (from..=to).contains(&call.at)
             }
         };
-        let reported = |event: &&Event| {
+        let reported = |event: &&ClientEvent| {
             let device = event.device.as_deref();
             device.is_some_and(|one| devices.contains(&one))
                 && (from..=to).contains(&event.timestamp)
@@ -202,19 +202,21 @@ impl Conversation {
     }
 
     #[must_use]
-    pub fn users(&self) -> BTreeMap<&str, Vec<&Call>> {
+    pub fn users(&self) -> BTreeMap<&str, Vec<&ClientCall>> {
         group(&self.calls, |call| call.user.as_deref())
     }
 
     #[must_use]
-    pub fn sessions(&self) -> BTreeMap<&str, Session<'_>> {
+    pub fn sessions(&self) -> BTreeMap<&str, SessionCalls<'_>> {
         let calls = group(&self.calls, |call| call.session.as_deref());
-        let sessions = calls.into_iter().map(|(id, calls)| (id, Session { calls }));
+        let sessions = calls
+            .into_iter()
+            .map(|(id, calls)| (id, SessionCalls { calls }));
         sessions.collect()
     }
 
     #[must_use]
-    pub fn devices(&self) -> BTreeMap<&str, Vec<&Event>> {
+    pub fn devices(&self) -> BTreeMap<&str, Vec<&ClientEvent>> {
         group(&self.events, |event| event.device.as_deref())
     }
 
@@ -233,11 +235,11 @@ impl Conversation {
     /// Returns the entitlements that a session rests on: those that name it, and those of its user and asset that name
     /// none, from its start on.
     #[must_use]
-    pub fn entitlements<'a>(&'a self, session: &Session<'a>) -> Vec<&'a Call> {
+    pub fn entitlements<'a>(&'a self, session: &SessionCalls<'a>) -> Vec<&'a ClientCall> {
         let Some(first) = session.calls.first() else {
             return Vec::new();
         };
-        let own = |call: &&Call| {
+        let own = |call: &&ClientCall| {
             let named = call.session.is_some() && call.session == first.session;
             // The first entitlement comes before the preflight that opens the session.
             let unnamed = call.session.is_none()
@@ -268,20 +270,20 @@ fn group<'a, T>(
 
 /// The calls of one playback session.
 #[derive(Debug)]
-pub struct Session<'a> {
-    pub calls: Vec<&'a Call>,
+pub struct SessionCalls<'a> {
+    pub calls: Vec<&'a ClientCall>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> SessionCalls<'a> {
     #[must_use]
-    pub fn preflight(&self) -> Option<&'a Call> {
+    pub fn preflight(&self) -> Option<&'a ClientCall> {
         let mut calls = self.calls.iter();
         calls
             .find(|call| call.is_preflight() && call.is_ok())
             .copied()
     }
 
-    pub fn beats(&self) -> impl DoubleEndedIterator<Item = &'a Call> {
+    pub fn beats(&self) -> impl DoubleEndedIterator<Item = &'a ClientCall> {
         self.calls
             .iter()
             .copied()
@@ -289,7 +291,7 @@ impl<'a> Session<'a> {
     }
 
     #[must_use]
-    pub fn end(&self) -> Option<&'a Call> {
+    pub fn end(&self) -> Option<&'a ClientCall> {
         let mut calls = self.calls.iter();
         calls
             .find(|call| call.is("end_playback") && call.is_ok())

@@ -9,9 +9,9 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use conversation::{Call, Conversation, Event, Program};
+pub use conversation::{ClientCall, ClientEvent, Conversation, CoveredProgram};
 pub use profile::{Profile, ProfileError};
-pub use rules::{Level, Rule, find, rules};
+pub use rules::{ConformanceRule, Level, find, rules};
 
 /// Increased with each change of a rule, a threshold or a meaning.
 pub const RULES_VERSION: u32 = 1;
@@ -37,7 +37,11 @@ impl Finding {
         self.checked += 1;
     }
 
-    fn breach<'a>(&mut self, what: impl Into<String>, calls: impl IntoIterator<Item = &'a Call>) {
+    fn breach<'a>(
+        &mut self,
+        what: impl Into<String>,
+        calls: impl IntoIterator<Item = &'a ClientCall>,
+    ) {
         self.breaches.push(Breach {
             what: what.into(),
             evidence: calls.into_iter().map(|call| call.id.clone()).collect(),
@@ -46,7 +50,7 @@ impl Finding {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RuleOutcome {
     Passed,
     Failed,
     NotSeen,
@@ -56,8 +60,8 @@ pub enum Outcome {
 
 #[derive(Debug)]
 pub struct RuleResult {
-    pub rule: &'static Rule,
-    pub outcome: Outcome,
+    pub rule: &'static ConformanceRule,
+    pub outcome: RuleOutcome,
     pub checked: usize,
     pub breaches: usize,
     /// Describes the first breach.
@@ -86,14 +90,14 @@ impl Verdict {
 }
 
 #[derive(Debug)]
-pub struct Report {
+pub struct ConformanceReport {
     pub results: Vec<RuleResult>,
     pub calls: usize,
     pub sessions: usize,
     pub events: usize,
 }
 
-impl Report {
+impl ConformanceReport {
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let must = |result: &&RuleResult| result.rule.level == Level::Must;
@@ -103,7 +107,7 @@ impl Report {
                 .filter(must)
                 .any(|one| one.outcome == outcome)
         };
-        match (has(Outcome::Failed), has(Outcome::NotSeen)) {
+        match (has(RuleOutcome::Failed), has(RuleOutcome::NotSeen)) {
             (true, _) => Verdict::Failed,
             (false, true) => Verdict::Incomplete,
             (false, false) => Verdict::Passed,
@@ -112,16 +116,16 @@ impl Report {
 }
 
 #[must_use]
-pub fn judge(conversation: &Conversation, profile: &Profile) -> Report {
+pub fn judge(conversation: &Conversation, profile: &Profile) -> ConformanceReport {
     let results = rules().iter().map(|rule| {
         let finding = (rule.judge)(conversation);
         // A waived rule is judged all the same: the report shows what was waived.
         let outcome = match profile.reason(rule.id) {
-            Some(reason) => Outcome::Waived(reason.to_owned()),
-            None if !finding.breaches.is_empty() => Outcome::Failed,
+            Some(reason) => RuleOutcome::Waived(reason.to_owned()),
+            None if !finding.breaches.is_empty() => RuleOutcome::Failed,
             // A rule without an occasion proves nothing, and must not count as passed.
-            None if finding.checked == 0 => Outcome::NotSeen,
-            None => Outcome::Passed,
+            None if finding.checked == 0 => RuleOutcome::NotSeen,
+            None => RuleOutcome::Passed,
         };
         let evidence = finding
             .breaches
@@ -140,7 +144,7 @@ pub fn judge(conversation: &Conversation, profile: &Profile) -> Report {
                 .map(|breach| breach.what),
         }
     });
-    Report {
+    ConformanceReport {
         results: results.collect(),
         calls: conversation.calls.len(),
         sessions: conversation.sessions().len(),

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 
 use client::{Recording, good};
 
-use super::{Call, Conversation, Level, Outcome, Profile, ProfileError, Verdict, judge, rules};
+use super::{
+    ClientCall, Conversation, Level, Profile, ProfileError, RuleOutcome, Verdict, judge, rules,
+};
 
 fn failed(recording: Recording) -> Vec<&'static str> {
-    outcome(recording, Outcome::Failed)
+    outcome(recording, RuleOutcome::Failed)
 }
 
-fn outcome(recording: Recording, outcome: Outcome) -> Vec<&'static str> {
+fn outcome(recording: Recording, outcome: RuleOutcome) -> Vec<&'static str> {
     let report = judge(&recording.conversation(), &Profile::default());
     let results = report
         .results
@@ -28,7 +30,7 @@ fn a_good_client_passes_every_rule() {
     for result in &report.results {
         assert_eq!(
             result.outcome,
-            Outcome::Passed,
+            RuleOutcome::Passed,
             "{}: {:?}",
             result.rule.id,
             result.what
@@ -57,7 +59,7 @@ fn every_rule_has_a_mutant_and_only_that_rule_names_it() {
 #[test]
 fn a_license_and_an_end_need_the_headers_of_the_map_alone() {
     let mut recording = good();
-    let needs_the_map = |call: &Call| call.is_license() || call.is("end_playback");
+    let needs_the_map = |call: &ClientCall| call.is_license() || call.is("end_playback");
     client::change(&mut recording, needs_the_map, |call| call.headers.clear());
     assert_eq!(failed(recording), Vec::<&str>::new());
 }
@@ -102,13 +104,13 @@ fn restarted(rule: &str) -> Recording {
         .iter()
         .find(|call| Some(&call.id) == result.evidence.last())
         .unwrap();
-    let login = Call {
+    let login = ClientCall {
         id: "restart".to_owned(),
         at: again.at - 1,
         route: "login".to_owned(),
         status: 200,
         user: again.user.clone(),
-        ..Call::default()
+        ..ClientCall::default()
     };
     recording.calls.push(login);
     recording
@@ -126,7 +128,7 @@ fn a_silent_client_has_not_been_seen() {
         report
             .results
             .iter()
-            .all(|result| result.outcome == Outcome::NotSeen)
+            .all(|result| result.outcome == RuleOutcome::NotSeen)
     );
     assert_eq!(report.verdict(), Verdict::Incomplete);
 }
@@ -147,7 +149,7 @@ fn two_interleaved_sessions_are_distinguished() {
     let [only] = report
         .results
         .iter()
-        .filter(|r| r.outcome == Outcome::Failed)
+        .filter(|r| r.outcome == RuleOutcome::Failed)
         .collect::<Vec<_>>()[..]
     else {
         panic!("{report:?}");
@@ -160,7 +162,10 @@ fn two_interleaved_sessions_are_distinguished() {
     );
     for session in conversation.sessions().keys() {
         let alone = judge(&conversation.of_session(session), &Profile::default());
-        let wrong = alone.results.iter().any(|r| r.outcome == Outcome::Failed);
+        let wrong = alone
+            .results
+            .iter()
+            .any(|r| r.outcome == RuleOutcome::Failed);
         assert_eq!(wrong, *session == "two-live", "{session}: {alone:?}");
     }
 }
@@ -180,7 +185,7 @@ fn a_waived_rule_does_not_fail_and_says_why() {
         .unwrap();
     assert_eq!(
         result.outcome,
-        Outcome::Waived("the platform kills the app".to_owned())
+        RuleOutcome::Waived("the platform kills the app".to_owned())
     );
     assert!(result.what.is_some());
     assert_eq!(report.verdict(), Verdict::Passed);

@@ -69,12 +69,12 @@ pub struct JournalCounts {
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct RequestJournal {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     /// The thread writes the queued records and stops when the last handle is dropped.
     writer: Arc<WriterThread>,
 }
 
-struct Shared {
+struct JournalShared {
     store: Store,
     settings: JournalSettings,
     directory: SegmentDirectory,
@@ -111,7 +111,7 @@ impl RequestJournal {
         };
         let last = segments.values().map(|segment| segment.last);
         let last = last.chain([directory.last_deleted()]).max();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(JournalShared {
             store,
             settings,
             directory,
@@ -176,7 +176,7 @@ impl RequestJournal {
     }
 }
 
-impl Shared {
+impl JournalShared {
     fn bytes(&self) -> u64 {
         let segments = self.segments.lock();
         segments.values().map(|segment| segment.bytes).sum()

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::filter::JournalFilter;
 use super::record::JournalRecord;
 use super::segment::SegmentSummary;
-use super::{JournalError, RequestJournal, Shared};
+use super::{JournalError, JournalShared, RequestJournal};
 
 impl RequestJournal {
     /// Returns the selected records, newest first. Waits for records that are being gathered, and each step may read a
@@ -63,7 +63,7 @@ impl RequestJournal {
 }
 
 pub struct JournalRecords {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     /// Still to be read, the newest last.
     segments: Vec<SegmentSummary>,
     filter: JournalFilter,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::erasure::ErasureSubject;
 use super::record::{JournalRecord, LateFacts};
 use super::segment::{OpenJournalSegment, SEGMENT_MAX, encode};
-use super::{JournalError, Shared};
+use super::{JournalError, JournalShared};
 
 /// Maximum queued records. At 1 KiB each this is 8 MiB, enough for a slow sync at some thousand requests a second.
 const QUEUE: usize = 8_192;
@@ -51,7 +51,7 @@ pub(super) struct WriterThread {
 }
 
 impl WriterThread {
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(shared: Arc<JournalShared>) -> io::Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let mut writer = JournalWriter {
             // Numbers continue after a restart: readers ask for records after the last number that they have seen.
@@ -127,7 +127,7 @@ impl Drop for WriterThread {
 }
 
 struct JournalWriter {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     next: u64,
     open: Option<(OpenJournalSegment, Instant)>,
     batch: Vec<JournalRecord>,

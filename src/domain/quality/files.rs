@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::input::Input;
+use super::input::QualityInput;
 use super::rollup::{HourTable, StoredHour};
 use crate::store::{make_directory, replace_file, sync_data, sync_directory};
 
@@ -178,7 +178,7 @@ impl Files {
 
     /// Calls `each` with the batches that were logged from `next` on, in order. Returns the number of the next batch.
     /// Sets an unreadable log aside, like damaged views.
-    pub(super) fn replay(&self, next: u64, mut each: impl FnMut(u64, Vec<Input>)) -> u64 {
+    pub(super) fn replay(&self, next: u64, mut each: impl FnMut(u64, Vec<QualityInput>)) -> u64 {
         let mut at = next;
         let logs = self.logs().unwrap_or_else(|error| {
             tracing::error!(%error, "failed to list the logs of quality inputs; their figures are missing");
@@ -245,7 +245,7 @@ fn set_aside(path: &Path, error: &io::Error) {
     }
 }
 
-fn next_batch(bytes: &[u8]) -> Option<(Vec<Input>, &[u8])> {
+fn next_batch(bytes: &[u8]) -> Option<(Vec<QualityInput>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let [a, b, c, d, sum @ ..] = *head;
     let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
@@ -274,7 +274,7 @@ impl InputLog {
     }
 
     /// After this, a kill loses nothing and a power cut loses what is not synced.
-    pub(super) fn append(&mut self, batch: &[Input]) -> io::Result<()> {
+    pub(super) fn append(&mut self, batch: &[QualityInput]) -> io::Result<()> {
         let mut frame = vec![0; HEAD];
         frame.append(&mut encode(&batch)?);
         let body = frame.get(HEAD..).unwrap_or_default();

@@ -144,7 +144,7 @@ impl OpenedSession {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Input {
+pub(super) enum QualityInput {
     Opened(Box<OpenedSession>),
     Beat {
         session: SessionId,

@@ -2,7 +2,7 @@
 
 use super::dimensions::Dimension;
 use super::input::PlayerEvent;
-use super::state::{LATE, State, ViewId, shared};
+use super::state::{LATE, QualityState, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
 use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 
@@ -10,7 +10,7 @@ use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 /// make each search for a view slow and push out the views of all others.
 pub(super) const WITHOUT_SESSION_MAX: usize = 500;
 
-impl State {
+impl QualityState {
     pub(super) fn event(
         &mut self,
         user: UserId,

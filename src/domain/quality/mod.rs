@@ -34,9 +34,9 @@ pub use dimensions::{Dimension, Labels, OTHER};
 pub use error::QualityError;
 pub use figures::Figures;
 pub use input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
-pub use report::{GroupBy, KeyPart, Query, Report, ReportRow};
+pub use report::{GroupBy, KeyPart, QualityQuery, QualityReport, ReportRow};
 pub use state::{QualityCounts, RecentFigures};
-pub use views::{Outcome, ViewSummary, ViewsQuery};
+pub use views::{ViewOutcome, ViewSummary, ViewsQuery};
 
 use crate::domain::playback::SessionObserver;
 use crate::domain::telemetry::{EventObserver, Sender as EventSender};
@@ -44,8 +44,8 @@ use crate::store::sync_data;
 use crate::types::time::{DAY, HOUR};
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 use files::Files;
-use input::Input;
-use state::State;
+use input::QualityInput;
+use state::QualityState;
 
 /// Days for which roll-ups are kept: a month can be compared with the same month a year before.
 const KEPT_DAYS: i64 = 400;
@@ -77,15 +77,15 @@ pub struct Quality {
 struct Inner {
     files: Files,
     /// Queues by hash of the user, so that the inputs of one user stay in order.
-    queues: [Mutex<Vec<Input>>; QUEUES],
+    queues: [Mutex<Vec<QualityInput>>; QUEUES],
     dropped: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<QualityState>,
 }
 
 impl Quality {
     pub fn open(settings: QualitySettings) -> Result<Self, QualityError> {
         let files = Files::open(&settings.directory, settings.sync);
-        let state = State::open(&files, settings.unit_of)?;
+        let state = QualityState::open(&files, settings.unit_of)?;
         let inner = Arc::new(Inner {
             files,
             queues: Default::default(),
@@ -101,11 +101,12 @@ impl Quality {
 
     pub fn opened(&self, opened: OpenedSession) {
         let user = opened.user;
-        self.inner.push(&user, Input::Opened(Box::new(opened)));
+        self.inner
+            .push(&user, QualityInput::Opened(Box::new(opened)));
     }
 
     pub fn license_refused(&self, user: &UserId, session: SessionId, at: UnixSeconds) {
-        let refused = Input::LicenseRefused {
+        let refused = QualityInput::LicenseRefused {
             user: *user,
             session,
             at,
@@ -119,7 +120,7 @@ impl Quality {
         let mut state = inner.state.lock();
         // Inputs that arrived before the tick must not find their views closed.
         inner.drain(&mut state)?;
-        state.log_and_apply(&inner.files, vec![Input::Tick(now)])?;
+        state.log_and_apply(&inner.files, vec![QualityInput::Tick(now)])?;
         if state.needs_checkpoint() {
             state.checkpoint(&inner.files)?;
         }
@@ -163,11 +164,11 @@ impl Quality {
 }
 
 impl Inner {
-    fn push(&self, user: &UserId, input: Input) {
+    fn push(&self, user: &UserId, input: QualityInput) {
         self.push_all(user, &mut std::iter::once(input));
     }
 
-    fn push_all(&self, user: &UserId, inputs: &mut dyn Iterator<Item = Input>) {
+    fn push_all(&self, user: &UserId, inputs: &mut dyn Iterator<Item = QualityInput>) {
         let [.., last] = user.as_bytes();
         let Some(queue) = self.queues.get(usize::from(*last) % QUEUES) else {
             return;
@@ -183,7 +184,7 @@ impl Inner {
     }
 
     /// Logs and applies the queued inputs.
-    fn drain(&self, state: &mut State) -> Result<(), QualityError> {
+    fn drain(&self, state: &mut QualityState) -> Result<(), QualityError> {
         for queue in &self.queues {
             let mut queue = queue.lock();
             if queue.is_empty() {
@@ -224,7 +225,7 @@ impl SessionObserver for Quality {
         position: i64,
         bitrate: u64,
     ) {
-        let beat = Input::Beat {
+        let beat = QualityInput::Beat {
             session,
             at,
             position,
@@ -234,7 +235,7 @@ impl SessionObserver for Quality {
     }
 
     fn ended(&self, user: &UserId, session: SessionId, at: UnixSeconds, stopped: bool) {
-        let ended = Input::Ended {
+        let ended = QualityInput::Ended {
             session,
             at,
             stopped,
@@ -250,7 +251,7 @@ impl EventObserver for Quality {
         events: &mut dyn Iterator<Item = Box<PlayerEvent>>,
         received: UnixSeconds,
     ) {
-        let mut inputs = events.map(|event| Input::Event {
+        let mut inputs = events.map(|event| QualityInput::Event {
             user: sender.user,
             partner: sender.partner,
             received,
@@ -260,7 +261,7 @@ impl EventObserver for Quality {
     }
 
     fn erased(&self, user: &UserId) {
-        self.inner.push(user, Input::Erased(*user));
+        self.inner.push(user, QualityInput::Erased(*user));
     }
 }
 

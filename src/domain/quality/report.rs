@@ -47,7 +47,7 @@ impl GroupBy {
 
 /// Views that began from `from` on and before `to`, whole minutes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
+pub struct QualityQuery {
     pub from: UnixSeconds,
     pub to: UnixSeconds,
     pub by: Vec<GroupBy>,
@@ -73,14 +73,18 @@ pub struct ReportRow {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct QualityReport {
     pub total: ReportRow,
     pub rows: Vec<ReportRow>,
 }
 
 impl Quality {
     /// Reads files: call it on a blocking thread.
-    pub fn report(&self, query: &Query, now: UnixSeconds) -> Result<Report, QualityError> {
+    pub fn report(
+        &self,
+        query: &QualityQuery,
+        now: UnixSeconds,
+    ) -> Result<QualityReport, QualityError> {
         let mut attempt = 1;
         loop {
             if let Some(report) = self.inner.report(query, now, attempt >= ATTEMPTS)? {
@@ -97,10 +101,10 @@ impl Inner {
     /// `None` if a checkpoint has changed an hour that was not in memory, so that a view could be counted twice.
     fn report(
         &self,
-        query: &Query,
+        query: &QualityQuery,
         now: UnixSeconds,
         is_last: bool,
-    ) -> Result<Option<Report>, QualityError> {
+    ) -> Result<Option<QualityReport>, QualityError> {
         let hours = query.from.0.div_euclid(HOUR)..(query.to.0 + HOUR - 1).div_euclid(HOUR);
         let (next, loaded, open) = {
             let mut state = self.state.lock();
@@ -145,7 +149,7 @@ impl Inner {
             rows.add_hour(hour, groups)?;
         }
         let total = total.rows().pop();
-        Ok(Some(Report {
+        Ok(Some(QualityReport {
             total: total.unwrap_or_else(|| ReportRow {
                 key: Vec::new(),
                 figures: Figures::default(),
@@ -158,16 +162,16 @@ impl Inner {
 
 /// Sums by key and slot of time.
 struct Grouping<'a> {
-    query: &'a Query,
+    query: &'a QualityQuery,
     by: Vec<GroupBy>,
     /// Length of a time slot in seconds; 0 if the whole span is one slot.
     slot: i64,
-    rows: HashMap<Vec<Arc<str>>, BTreeMap<i64, Slot>>,
+    rows: HashMap<Vec<Arc<str>>, BTreeMap<i64, SeriesSlot>>,
     slots: usize,
 }
 
 #[derive(Default)]
-struct Slot {
+struct SeriesSlot {
     cell: Cell,
     max_concurrent: i64,
 }
@@ -185,7 +189,7 @@ struct HourGroup {
 type Groups = HashMap<Vec<Arc<str>>, HourGroup>;
 
 impl<'a> Grouping<'a> {
-    fn new(query: &'a Query, by: Vec<GroupBy>) -> Self {
+    fn new(query: &'a QualityQuery, by: Vec<GroupBy>) -> Self {
         let slot = if by.contains(&GroupBy::Minute) {
             60
         } else if by.contains(&GroupBy::Hour) {
@@ -303,8 +307,8 @@ fn key(by: &[GroupBy], names: &[Arc<str>], at: UnixSeconds) -> Vec<KeyPart> {
     by.iter().map(part).collect()
 }
 
-fn row(key: Vec<KeyPart>, slots: BTreeMap<i64, Slot>, is_series: bool) -> ReportRow {
-    let mut all = Slot::default();
+fn row(key: Vec<KeyPart>, slots: BTreeMap<i64, SeriesSlot>, is_series: bool) -> ReportRow {
+    let mut all = SeriesSlot::default();
     let mut points = Vec::new();
     for (at, slot) in slots {
         all.cell.merge(&slot.cell);
@@ -320,7 +324,7 @@ fn row(key: Vec<KeyPart>, slots: BTreeMap<i64, Slot>, is_series: bool) -> Report
     }
 }
 
-impl Slot {
+impl SeriesSlot {
     fn figures(&self) -> Figures {
         let alive = u32::try_from(self.max_concurrent).unwrap_or(0);
         self.cell.figures(alive)
@@ -347,7 +351,7 @@ impl HourGroup {
     /// Adds the group to the slots of a row. All times are seconds; `span` is relative to `begin`.
     fn add_to(
         mut self,
-        row: &mut BTreeMap<i64, Slot>,
+        row: &mut BTreeMap<i64, SeriesSlot>,
         begin: i64,
         span: Range<i64>,
         slot: i64,
@@ -415,7 +419,7 @@ fn masked(at: &Coordinates, dimensions: &[Dimension]) -> Coordinates {
 struct Filter(Vec<(usize, Vec<u16>)>);
 
 impl Filter {
-    fn new(query: &Query, table: &impl HourCells) -> Self {
+    fn new(query: &QualityQuery, table: &impl HourCells) -> Self {
         let mut allowed: Vec<(usize, Vec<u16>)> = Vec::new();
         for (dimension, value) in &query.filters {
             let index = dimension.index();

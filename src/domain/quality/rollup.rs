@@ -35,12 +35,12 @@ const FOLDED_FIRST: [Dimension; DIMENSIONS] = [
 ];
 
 #[derive(Clone, Debug, Default)]
-struct Names {
+struct DimensionNames {
     names: Vec<Arc<str>>,
     places: HashMap<Arc<str>, u16>,
 }
 
-impl Names {
+impl DimensionNames {
     fn new() -> Self {
         let mut names = Self::default();
         // These two come first in every list: `UNKNOWN_AT` and `OTHER_AT` are their places.
@@ -65,7 +65,7 @@ impl Names {
 
 #[derive(Clone, Debug)]
 pub(super) struct HourTable {
-    names: [Names; DIMENSIONS],
+    names: [DimensionNames; DIMENSIONS],
     cells: HashMap<(u8, Coordinates), Cell>,
     /// The hour's file contains all batches of the input log before this number. A replay skips them.
     pub(super) stored: u64,
@@ -134,7 +134,7 @@ pub(super) struct StoredHour {
 impl Default for HourTable {
     fn default() -> Self {
         Self {
-            names: std::array::from_fn(|_| Names::new()),
+            names: std::array::from_fn(|_| DimensionNames::new()),
             cells: HashMap::new(),
             stored: 0,
             changed: false,
@@ -150,7 +150,7 @@ impl HourTable {
         }
         self.cells.entry((minute, at)).or_default().merge(cell);
         self.changed = true;
-        let many = |(names, dimension): (&Names, Dimension)| {
+        let many = |(names, dimension): (&DimensionNames, Dimension)| {
             // Folded at twice the limit, so that the cost is shared by as many additions.
             names.names.len() > 2 * dimension.values_max()
         };
@@ -193,7 +193,7 @@ impl HourTable {
         // The name breaks ties, so that a replay keeps the same values.
         ranked.sort_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
         ranked.truncate(dimension.values_max());
-        let mut kept = Names::new();
+        let mut kept = DimensionNames::new();
         for (_, name) in ranked {
             kept.place(name);
         }

@@ -16,7 +16,7 @@ use super::contributions::contributions;
 use super::dimensions::Dimension;
 use super::figures::Cell;
 use super::files::{Files, InputLog};
-use super::input::{Input, OpenedSession};
+use super::input::{OpenedSession, QualityInput};
 use super::rollup::HourTable;
 use super::view::View;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
@@ -67,7 +67,7 @@ pub struct RecentFigures {
     pub played_millis: u64,
 }
 
-pub(super) struct State {
+pub(super) struct QualityState {
     /// Boxed, since up to half of the slots of a map are empty.
     pub(super) views: HashMap<ViewId, Box<View>, RandomState>,
     pub(super) by_user: HashMap<UserId, Vec<ViewId>, RandomState>,
@@ -92,7 +92,7 @@ pub(super) struct State {
     pub(super) views_bytes_max: usize,
 }
 
-impl State {
+impl QualityState {
     pub(super) fn open(files: &Files, unit_of: UnitOf) -> io::Result<Self> {
         let (next, views): (u64, Vec<(ViewId, Box<View>)>) = files.read_views().unwrap_or_default();
         let mut state = Self {
@@ -139,7 +139,11 @@ impl State {
     }
 
     /// Logs a batch and applies it. After an error the figures in memory are complete, but a kill loses them.
-    pub(super) fn log_and_apply(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
+    pub(super) fn log_and_apply(
+        &mut self,
+        files: &Files,
+        batch: Vec<QualityInput>,
+    ) -> io::Result<()> {
         let logged = self.log.as_mut().map_or(Ok(()), |log| log.append(&batch));
         if logged.is_err() {
             // The log may end in a partial batch, behind which nothing can be read. A checkpoint begins a new log.
@@ -162,19 +166,19 @@ impl State {
         self.write_error = Some(error.to_string());
     }
 
-    fn apply(&mut self, files: &Files, batch: Vec<Input>) -> io::Result<()> {
+    fn apply(&mut self, files: &Files, batch: Vec<QualityInput>) -> io::Result<()> {
         let number = self.next;
         self.next += 1;
         for input in batch {
             match input {
-                Input::Opened(opened) => self.open_session(&opened),
-                Input::Beat {
+                QualityInput::Opened(opened) => self.open_session(&opened),
+                QualityInput::Beat {
                     session,
                     at,
                     position,
                     bitrate,
                 } => self.of_session(&session, |view| view.beat(at, position, bitrate)),
-                Input::Ended {
+                QualityInput::Ended {
                     session,
                     at,
                     stopped,
@@ -184,17 +188,17 @@ impl State {
                         view.end(at, stopped);
                     }
                 }
-                Input::LicenseRefused { user, session, at } => {
+                QualityInput::LicenseRefused { user, session, at } => {
                     self.of_session(&session, |view| view.refuse_license(&user, at));
                 }
-                Input::Event {
+                QualityInput::Event {
                     user,
                     partner,
                     received,
                     event,
                 } => self.event(user, partner, received, &event),
-                Input::Erased(user) => self.erase(&user),
-                Input::Tick(now) => self.tick(files, number, now)?,
+                QualityInput::Erased(user) => self.erase(&user),
+                QualityInput::Tick(now) => self.tick(files, number, now)?,
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(super) enum PlayState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Mark {
+struct TimelineMark {
     at: i64,
     /// The player's sequence number: several events may carry the same time.
     sequence: i64,
@@ -36,7 +36,7 @@ pub(super) struct TimeSpent {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Timeline {
-    marks: Vec<Mark>,
+    marks: Vec<TimelineMark>,
     folded: TimeSpent,
     /// The state in which the folded marks end, and the time since which it lasts.
     since: Option<(i64, PlayState)>,
@@ -45,7 +45,7 @@ pub(super) struct Timeline {
 impl Timeline {
     /// `begin` is the time of the first frame, if known.
     pub(super) fn insert(&mut self, at: i64, sequence: i64, state: PlayState, begin: Option<i64>) {
-        let mark = Mark {
+        let mark = TimelineMark {
             at,
             sequence,
             state,
@@ -55,7 +55,7 @@ impl Timeline {
         self.marks.insert(place, mark);
         if self.marks.len() >= MARKS_MAX {
             // Half of the list, so that many inserts share the cost of a fold.
-            let older: Vec<Mark> = self.marks.drain(..MARKS_MAX / 2).collect();
+            let older: Vec<TimelineMark> = self.marks.drain(..MARKS_MAX / 2).collect();
             let end = older.last().map_or(0, |mark| mark.at);
             // Without a first frame nothing has been played, so the folded part counts as before the start.
             let begin = begin.unwrap_or(end);
@@ -70,7 +70,7 @@ impl Timeline {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.marks.capacity() * size_of::<Mark>()
+        self.marks.capacity() * size_of::<TimelineMark>()
     }
 
     /// Returns when the player began to wait, if that was its first report.
@@ -123,7 +123,7 @@ impl TimeSpent {
 
 /// Calls `each` with each state, its length, and whether the state began there, up to `end`.
 fn walk(
-    marks: &[Mark],
+    marks: &[TimelineMark],
     (since, state): &mut (i64, PlayState),
     end: i64,
     mut each: impl FnMut(PlayState, i64, bool),

@@ -38,13 +38,13 @@ pub(super) struct View {
     pub(super) last_received: UnixSeconds,
     ended: Option<(UnixSeconds, bool)>,
     license_refused: bool,
-    events: Events,
+    events: ViewEvents,
     beats: Beats,
 }
 
 /// Times in milliseconds of the player's clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Events {
+struct ViewEvents {
     first: Option<i64>,
     last: Option<i64>,
     /// The least delay between an event and its receipt.
@@ -106,7 +106,7 @@ impl View {
             last_received: at,
             ended: None,
             license_refused: false,
-            events: Events::default(),
+            events: ViewEvents::default(),
             beats: Beats::default(),
         }
     }

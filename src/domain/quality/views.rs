@@ -10,7 +10,7 @@ use super::{Quality, QualityError};
 use crate::types::{SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ViewOutcome {
     /// No first frame has been shown so far.
     Starting,
     Played,
@@ -20,7 +20,7 @@ pub enum Outcome {
     PlaybackFailed,
 }
 
-impl Outcome {
+impl ViewOutcome {
     pub const ALL: [Self; 5] = [
         Self::Starting,
         Self::Played,
@@ -70,7 +70,7 @@ pub struct ViewsQuery {
     pub to: UnixSeconds,
     /// A view must have one of the given values in each dimension that is given.
     pub filters: Vec<(Dimension, String)>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ViewOutcome>,
     pub limit: usize,
 }
 
@@ -81,7 +81,7 @@ pub struct ViewSummary {
     /// `None` after an erasure.
     pub user: Option<UserId>,
     pub labels: Labels,
-    pub outcome: Outcome,
+    pub outcome: ViewOutcome,
     pub figures: Figures,
 }
 
@@ -106,7 +106,7 @@ impl Quality {
                 session: view.session.map(|(id, _)| id),
                 user: view.user,
                 labels: view.labels.clone(),
-                outcome: Outcome::of(&figures),
+                outcome: ViewOutcome::of(&figures),
                 figures,
             }
         });

@@ -10,7 +10,7 @@ use super::error::TelemetryError;
 use super::frame::{self, EventFrames};
 use super::segment::{Directory, TelemetrySegment};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
-use super::{Inner, State, Telemetry};
+use super::{Inner, Telemetry, TelemetryState};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::{Members, Packer, SegmentReader};
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
@@ -198,7 +198,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl TelemetryState {
     fn reopen(&mut self, directory: &Directory, hour: i64, length: u64) -> io::Result<()> {
         // A finished segment may be appended to again, so it needs a handle of the new file, too.
         let mut open = self.segment.iter_mut().chain(&mut self.done);

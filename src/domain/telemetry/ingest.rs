@@ -13,7 +13,7 @@ use super::error::TelemetryError;
 use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
 use super::segment::TelemetrySegment;
 use super::tables::{UserHourRecord, UserHours};
-use super::{Inner, State, Telemetry, frame, hour_of};
+use super::{Inner, Telemetry, TelemetryState, frame, hour_of};
 use crate::store::{Durability, SYNC_WITHIN, WritePriority};
 use crate::types::{UnixSeconds, UserId};
 
@@ -134,7 +134,7 @@ impl Inner {
         &self,
         user: UserId,
         now: i64,
-    ) -> Result<(MutexGuard<'_, State>, i64), TelemetryError> {
+    ) -> Result<(MutexGuard<'_, TelemetryState>, i64), TelemetryError> {
         loop {
             let mut state = self.state.lock();
             self.await_sync(&mut state)?;
@@ -165,7 +165,7 @@ impl Inner {
     }
 
     /// Waits while earlier events have been unsynced for longer than promised.
-    fn await_sync(&self, state: &mut MutexGuard<'_, State>) -> Result<(), TelemetryError> {
+    fn await_sync(&self, state: &mut MutexGuard<'_, TelemetryState>) -> Result<(), TelemetryError> {
         let deadline = Instant::now() + SYNC_PATIENCE;
         loop {
             if let Some(failed) = &state.failed {
@@ -227,7 +227,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl TelemetryState {
     /// After a failed sync no upload may go on: the kernel may have dropped pages of the segment.
     fn failed_at_open(&mut self, error: io::Error) -> TelemetryError {
         let error = TelemetryError::from(error);

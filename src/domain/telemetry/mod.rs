@@ -92,7 +92,7 @@ struct Inner {
     store: Store,
     settings: TelemetrySettings,
     directory: Directory,
-    state: Mutex<State>,
+    state: Mutex<TelemetryState>,
     /// Notified after each sync of the segment, successful or not.
     synced: Condvar,
     /// Held while a segment file is rewritten, or read before it is reopened: both take time in proportion to its size.
@@ -106,7 +106,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct TelemetryState {
     segment: Option<TelemetrySegment>,
     /// Finished segments that are not synced yet. The sync thread closes them.
     done: Vec<TelemetrySegment>,
@@ -142,9 +142,9 @@ impl Telemetry {
         let hour = hour_of(now);
         // Budgets are by UTC day: rows of older days do not count.
         let saved = store.read(|txn| txn.scan::<DayUsage>(&now.utc_day(), usize::MAX))?;
-        let mut state = State {
+        let mut state = TelemetryState {
             usage: Usage::begin(now, saved),
-            ..State::default()
+            ..TelemetryState::default()
         };
         state.usage.total = directory.sizes()?.values().sum();
         for known_hour in directory.hours()? {

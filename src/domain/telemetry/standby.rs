@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::error::TelemetryError;
 use super::segment::Directory;
-use super::{Inner, State, Telemetry, TelemetrySettings};
+use super::{Inner, Telemetry, TelemetrySettings, TelemetryState};
 use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
 
@@ -30,7 +30,7 @@ impl StandbyTelemetry {
             store,
             directory: Directory::open(&settings.directory, settings.sync)?,
             settings,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(TelemetryState::default()),
             synced: Condvar::new(),
             rewriting: Mutex::new(()),
             compression: Mutex::default(),

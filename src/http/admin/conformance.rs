@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{requests, resolve};
-use crate::domain::conformance::{Call, Conversation, Event, Program, judge};
+use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
 use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord};
 use crate::domain::schedule::Schedule;
 use crate::domain::telemetry::{Selection, StoredEvent};
@@ -60,7 +60,7 @@ pub(crate) async fn conformance(
         // The journal lists the newest first. The order matters among records of one millisecond.
         let records = records.into_iter().rev();
         let calls = records.map(|record| call(record, &schedule));
-        let calls: Vec<Call> = calls.collect();
+        let calls: Vec<ClientCall> = calls.collect();
         let selection = Selection {
             from: Some(from),
             to: Some(to),
@@ -96,7 +96,7 @@ fn too_long(what: &str) -> ApiError {
     ApiError::field("from", message)
 }
 
-fn call(record: JournalRecord, schedule: &Schedule) -> Call {
+fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
     let details: Option<Value> = record
         .details
         .as_deref()
@@ -111,7 +111,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> Call {
         .as_ref()
         .and_then(|device| device.id_hash.clone());
     let events = record.steps.iter().find(|step| step.check == "events");
-    let mut call = Call {
+    let mut call = ClientCall {
         id: record.id,
         at: record.at_millis,
         route: record.route,
@@ -125,7 +125,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> Call {
         retry_after: details.and_then(|details| details.get("retryAfter")?.as_i64()),
         events: events.and_then(|step| step.finding.parse().ok()),
         sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
-        ..Call::default()
+        ..ClientCall::default()
     };
     // Header names are recorded with the prefix, which is a setting.
     let headers = record.headers.iter().filter_map(|header| {
@@ -150,7 +150,7 @@ fn model(device: &JournalDevice) -> String {
     parts.join("/")
 }
 
-fn program(call: &Call, schedule: &Schedule) -> Option<Program> {
+fn program(call: &ClientCall, schedule: &Schedule) -> Option<CoveredProgram> {
     let livestream = LivestreamId::parse(call.asset.as_deref()?).ok()?;
     let offset: i64 = call
         .parameter("offset")
@@ -158,13 +158,13 @@ fn program(call: &Call, schedule: &Schedule) -> Option<Program> {
         .unwrap_or(0);
     let at = UnixSeconds(call.at.div_euclid(1_000).saturating_add(offset));
     let program = schedule.snapshot().program_at(&livestream, at)?;
-    Some(Program {
+    Some(CoveredProgram {
         id: program.id()?.as_str().to_owned(),
         stop: program.stop().0,
     })
 }
 
-fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
+fn event(stored: &StoredEvent, partner: PartnerId) -> Option<ClientEvent> {
     // A report must not show another partner's events.
     if stored.sender.partner != partner {
         return None;
@@ -182,7 +182,7 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<Event> {
             .map_or_else(|| value.to_string(), str::to_owned);
         (name.clone(), value)
     });
-    Some(Event {
+    Some(ClientEvent {
         received: stored.received.0.saturating_mul(1_000),
         timestamp: stored.timestamp_millis,
         user: Some(stored.sender.user.to_string()),

@@ -1,6 +1,6 @@
 //! Handlers of telemetry: the export of events, quality reports and series.
 
-use crate::domain::quality::{Query, ViewsQuery};
+use crate::domain::quality::{QualityQuery, ViewsQuery};
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
@@ -112,7 +112,7 @@ async fn figures_reply(
             "must be at most 400 days before to",
         ));
     }
-    let query = Query {
+    let query = QualityQuery {
         from,
         to,
         by,

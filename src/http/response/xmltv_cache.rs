@@ -78,11 +78,11 @@ impl GzipExport {
     }
 }
 
-type Cell = Arc<OnceCell<GzipExport>>;
+type ExportCell = Arc<OnceCell<GzipExport>>;
 
 #[derive(Default)]
 pub struct XmltvCache {
-    newest: Mutex<(u64, Cell)>,
+    newest: Mutex<(u64, ExportCell)>,
 }
 
 impl XmltvCache {
@@ -109,14 +109,14 @@ impl XmltvCache {
         made.await.map_err(ApiError::internal)?
     }
 
-    fn cell(&self, generation: u64) -> Cell {
+    fn cell(&self, generation: u64) -> ExportCell {
         let mut newest = self.newest.lock();
         // An outdated request gets a separate cell, so that it does not push out the newest export.
         if newest.0 > generation {
-            return Cell::default();
+            return ExportCell::default();
         }
         if newest.0 < generation {
-            *newest = (generation, Cell::default());
+            *newest = (generation, ExportCell::default());
         }
         // All requests of a generation share the cell: the first builds the export, the others wait for it.
         Arc::clone(&newest.1)

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::conformance::{Outcome, RULES_VERSION, Report, RuleResult};
+use crate::domain::conformance::{ConformanceReport, RULES_VERSION, RuleOutcome, RuleResult};
 use crate::types::UnixSeconds;
 
 #[derive(Serialize)]
@@ -22,11 +22,11 @@ pub(crate) struct ConformanceBody {
     failed: usize,
     not_seen: usize,
     waived: usize,
-    rules: Vec<RuleLine>,
+    rules: Vec<RuleResultLine>,
 }
 
 #[derive(Serialize)]
-struct RuleLine {
+struct RuleResultLine {
     id: &'static str,
     level: &'static str,
     title: &'static str,
@@ -42,16 +42,16 @@ struct RuleLine {
     evidence: Vec<String>,
 }
 
-const fn result(outcome: &Outcome) -> &'static str {
+const fn result(outcome: &RuleOutcome) -> &'static str {
     match outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "failed",
-        Outcome::NotSeen => "notSeen",
-        Outcome::Waived(_) => "waived",
+        RuleOutcome::Passed => "passed",
+        RuleOutcome::Failed => "failed",
+        RuleOutcome::NotSeen => "notSeen",
+        RuleOutcome::Waived(_) => "waived",
     }
 }
 
-impl RuleLine {
+impl RuleResultLine {
     fn new(judged: RuleResult) -> Self {
         let rule = judged.rule;
         Self {
@@ -65,8 +65,8 @@ impl RuleLine {
             breaches: judged.breaches,
             finding: judged.what,
             reason: match judged.outcome {
-                Outcome::Waived(reason) => Some(reason),
-                Outcome::Passed | Outcome::Failed | Outcome::NotSeen => None,
+                RuleOutcome::Waived(reason) => Some(reason),
+                RuleOutcome::Passed | RuleOutcome::Failed | RuleOutcome::NotSeen => None,
             },
             evidence: judged.evidence,
         }
@@ -78,11 +78,15 @@ impl ConformanceBody {
         partner: String,
         session: Option<String>,
         (from, to): (UnixSeconds, UnixSeconds),
-        report: Report,
+        report: ConformanceReport,
     ) -> Self {
         let verdict = report.verdict().as_str();
         let (requests, sessions, events) = (report.calls, report.sessions, report.events);
-        let rules: Vec<_> = report.results.into_iter().map(RuleLine::new).collect();
+        let rules: Vec<_> = report
+            .results
+            .into_iter()
+            .map(RuleResultLine::new)
+            .collect();
         let count = |result| rules.iter().filter(|rule| rule.result == result).count();
         Self {
             partner,

@@ -4,7 +4,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::domain::quality::{
-    Dimension, Figures, GroupBy, KeyPart, Labels, Query, Report, ReportRow, ViewSummary,
+    Dimension, Figures, GroupBy, KeyPart, Labels, QualityQuery, QualityReport, ReportRow,
+    ViewSummary,
 };
 
 #[derive(Serialize)]
@@ -66,9 +67,9 @@ impl<'a> From<&'a Figures> for FiguresBody<'a> {
     }
 }
 
-struct Key<'a>(&'a [GroupBy], &'a [KeyPart]);
+struct RowKey<'a>(&'a [GroupBy], &'a [KeyPart]);
 
-impl Serialize for Key<'_> {
+impl Serialize for RowKey<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (by, part) in self.0.iter().zip(self.1) {
@@ -85,7 +86,7 @@ impl Serialize for Key<'_> {
 
 #[derive(Serialize)]
 struct RowBody<'a> {
-    key: Key<'a>,
+    key: RowKey<'a>,
     #[serde(flatten)]
     figures: FiguresBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +116,7 @@ pub(crate) struct ReportBody<'a> {
 
 impl<'a> ReportBody<'a> {
     #[must_use]
-    pub(crate) fn new(query: &'a Query, report: &'a Report) -> Self {
+    pub(crate) fn new(query: &'a QualityQuery, report: &'a QualityReport) -> Self {
         let points = |row: &'a ReportRow| {
             let point = |(at, figures): &'a (crate::types::UnixSeconds, Figures)| PointBody {
                 at: at.0,
@@ -124,7 +125,7 @@ impl<'a> ReportBody<'a> {
             query.step.map(|_| row.points.iter().map(point).collect())
         };
         let row = |row: &'a ReportRow| RowBody {
-            key: Key(&query.by, &row.key),
+            key: RowKey(&query.by, &row.key),
             figures: (&row.figures).into(),
             points: points(row),
         };

@@ -250,7 +250,7 @@ impl Shard {
     }
 
     /// Adds an entry whose key does not exist yet.
-    fn insert(&mut self, hash: u64, entry: Entry<'_>, hasher: &RandomState) {
+    fn insert(&mut self, hash: u64, entry: RawEntry<'_>, hasher: &RandomState) {
         let (key, head, rest) = entry;
         // Keys and bodies are shorter than 16 KiB, so these lengths and offsets always fit.
         let lengths = (u16::try_from(key.len()), u16::try_from(rest.len()));
@@ -289,13 +289,13 @@ impl Shard {
 }
 
 /// Key, number of the head, and the rest of the body.
-type Entry<'a> = (&'a [u8], u8, &'a [u8]);
+type RawEntry<'a> = (&'a [u8], u8, &'a [u8]);
 
-const fn size((key, _, rest): Entry<'_>) -> usize {
+const fn size((key, _, rest): RawEntry<'_>) -> usize {
     ENTRY_HEAD + key.len() + rest.len()
 }
 
-fn entry(bytes: &[u8], place: u32) -> Option<Entry<'_>> {
+fn entry(bytes: &[u8], place: u32) -> Option<RawEntry<'_>> {
     let bytes = bytes.get(usize::try_from(place).ok()?..)?;
     let (key_length, bytes) = bytes.split_first_chunk::<2>()?;
     let (rest_length, bytes) = bytes.split_first_chunk::<2>()?;

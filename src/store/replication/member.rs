@@ -18,7 +18,7 @@ pub struct Position {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum MemberRole {
     Follower,
     /// The member has applied everything that was appended before its claim.
     Owner {
@@ -68,7 +68,7 @@ pub struct Member {
     id: MemberId,
     format: u32,
     at: Position,
-    role: Role,
+    role: MemberRole,
     /// The entry for `at.number + 1` whose append has no answer.
     unsettled: Option<Entry>,
 }
@@ -82,7 +82,7 @@ impl Member {
             id,
             format,
             at,
-            role: Role::Follower,
+            role: MemberRole::Follower,
             unsettled: None,
         }
     }
@@ -93,7 +93,7 @@ impl Member {
     }
 
     #[must_use]
-    pub const fn role(&self) -> Role {
+    pub const fn role(&self) -> MemberRole {
         self.role
     }
 
@@ -113,7 +113,7 @@ impl Member {
         &mut self,
         log: &mut dyn SharedLog,
         apply: &mut dyn FnMut(&Entry) -> Applied,
-    ) -> Result<Role, ReplicationError> {
+    ) -> Result<MemberRole, ReplicationError> {
         self.settled()?;
         let claim = log.claim(self.id)?;
         self.take(claim, log, apply)
@@ -125,18 +125,18 @@ impl Member {
         claim: Claim,
         log: &mut dyn SharedLog,
         apply: &mut dyn FnMut(&Entry) -> Applied,
-    ) -> Result<Role, ReplicationError> {
+    ) -> Result<MemberRole, ReplicationError> {
         self.settled()?;
         match claim {
-            Claim::Held { epoch } if self.role == Role::Owner { epoch } => {}
+            Claim::Held { epoch } if self.role == MemberRole::Owner { epoch } => {}
             Claim::Held { epoch } => {
-                self.role = Role::Follower;
+                self.role = MemberRole::Follower;
                 // Under this claim no other member appends. After the barrier the member has every entry, so that its
                 // transactions see every earlier commit.
                 self.barrier(log, apply)?;
-                self.role = Role::Owner { epoch };
+                self.role = MemberRole::Owner { epoch };
             }
-            Claim::Other { .. } => self.role = Role::Follower,
+            Claim::Other { .. } => self.role = MemberRole::Follower,
         }
         Ok(self.role)
     }
@@ -224,7 +224,7 @@ impl Member {
     ) -> Result<Appending, ReplicationError> {
         // The next number is unknown until the open append is settled.
         self.settled()?;
-        let Role::Owner { epoch } = self.role else {
+        let MemberRole::Owner { epoch } = self.role else {
             return Ok(Appending::Moved);
         };
         let entry = Entry {
@@ -269,7 +269,7 @@ impl Member {
         let outcome = self.outcome(&entry, log, apply);
         match &outcome {
             Ok(Appending::Committed) => {}
-            Ok(Appending::Moved) => self.role = Role::Follower,
+            Ok(Appending::Moved) => self.role = MemberRole::Follower,
             Ok(Appending::Unsettled) | Err(_) => self.unsettled = Some(entry),
         }
         outcome
@@ -309,7 +309,7 @@ impl Member {
 
     pub fn resign(&mut self, log: &mut dyn SharedLog) -> Result<(), ReplicationError> {
         self.settled()?;
-        self.role = Role::Follower;
+        self.role = MemberRole::Follower;
         Ok(log.resign(self.id)?)
     }
 

@@ -21,7 +21,7 @@ mod replica_tests;
 use std::time::Duration;
 
 pub use entry::{BATCH_MAX, ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
-pub use member::{Appending, Member, Position, ReplicationError, Role};
+pub use member::{Appending, Member, MemberRole, Position, ReplicationError};
 pub(in crate::store) use replica::Replica;
 pub use replica::{ReplicaStatus, Replication};
 

@@ -200,7 +200,7 @@ impl World {
         let mut steps = Vec::new();
         let networks = &NETWORKS[..if self.left.faults > 0 { 4 } else { 1 }];
         for (at, node) in self.nodes.iter().enumerate() {
-            let is_owner = matches!(node.member.role(), Role::Owner { .. });
+            let is_owner = matches!(node.member.role(), MemberRole::Owner { .. });
             let (settled, number) = (node.member.is_settled(), node.member.position().number);
             if !settled {
                 steps.extend(networks.iter().map(|network| Step::Settle(at, *network)));

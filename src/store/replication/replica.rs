@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    Appending, Claim, Entry, EntryError, FleetId, Member, MemberId, Position, ReplicationError,
-    Role, SharedLog, SharedLogError,
+    Appending, Claim, Entry, EntryError, FleetId, Member, MemberId, MemberRole, Position,
+    ReplicationError, SharedLog, SharedLogError,
 };
 use crate::store::commit::derived::Publication;
 use crate::store::commit::writer::{Writer, WriterMessage, run_on_writer};
@@ -29,7 +29,7 @@ pub struct Replication {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaStatus {
     pub position: Position,
-    pub role: Role,
+    pub role: MemberRole,
     /// Number of entries that were applied without the states that their transactions publish
     /// ([`Txn::publish`](crate::store::Txn::publish)): entries of other members, and own entries that were settled
     /// after their callers got an error.
@@ -153,7 +153,7 @@ impl Writer {
         self.with_replica(|writer, joined| {
             writer.settle(joined)?;
             // A group without changes is rejected too: its transactions may have read an outdated state.
-            if joined.member.role() == Role::Follower {
+            if joined.member.role() == MemberRole::Follower {
                 return Err(StoreError::Moved);
             }
             if group.is_empty() {

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use super::memory::MemoryLog;
 use super::{
-    Appended, Claim, Entry, MemberId, ReplicaStatus, Replication, Role, SharedLog, SharedLogError,
+    Appended, Claim, Entry, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog,
+    SharedLogError,
 };
 use crate::store::maintenance::backup::Restore;
 use crate::store::table::Schema;
@@ -186,7 +187,10 @@ fn fleet() -> (Arc<Mutex<MemoryLog>>, [Node; 3]) {
         assert_eq!(node.start().unwrap().position, at);
         node
     });
-    assert!(matches!(nodes[0].tick().unwrap().role, Role::Owner { .. }));
+    assert!(matches!(
+        nodes[0].tick().unwrap().role,
+        MemberRole::Owner { .. }
+    ));
     (log, nodes)
 }
 
@@ -208,15 +212,18 @@ fn followers_apply_what_the_owner_commits_and_one_of_them_continues() {
     // A follower rejects changes.
     assert_eq!(nodes[1].put(99), Err(StoreError::Moved));
     for node in &mut nodes[1..] {
-        assert_eq!(node.tick().unwrap().role, Role::Follower);
+        assert_eq!(node.tick().unwrap().role, MemberRole::Follower);
     }
     assert_equal(&nodes);
     // The owner's process is killed. Another member takes over with every acknowledged change.
     nodes[0].store = None;
     log.lock().expire();
-    assert!(matches!(nodes[1].tick().unwrap().role, Role::Owner { .. }));
+    assert!(matches!(
+        nodes[1].tick().unwrap().role,
+        MemberRole::Owner { .. }
+    ));
     nodes[1].put(30).unwrap();
-    assert_eq!(nodes[0].start().unwrap().role, Role::Follower);
+    assert_eq!(nodes[0].start().unwrap().role, MemberRole::Follower);
     for node in [0, 2] {
         nodes[node].tick().unwrap();
     }
@@ -238,7 +245,7 @@ fn owner_that_lost_its_claim_commits_nothing() {
     assert_eq!(read.wait(), Err(StoreError::Moved));
     nodes[1].put(4).unwrap();
     let status = nodes[0].tick().unwrap();
-    assert_eq!((status.role, status.followed), (Role::Follower, 1));
+    assert_eq!((status.role, status.followed), (MemberRole::Follower, 1));
     nodes[2].tick().unwrap();
     assert_equal(&nodes);
     assert!(!all(nodes[0].store()).contains_key(&3));

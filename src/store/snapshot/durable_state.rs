@@ -28,13 +28,13 @@ pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) last: CommitId,
 }
 
-struct Place {
+struct ChangeLocation {
     segment: usize,
     offset: u64,
     length: usize,
 }
 
-impl Place {
+impl ChangeLocation {
     fn from_change(change: LoggedChange) -> Option<Self> {
         (change.length != DELETED).then_some(Self {
             segment: usize::try_from(change.segment).unwrap_or(usize::MAX),
@@ -76,7 +76,7 @@ impl DurableState<'_> {
         // Only the positions of the changed values are held, so that the values need not fit into memory.
         let changed = self.changes()?.into_iter().flat_map(|(tree, changes)| {
             let sorted = changes.sort().into_entries();
-            sorted.map(move |(key, change)| (tree, key, Place::from_change(change)))
+            sorted.map(move |(key, change)| (tree, key, ChangeLocation::from_change(change)))
         });
         Ok(StateMerge {
             snapshot: self.snapshot.take().into_iter().flatten().peekable(),
@@ -173,9 +173,9 @@ struct StateMerge<B: Iterator, C: Iterator> {
 impl<B, C> StateMerge<B, C>
 where
     B: Iterator<Item = Result<Triple, StoreError>>,
-    C: Iterator<Item = (TreeName, Vec<u8>, Option<Place>)>,
+    C: Iterator<Item = (TreeName, Vec<u8>, Option<ChangeLocation>)>,
 {
-    fn value(&mut self, place: &Place) -> Result<Vec<u8>, StoreError> {
+    fn value(&mut self, place: &ChangeLocation) -> Result<Vec<u8>, StoreError> {
         // Only the file that was read last stays open.
         let open = self
             .open
@@ -198,7 +198,7 @@ where
 impl<B, C> Iterator for StateMerge<B, C>
 where
     B: Iterator<Item = Result<Triple, StoreError>>,
-    C: Iterator<Item = (TreeName, Vec<u8>, Option<Place>)>,
+    C: Iterator<Item = (TreeName, Vec<u8>, Option<ChangeLocation>)>,
 {
     type Item = Result<Triple, StoreError>;
 

@@ -1,7 +1,7 @@
 //! Rules about refusals, repetitions and licenses.
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{Call, Conversation};
+use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
 /// Milliseconds. A viewer needs longer to read the answer.
 const READ: i64 = 5_000;
@@ -11,12 +11,12 @@ const PAUSE: i64 = 1_000;
 const BURST: i64 = 30_000;
 const REPETITIONS: usize = 3;
 
-fn repetition<'a>(rest: &'a [Call], call: &Call) -> Option<&'a Call> {
+fn repetition<'a>(rest: &'a [ClientCall], call: &ClientCall) -> Option<&'a ClientCall> {
     rest.iter().find(|later| later.repeats(call))
 }
 
 /// Yields each call with the calls after it.
-fn with_rest(conversation: &Conversation) -> impl Iterator<Item = (&Call, &[Call])> {
+fn with_rest(conversation: &Conversation) -> impl Iterator<Item = (&ClientCall, &[ClientCall])> {
     let mut rest = conversation.calls.as_slice();
     std::iter::from_fn(move || {
         let (call, later) = rest.split_first()?;
@@ -33,7 +33,7 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
         }
         finding.check();
         // Another title or device may start immediately.
-        let same = |later: &&Call| {
+        let same = |later: &&ClientCall| {
             later.is_preflight()
                 && later.user == call.user
                 && later.device == call.device
@@ -77,7 +77,7 @@ pub(super) fn retry_after(conversation: &Conversation) -> Finding {
 }
 
 /// Refusals that other rules judge, or that may be repeated.
-fn is_judged_elsewhere(call: &Call) -> bool {
+fn is_judged_elsewhere(call: &ClientCall) -> bool {
     let code = call.code.as_deref().unwrap_or_default();
     matches!(call.status, 401 | 408 | 409 | 429)
         || code.starts_with("PIN_CODE")
@@ -114,7 +114,7 @@ pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
-        let again: Vec<&Call> = rest
+        let again: Vec<&ClientCall> = rest
             .iter()
             .take_while(|later| later.at <= call.at + BURST)
             .filter(|later| later.repeats(call))
@@ -137,7 +137,7 @@ pub(super) fn one_license(conversation: &Conversation) -> Finding {
             .calls
             .iter()
             .filter(|call| call.is_license() && call.is_ok());
-        let licenses: Vec<&Call> = licenses.copied().collect();
+        let licenses: Vec<&ClientCall> = licenses.copied().collect();
         if licenses.is_empty() {
             continue;
         }

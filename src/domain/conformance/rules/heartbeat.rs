@@ -1,7 +1,7 @@
 //! Rules about heartbeats and the life of a session.
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ALIVE, Call, Conversation, Session};
+use crate::domain::conformance::conversation::{ALIVE, ClientCall, Conversation, SessionCalls};
 
 const INTERVAL: i64 = 10_000;
 const TOLERANCE: i64 = 2_000;
@@ -21,8 +21,8 @@ const STANDS: [&str; 5] = ["pause", "stop", "end", "block", "held"];
 pub(super) fn interval(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for session in conversation.sessions().values() {
-        let beats: Vec<&Call> = session.beats().collect();
-        let mut intervals: Vec<(i64, &Call, &Call)> = beats
+        let beats: Vec<&ClientCall> = session.beats().collect();
+        let mut intervals: Vec<(i64, &ClientCall, &ClientCall)> = beats
             .windows(2)
             .filter_map(|pair| match pair {
                 // After other answers a client may send a heartbeat immediately, or has to wait.
@@ -126,7 +126,7 @@ pub(super) fn position_unit(conversation: &Conversation) -> Finding {
 }
 
 /// Returns the first heartbeat of each run of 552 answers.
-fn blackouts<'a>(session: &Session<'a>) -> Vec<&'a Call> {
+fn blackouts<'a>(session: &SessionCalls<'a>) -> Vec<&'a ClientCall> {
     let mut before = 0;
     let first = session.beats().filter(|beat| {
         let first = beat.status == STATUS_NO_LIVE_RIGHTS && before != STATUS_NO_LIVE_RIGHTS;
@@ -192,8 +192,8 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
 /// Finds requests that a session still sends after an answer that ends it.
 fn after(
     conversation: &Conversation,
-    ends: impl Fn(&Call) -> bool,
-    asks: impl Fn(&Call) -> bool,
+    ends: impl Fn(&ClientCall) -> bool,
+    asks: impl Fn(&ClientCall) -> bool,
     what: &str,
 ) -> Finding {
     let mut finding = Finding::default();
@@ -215,7 +215,7 @@ fn after(
 }
 
 pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
-    let asks = |call: &Call| call.is("heartbeat") || call.is_license();
+    let asks = |call: &ClientCall| call.is("heartbeat") || call.is_license();
     after(
         conversation,
         |beat| beat.status == 410,
@@ -225,7 +225,7 @@ pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
 }
 
 pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
-    let unknown = |beat: &Call| beat.status == 404 || beat.has_code("SESSION_MISMATCH");
+    let unknown = |beat: &ClientCall| beat.status == 404 || beat.has_code("SESSION_MISMATCH");
     after(
         conversation,
         unknown,

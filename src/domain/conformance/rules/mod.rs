@@ -26,7 +26,7 @@ impl Level {
     }
 }
 
-pub struct Rule {
+pub struct ConformanceRule {
     pub id: &'static str,
     pub level: Level,
     /// What the client has to do.
@@ -37,25 +37,25 @@ pub struct Rule {
     pub judge: fn(&Conversation) -> Finding,
 }
 
-impl std::fmt::Debug for Rule {
+impl std::fmt::Debug for ConformanceRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.id)
     }
 }
 
 #[must_use]
-pub fn rules() -> &'static [Rule] {
+pub fn rules() -> &'static [ConformanceRule] {
     RULES
 }
 
 #[must_use]
-pub fn find(id: &str) -> Option<&'static Rule> {
+pub fn find(id: &str) -> Option<&'static ConformanceRule> {
     RULES.iter().find(|rule| rule.id == id)
 }
 
 macro_rules! table {
     ($($id:literal $level:ident $judge:path: $title:literal, $threshold:literal, $interface:literal;)*) => {
-        &[$(Rule {
+        &[$(ConformanceRule {
             id: $id,
             level: Level::$level,
             title: $title,
@@ -67,7 +67,7 @@ macro_rules! table {
 }
 
 #[rustfmt::skip] // read as a table
-static RULES: &[Rule] = table![
+static RULES: &[ConformanceRule] = table![
     "token-reused" Must tokens::reused:
         "Log in once and reuse the user token", "no log-in while the token works",
         "2: a user token is valid for 30 days by default";

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{Call, Conversation};
+use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
 /// Seconds into a program after which a heartbeat has to be covered by its own entitlement.
 const INTO: i64 = 20;
@@ -101,7 +101,7 @@ pub(super) fn preflight_after_entitlement(conversation: &Conversation) -> Findin
             .enumerate()
             .filter(|(_, call)| call.is_preflight())
         {
-            let before: &[&Call] = calls.get(..nth).unwrap_or_default();
+            let before: &[&ClientCall] = calls.get(..nth).unwrap_or_default();
             // The entitlement of the first preflight may lie before the period.
             let Some(last) = before
                 .iter()

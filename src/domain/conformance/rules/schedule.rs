@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{Call, Conversation};
+use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
 const CACHED: [&str; 6] = [
     "live",
@@ -19,14 +19,14 @@ const DEPRECATED: [&str; 2] = ["live_one", "day_one"];
 const TOGETHER: i64 = 2_000;
 const MANY: usize = 3;
 
-fn is_one_of(call: &Call, routes: &[&str]) -> bool {
+fn is_one_of(call: &ClientCall, routes: &[&str]) -> bool {
     routes.contains(&call.route.as_str())
 }
 
 pub(super) fn etag(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let mut equal: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
-    let read = |call: &&Call| matches!(call.status, 200 | 304) && is_one_of(call, &CACHED);
+    let mut equal: BTreeMap<_, Vec<&ClientCall>> = BTreeMap::new();
+    let read = |call: &&ClientCall| matches!(call.status, 200 | 304) && is_one_of(call, &CACHED);
     for call in conversation.calls.iter().filter(read) {
         equal
             .entry((&call.route, &call.asset, &call.query))
@@ -63,10 +63,10 @@ pub(super) fn deprecated(conversation: &Conversation) -> Finding {
 
 pub(super) fn batched(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let asks = |call: &&Call| is_one_of(call, &LISTS);
-    let calls: Vec<&Call> = conversation.calls.iter().filter(asks).collect();
+    let asks = |call: &&ClientCall| is_one_of(call, &LISTS);
+    let calls: Vec<&ClientCall> = conversation.calls.iter().filter(asks).collect();
     finding.checked = calls.len();
-    let is_single = |call: &Call| {
+    let is_single = |call: &ClientCall| {
         let ids = call
             .parameter("livestreams")
             .or_else(|| call.parameter("broadcasts"));
@@ -77,7 +77,7 @@ pub(super) fn batched(conversation: &Conversation) -> Finding {
         if first.at <= judged_until || !is_single(first) {
             continue;
         }
-        let burst: Vec<&Call> = calls
+        let burst: Vec<&ClientCall> = calls
             .iter()
             .skip(nth)
             .take_while(|call| call.at <= first.at + TOGETHER)

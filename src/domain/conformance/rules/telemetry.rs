@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ALIVE, Call, Conversation, Event};
+use crate::domain::conformance::conversation::{ALIVE, ClientCall, ClientEvent, Conversation};
 
 const SKEW: i64 = 60_000;
 const BATCH: u32 = 500;
@@ -22,8 +22,8 @@ const SECRET_NAMES: [&str; 8] = [
 const SECRET_VALUES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
 
 /// Returns the uploads that may have contained an event, as evidence.
-fn carriers<'a>(conversation: &'a Conversation, event: &Event) -> Vec<&'a Call> {
-    let brought = |call: &&Call| {
+fn carriers<'a>(conversation: &'a Conversation, event: &ClientEvent) -> Vec<&'a ClientCall> {
+    let brought = |call: &&ClientCall| {
         // Matched by user and time: an event does not name its upload, and only whole seconds are stored.
         call.is("telemetry") && call.user == event.user && (call.at - event.received).abs() <= 2_000
     };
@@ -73,13 +73,13 @@ pub(super) fn clock(conversation: &Conversation) -> Finding {
     finding
 }
 
-fn is_start(event: &Event) -> bool {
+fn is_start(event: &ClientEvent) -> bool {
     ["started", "start"]
         .iter()
         .any(|word| event.action.ends_with(&format!("_{word}")))
 }
 
-fn is_stop(event: &Event) -> bool {
+fn is_stop(event: &ClientEvent) -> bool {
     let words = ["stopped", "stop", "ended", "end", "failed", "completed"];
     words
         .iter()
@@ -88,7 +88,7 @@ fn is_stop(event: &Event) -> bool {
 
 pub(super) fn pairs(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let mut titles: BTreeMap<_, Vec<&Event>> = BTreeMap::new();
+    let mut titles: BTreeMap<_, Vec<&ClientEvent>> = BTreeMap::new();
     for event in conversation
         .events
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn pairs(conversation: &Conversation) -> Finding {
             .push(event);
     }
     for events in titles.into_values() {
-        let mut open: Option<&Event> = None;
+        let mut open: Option<&ClientEvent> = None;
         for event in events {
             finding.check();
             let wrong = if is_start(event) {
@@ -124,7 +124,7 @@ pub(super) fn pairs(conversation: &Conversation) -> Finding {
 }
 
 /// Whether the device still sends heartbeats at the end of the period.
-fn plays_on(conversation: &Conversation, event: &Event) -> bool {
+fn plays_on(conversation: &Conversation, event: &ClientEvent) -> bool {
     let end = conversation.end();
     let sessions = conversation.sessions();
     sessions.values().any(|session| {
@@ -175,7 +175,7 @@ pub(super) fn secrets(conversation: &Conversation) -> Finding {
 
 pub(super) fn dropped(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let sent: Vec<&Call> = conversation
+    let sent: Vec<&ClientCall> = conversation
         .calls
         .iter()
         .filter(|call| call.is("telemetry"))

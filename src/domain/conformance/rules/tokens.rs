@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{Call, Conversation};
+use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
 /// Milliseconds in which other requests may have been under way when one was refused.
 const UNDER_WAY: i64 = 2_000;
@@ -17,12 +17,12 @@ const SAME: [&str; 6] = [
     "deviceid",
 ];
 
-fn is_refused_token(call: &Call) -> bool {
+fn is_refused_token(call: &ClientCall) -> bool {
     call.has_code("USER_TOKEN_INVALID")
 }
 
 /// Whether the call shows that its user's token has ended.
-fn ends_token(call: &Call) -> bool {
+fn ends_token(call: &ClientCall) -> bool {
     let ending = [
         "logout",
         "end_sessions",
@@ -48,7 +48,7 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
         }
         finding.check();
         // The last log-in, and whether its token has been used since and has ended.
-        let mut login: Option<&Call> = None;
+        let mut login: Option<&ClientCall> = None;
         let (mut used, mut ended) = (false, false);
         let mut last_status = 0;
         for &call in calls {
@@ -75,7 +75,7 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
 pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for calls in conversation.users().values() {
-        let mut refused: Option<&Call> = None;
+        let mut refused: Option<&ClientCall> = None;
         for call in calls {
             if call.is_login() {
                 refused = None;
@@ -95,7 +95,7 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
 pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for calls in conversation.users().values() {
-        let mut logins: Option<Vec<&Call>> = None;
+        let mut logins: Option<Vec<&ClientCall>> = None;
         for call in calls {
             if is_refused_token(call) {
                 finding.check();
@@ -137,7 +137,7 @@ pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
 pub(super) fn pin_once(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for session in conversation.sessions().values() {
-        let mut accepted: BTreeMap<Option<&str>, &Call> = BTreeMap::new();
+        let mut accepted: BTreeMap<Option<&str>, &ClientCall> = BTreeMap::new();
         for call in conversation.entitlements(session) {
             if !(call.sends_pin && call.is_ok()) {
                 continue;
@@ -167,7 +167,7 @@ pub(super) fn headers_unchanged(conversation: &Conversation) -> Finding {
             });
         for call in later {
             finding.check();
-            let value = |of: &Call, name| of.headers.get(name).cloned();
+            let value = |of: &ClientCall, name| of.headers.get(name).cloned();
             // Licenses and the end need the map of the preflight only. `heartbeat-complete` finds what a heartbeat
             // leaves out.
             let changed = SAME.iter().find(|name| {
@@ -187,7 +187,7 @@ pub(super) fn headers_unchanged(conversation: &Conversation) -> Finding {
 
 pub(super) fn stable_device_id(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let mut models: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
+    let mut models: BTreeMap<_, Vec<&ClientCall>> = BTreeMap::new();
     for call in conversation
         .calls
         .iter()

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::conformance::{Call, Conversation, Event, Program};
+use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram};
 
 const BEGIN: i64 = 1_767_268_800_000;
 
 /// The requests and events of a client. Mutants change them.
 #[derive(Clone, Default)]
 pub struct Recording {
-    pub calls: Vec<Call>,
-    pub events: Vec<Event>,
+    pub calls: Vec<ClientCall>,
+    pub events: Vec<ClientEvent>,
     now: i64,
 }
 
@@ -59,35 +59,40 @@ impl Recording {
     }
 
     /// Records a request of the user at the current time.
-    pub fn call(&mut self, route: &str, status: u16) -> &mut Call {
+    pub fn call(&mut self, route: &str, status: u16) -> &mut ClientCall {
         self.now += 100;
         let id = format!("r{}", self.calls.len());
-        let call = Call {
+        let call = ClientCall {
             id,
             at: BEGIN + self.now,
             route: route.to_owned(),
             status,
             user: own("ann"),
-            ..Call::default()
+            ..ClientCall::default()
         };
         self.calls.push(call);
         self.calls.last_mut().unwrap()
     }
 
-    pub fn refuse(&mut self, route: &str, status: u16, code: &str) -> &mut Call {
+    pub fn refuse(&mut self, route: &str, status: u16, code: &str) -> &mut ClientCall {
         let call = self.call(route, status);
         call.code = own(code);
         call
     }
 
-    fn entitle(&mut self, asset: &str, session: Option<&str>) -> &mut Call {
+    fn entitle(&mut self, asset: &str, session: Option<&str>) -> &mut ClientCall {
         let call = self.call("entitlement", 200);
         call.asset = own(asset);
         call.session = session.map(str::to_owned);
         call
     }
 
-    fn play(&mut self, route: &str, status: u16, (session, asset): (&str, &str)) -> &mut Call {
+    fn play(
+        &mut self,
+        route: &str,
+        status: u16,
+        (session, asset): (&str, &str),
+    ) -> &mut ClientCall {
         let call = self.call(route, status);
         call.session = own(session);
         call.asset = own(asset);
@@ -108,7 +113,7 @@ impl Recording {
         call
     }
 
-    fn beat(&mut self, status: u16, of: (&str, &str), position: i64) -> &mut Call {
+    fn beat(&mut self, status: u16, of: (&str, &str), position: i64) -> &mut ClientCall {
         let call = self.play("heartbeat", status, of);
         call.headers
             .insert("timestamp".to_owned(), position.to_string());
@@ -125,7 +130,7 @@ impl Recording {
 
     fn event(&mut self, action: &str, asset: &str) {
         let timestamp = BEGIN + self.now;
-        self.events.push(Event {
+        self.events.push(ClientEvent {
             received: timestamp + 900,
             timestamp,
             user: own("ann"),
@@ -137,7 +142,7 @@ impl Recording {
         });
     }
 
-    fn start(&mut self, of: (&str, &str), program: Option<Program>) {
+    fn start(&mut self, of: (&str, &str), program: Option<CoveredProgram>) {
         self.entitle(of.1, None).program = program;
         self.play("preflight", 200, of);
         self.play("license_clearkey", 200, of);
@@ -151,8 +156,8 @@ impl Recording {
     }
 }
 
-fn program(id: &str, stop: i64) -> Option<Program> {
-    Some(Program {
+fn program(id: &str, stop: i64) -> Option<CoveredProgram> {
+    Some(CoveredProgram {
         id: id.to_owned(),
         stop,
     })
@@ -259,7 +264,11 @@ fn refusals(c: &mut Recording) {
 }
 
 /// Changes the calls that fit.
-pub fn change(c: &mut Recording, fits: impl Fn(&Call) -> bool, change: impl Fn(&mut Call)) {
+pub fn change(
+    c: &mut Recording,
+    fits: impl Fn(&ClientCall) -> bool,
+    change: impl Fn(&mut ClientCall),
+) {
     let mut changed = 0;
     for call in c.calls.iter_mut().filter(|call| fits(call)) {
         change(call);
@@ -269,26 +278,26 @@ pub fn change(c: &mut Recording, fits: impl Fn(&Call) -> bool, change: impl Fn(&
 }
 
 /// Adds a copy of the first call that fits, some milliseconds later.
-pub fn repeat(c: &mut Recording, later: i64, fits: impl Fn(&Call) -> bool) {
+pub fn repeat(c: &mut Recording, later: i64, fits: impl Fn(&ClientCall) -> bool) {
     let found = c.calls.iter().find(|call| fits(call)).unwrap().clone();
     insert(c, later, found);
 }
 
 /// Adds a call some milliseconds after its time.
-pub fn insert(c: &mut Recording, later: i64, mut call: Call) {
+pub fn insert(c: &mut Recording, later: i64, mut call: ClientCall) {
     call.id = format!("x{}", c.calls.len());
     call.at += later;
     c.calls.push(call);
 }
 
 /// Builds a bare call of the user at the time of another one.
-pub fn plain(like: &Call, route: &str, status: u16) -> Call {
-    Call {
+pub fn plain(like: &ClientCall, route: &str, status: u16) -> ClientCall {
+    ClientCall {
         route: route.to_owned(),
         status,
         at: like.at,
         user: own("ann"),
         headers: BTreeMap::new(),
-        ..Call::default()
+        ..ClientCall::default()
     }
 }

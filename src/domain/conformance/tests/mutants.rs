@@ -1,7 +1,7 @@
 //! One mutant for each rule, in the order of the table.
 
 use super::client::{Recording, change, insert, plain, repeat};
-use crate::domain::conformance::Call;
+use crate::domain::conformance::ClientCall;
 
 pub type Mutant = (&'static str, fn(&mut Recording));
 
@@ -44,7 +44,7 @@ pub const ALL: &[Mutant] = &[
     ("telemetry-drop", telemetry_drop),
 ];
 
-fn is_in<'a>(session: &'a str, route: &'a str) -> impl Fn(&Call) -> bool + 'a {
+fn is_in<'a>(session: &'a str, route: &'a str) -> impl Fn(&ClientCall) -> bool + 'a {
     move |call| {
         call.session
             .as_deref()
@@ -53,11 +53,11 @@ fn is_in<'a>(session: &'a str, route: &'a str) -> impl Fn(&Call) -> bool + 'a {
     }
 }
 
-fn has_code(code: &str) -> impl Fn(&Call) -> bool + '_ {
+fn has_code(code: &str) -> impl Fn(&ClientCall) -> bool + '_ {
     move |call| call.has_code(code)
 }
 
-fn first(c: &Recording, fits: impl Fn(&Call) -> bool) -> Call {
+fn first(c: &Recording, fits: impl Fn(&ClientCall) -> bool) -> ClientCall {
     c.calls.iter().find(|call| fits(call)).unwrap().clone()
 }
 
@@ -243,7 +243,7 @@ fn stay_on_552(c: &mut Recording) {
         );
         insert(c, -nth * 10_000, beat);
     }
-    let live = |call: &Call| {
+    let live = |call: &ClientCall| {
         let start = is_in("live", "preflight")(call) || is_in("live", "license_clearkey")(call);
         start
             || (call.is("entitlement")
@@ -268,7 +268,7 @@ fn preflight_on_404(c: &mut Recording) {
 /// Removes the entitlement that follows a refused heartbeat.
 fn without_entitlement(c: &mut Recording, code: &str) {
     let refused = first(c, |call| call.has_code(code) && call.is("heartbeat"));
-    let follows = |call: &Call| {
+    let follows = |call: &ClientCall| {
         call.is("entitlement") && call.at > refused.at && call.at <= refused.at + 1_000
     };
     c.calls.retain(|call| !follows(call));

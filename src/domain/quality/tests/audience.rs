@@ -344,7 +344,7 @@ fn the_report_of_a_simulated_audience_is_the_truth() {
     assert_eq!(quality.tick(later).unwrap(), 0);
     let after = figures(&quality, later);
     assert_eq!(before, after);
-    let by_platform = Query {
+    let by_platform = QualityQuery {
         by: vec![GroupBy::Dimension(Dimension::Platform)],
         ..all()
     };
@@ -357,7 +357,7 @@ fn the_report_of_a_simulated_audience_is_the_truth() {
         let place = PLATFORMS.iter().position(|platform| *platform == &**name);
         assert_eq!(row.figures.attempts, audience.by_platform[place.unwrap()]);
     }
-    let by_minute = Query {
+    let by_minute = QualityQuery {
         by: vec![GroupBy::Minute],
         ..all()
     };
@@ -414,7 +414,7 @@ fn many_views_are_counted_in_bounded_memory() {
     assert!(most_open <= 45_000, "{most_open}");
     assert!(most_hours <= 8, "{most_hours}");
     let began = std::time::Instant::now();
-    let query = Query {
+    let query = QualityQuery {
         to: NOON + 40 * DAY,
         ..all()
     };

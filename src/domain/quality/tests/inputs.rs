@@ -318,7 +318,7 @@ fn wrong_input_has_a_defined_result_and_is_counted() {
     assert_eq!(figures(&quality, later), closed);
     assert_eq!(quality.counts().late, 3);
     // A span without data.
-    let empty = Query {
+    let empty = QualityQuery {
         from: NOON - DAY,
         to: NOON - HOUR,
         ..all()

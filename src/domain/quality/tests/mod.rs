@@ -27,8 +27,8 @@ impl Quality {
     }
 }
 
-pub(super) fn all() -> Query {
-    Query {
+pub(super) fn all() -> QualityQuery {
+    QualityQuery {
         from: NOON - DAY,
         to: NOON + DAY,
         by: Vec::new(),

@@ -100,7 +100,7 @@ fn a_report_over_a_month_has_every_view() {
     }
     let quality = open(directory.path());
     println!("{days} days, {} bytes of files", quality.bytes().unwrap());
-    let whole = Query {
+    let whole = QualityQuery {
         from: NOON - DAY / 2,
         to: NOON + (days * DAY - DAY / 2),
         ..all()
@@ -110,28 +110,28 @@ fn a_report_over_a_month_has_every_view() {
         ("total", whole.clone()),
         (
             "by platform",
-            Query {
+            QualityQuery {
                 by: by(Dimension::Platform),
                 ..whole.clone()
             },
         ),
         (
             "by asset",
-            Query {
+            QualityQuery {
                 by: by(Dimension::Asset),
                 ..whole.clone()
             },
         ),
         (
             "by hour",
-            Query {
+            QualityQuery {
                 by: vec![GroupBy::Hour],
                 ..whole.clone()
             },
         ),
         (
             "series of a day",
-            Query {
+            QualityQuery {
                 step: Some(DAY),
                 ..whole.clone()
             },

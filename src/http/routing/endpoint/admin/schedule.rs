@@ -5,15 +5,15 @@ use crate::http::request::query::IdList;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{LiveOffset, LivestreamId, TvDay};
 
-type Named = Option<IdList<LivestreamId>>;
+type LivestreamIds = Option<IdList<LivestreamId>>;
 
-fn named(input: &Input<'_>) -> Result<Named, ApiError> {
+fn named(input: &Input<'_>) -> Result<LivestreamIds, ApiError> {
     input.query.ids("livestreams", LivestreamId::parse)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleLiveRequest {
-    pub livestreams: Named,
+    pub livestreams: LivestreamIds,
     pub offset: LiveOffset,
 }
 
@@ -30,7 +30,7 @@ impl ParseRequest for ScheduleLiveRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScheduleDayRequest {
-    pub livestreams: Named,
+    pub livestreams: LivestreamIds,
     pub day: TvDay,
 }
 

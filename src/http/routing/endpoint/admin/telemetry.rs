@@ -1,6 +1,6 @@
 //! Requests about telemetry.
 
-use crate::domain::quality::{Dimension, GroupBy, Outcome};
+use crate::domain::quality::{Dimension, GroupBy, ViewOutcome};
 use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload, digits};
 use crate::types::time::DAY;
@@ -39,7 +39,7 @@ pub(crate) struct TelemetryViewsRequest {
     /// Exclusive; now if absent.
     pub to: Option<UnixSeconds>,
     pub filters: Vec<(Dimension, String)>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ViewOutcome>,
     pub limit: usize,
 }
 
@@ -132,7 +132,7 @@ impl ParseRequest for TelemetrySeriesRequest {
 impl ParseRequest for TelemetryViewsRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let outcome = input.query.parsed("outcome", |text| {
-            Outcome::parse(text).ok_or(Malformed(
+            ViewOutcome::parse(text).ok_or(Malformed(
                 "must be starting, played, start_failed, exited_before_start or playback_failed",
             ))
         });
