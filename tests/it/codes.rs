@@ -109,8 +109,8 @@ type Case<'a> = (
 
 #[test]
 fn pipeline_errors_have_their_codes() {
-    let lab = GateOnly::start();
-    let (name, value) = lab.admin();
+    let server = GateOnly::start();
+    let (name, value) = server.admin();
     let admin = (name, value.as_str());
     let clock = "/admin/v1/clock";
     let many = [("X", "y"); 64];
@@ -144,7 +144,7 @@ fn pipeline_errors_have_their_codes() {
         ),
     ];
     for (method, target, headers, body, (status, code)) in cases {
-        let answer = ask(lab.ops, request(method, target, headers, body));
+        let answer = ask(server.ops, request(method, target, headers, body));
         assert_eq!(
             answer.status_and_code(),
             (status, code.to_owned()),
@@ -199,21 +199,21 @@ fn an_unsatisfiable_range_has_its_code() {
 
 #[test]
 fn slow_and_full_worker_pools_have_their_codes() {
-    let lab = GateOnly::start();
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let server = GateOnly::start();
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let headers = [
-        ("Service-AccessToken", lab.gate.tokens.partner.reveal()),
+        ("Service-AccessToken", server.gate.tokens.partner.reveal()),
         ("Authorization", &*bearer),
     ];
     let target = format!("/api/user/v1/users/{USER}/devices");
-    let devices = || ask(lab.public, request("GET", &target, &headers, ""));
+    let devices = || ask(server.public, request("GET", &target, &headers, ""));
     // Occupies every thread of the pool.
     let mut held = Vec::new();
     let mut jobs = Vec::new();
     loop {
         let (hold, release) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
-        let job = lab.services.cold.run(move |()| {
+        let job = server.services.cold.run(move |()| {
             let _ = begin.send(());
             let _ = release.recv();
         });
@@ -230,14 +230,14 @@ fn slow_and_full_worker_pools_have_their_codes() {
         let slow = scope.spawn(devices);
         // The request must be queued before the rest of the queue is filled.
         until("the request in the queue", || {
-            lab.services.cold.waiting()() >= 2
+            server.services.cold.waiting()() >= 2
         });
-        let own = Turn::for_client(lab.gate.partner_id(), Ipv4Addr::LOCALHOST.into());
-        while let Ok(job) = lab.services.cold.run_for(own, |()| ()) {
+        let own = Turn::for_client(server.gate.partner_id(), Ipv4Addr::LOCALHOST.into());
+        while let Ok(job) = server.services.cold.run_for(own, |()| ()) {
             jobs.push(job);
         }
         // Only the share of this client is used up.
-        assert!(lab.services.cold.waiting()() < 300);
+        assert!(server.services.cold.waiting()() < 300);
         let full = devices();
         assert_eq!(full.status_and_code(), (503, "OVERLOADED".to_owned()));
         assert!(full.header("retry-after").is_some());
@@ -250,7 +250,7 @@ fn slow_and_full_worker_pools_have_their_codes() {
     });
     drop(held);
     // The released jobs are done, and the pool serves again.
-    until("an empty queue", || lab.services.cold.waiting()() == 0);
+    until("an empty queue", || server.services.cold.waiting()() == 0);
     assert_eq!(devices().status, 200);
 }
 

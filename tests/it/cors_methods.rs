@@ -109,12 +109,15 @@ fn assert_readable(answer: &Answer, open: bool, listed: bool, origin: Option<&st
 fn every_path_handles_every_method_from_every_origin() {
     let mut seen = 0;
     for listed in [false, true] {
-        let lab = GateOnly::with(|settings, _| {
+        let server = GateOnly::with(|settings, _| {
             if listed {
                 settings.cors_origins = CorsOrigins::Listed(vec![OURS.to_owned()]);
             }
         });
-        for (table, address) in [(RouteSet::Public, lab.public), (RouteSet::Ops, lab.ops)] {
+        for (table, address) in [
+            (RouteSet::Public, server.public),
+            (RouteSet::Ops, server.ops),
+        ] {
             let mut caller = Caller::new(address);
             for (path, routes) in paths(table) {
                 let methods = allowed(&routes);

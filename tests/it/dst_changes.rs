@@ -102,7 +102,7 @@ fn channels() -> Vec<Channel> {
     channels
 }
 
-fn stock(lab: &GateOnly, channels: &[Channel]) {
+fn stock(server: &GateOnly, channels: &[Channel]) {
     let mut catalog = String::new();
     let mut guide = json!({});
     for channel in channels {
@@ -125,10 +125,10 @@ fn stock(lab: &GateOnly, channels: &[Channel]) {
     catalog += "[[rule]]\ntitle = \"Caught*\"\ncatchup_days = 7\n\n\
                 [[rule]]\ntitle = \"*Dark*\"\nlive = false\n";
     // Early enough that all broadcasts are in the future and inside the retention period.
-    set_clock(lab, ZONES[1].2[0].0);
-    let imported = post(lab, "/admin/v1/catalog/import", catalog.as_bytes());
+    set_clock(server, ZONES[1].2[0].0);
+    let imported = post(server, "/admin/v1/catalog/import", catalog.as_bytes());
     assert_eq!(imported.status, 200, "{}", imported.json());
-    let imported = post(lab, "/admin/v1/epg/import", guide.to_string().as_bytes());
+    let imported = post(server, "/admin/v1/epg/import", guide.to_string().as_bytes());
     assert_eq!(imported.status, 200, "{}", imported.json());
     let all: usize = channels.iter().map(|channel| channel.rows.len()).sum();
     assert_eq!(imported.json()["added"], all, "{}", imported.json());
@@ -309,7 +309,7 @@ type Answered = (Question, (u16, Value));
 
 /// Sends questions over one connection. The lab clock moves with them.
 struct Asker<'a> {
-    lab: &'a GateOnly,
+    server: &'a GateOnly,
     wire: Wire,
     all: String,
     answered: Vec<Answered>,
@@ -317,7 +317,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     fn get(&mut self, target: &str, more: &[(&str, &str)]) -> Answer {
-        let token = self.lab.gate.tokens.partner.reveal();
+        let token = self.server.gate.tokens.partner.reveal();
         let mut headers = vec![("Service-AccessToken", token)];
         headers.extend_from_slice(more);
         self.wire.send(request("GET", target, &headers, ""));
@@ -336,11 +336,11 @@ impl Asker<'_> {
                 now,
                 offset,
             } => {
-                set_clock(self.lab, *now);
+                set_clock(self.server, *now);
                 format!("livestreams/{livestream}/live?offset={offset}")
             }
             Question::Live { now, offset } => {
-                set_clock(self.lab, *now);
+                set_clock(self.server, *now);
                 format!("broadcasts/live?livestreams={all}&offset={offset}")
             }
             Question::LivestreamDay { livestream, day } => {
@@ -380,11 +380,11 @@ fn instants(channels: &[Channel], night: i64, random: &mut Random) -> BTreeSet<i
     all
 }
 
-fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
+fn ask_everything(server: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
     let ids: Vec<&str> = channels.iter().map(|channel| channel.id.as_str()).collect();
     let mut asker = Asker {
-        lab,
-        wire: Wire::to(lab.public),
+        server,
+        wire: Wire::to(server.public),
         all: ids.join(","),
         answered: Vec::new(),
     };
@@ -432,10 +432,10 @@ fn ask_everything(lab: &GateOnly, channels: &[Channel]) -> Vec<Answered> {
 
 #[test]
 fn schedule_responses_equal_a_naive_model() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let channels = channels();
-    stock(&lab, &channels);
-    let answered = ask_everything(&lab, &channels);
+    stock(&server, &channels);
+    let answered = ask_everything(&server, &channels);
     let instants: BTreeSet<i64> = answered
         .iter()
         .filter_map(|(question, _)| match question {

@@ -26,12 +26,12 @@ const M3U: &str = "/api/schedule/v1/m3u";
 
 #[test]
 fn exports_are_cached_until_the_schedule_changes() {
-    let lab = stocked();
+    let server = stocked();
     let xmltv = "/api/schedule/v1/xmltv";
     let m3u = "/api/schedule/v1/m3u";
-    let tag = |target: &str| get(&lab, target).header("etag").unwrap().to_owned();
+    let tag = |target: &str| get(&server, target).header("etag").unwrap().to_owned();
     let held = |target: &str, tag: &str| {
-        let answer = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
+        let answer = ask_with(&server, "GET", target, &[("If-None-Match", tag)]);
         assert_eq!(
             answer.header("cache-control"),
             Some("private, max-age=10"),
@@ -45,14 +45,14 @@ fn exports_are_cached_until_the_schedule_changes() {
     // A new guide changes the XMLTV export, but not the list of livestreams.
     let mut changed = ROWS;
     changed[0].2 = "Another";
-    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
+    let imported = post(&server, "/admin/v1/epg/import", guide(&changed).as_bytes());
     assert_eq!(imported.status, 200);
     assert!(!held(xmltv, &tags[0]) && held(m3u, &tags[1]));
     let tags = [xmltv, m3u].map(tag);
     assert!(held(xmltv, &tags[0]) && held(m3u, &tags[1]));
     // A changed name is in both exports.
     let catalog = CATALOG.replace("News & Co", "Other");
-    let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
+    let imported = post(&server, "/admin/v1/catalog/import", catalog.as_bytes());
     assert_eq!(imported.status, 200);
     assert!(!held(xmltv, &tags[0]) && !held(m3u, &tags[1]));
 }
@@ -66,12 +66,12 @@ struct HeldPool {
 
 impl HeldPool {
     /// Occupies the threads with jobs of this partner and address.
-    fn new(lab: &GateOnly, from: &str) -> Self {
+    fn new(server: &GateOnly, from: &str) -> Self {
         let (release, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
         let (begun, begins) = mpsc::channel();
         let held = Self {
-            partner: lab.gate.partner_id(),
+            partner: server.gate.partner_id(),
             release,
             threads: thread::available_parallelism().unwrap().get(),
         };
@@ -82,7 +82,8 @@ impl HeldPool {
                 // Fails after the sender is dropped.
                 let _ = waits.lock().unwrap().recv();
             };
-            lab.services
+            server
+                .services
                 .compression
                 .run_for(held.turn(from), hold)
                 .ok()
@@ -109,19 +110,19 @@ impl HeldPool {
 
 #[test]
 fn networks_of_a_partner_share_the_compression_pool_fairly() {
-    let lab = stocked_with(|http, _| {
+    let server = stocked_with(|http, _| {
         http.trusted_proxies = vec![Network::parse("127.0.0.1").unwrap()];
     });
-    let pool = &lab.services.compression;
+    let pool = &server.services.compression;
     // A network fills its share of the queue.
-    let held = HeldPool::new(&lab, "203.0.113.9");
+    let held = HeldPool::new(&server, "203.0.113.9");
     let turn = |from: &str| held.turn(from);
     let floods = ["198.51.100.1", "2001:db8:1:2::1"].map(|from| {
         let jobs = std::iter::from_fn(|| pool.run_for(turn(from), |()| ()).ok());
         jobs.collect::<Vec<_>>()
     });
     assert!(floods.iter().all(|jobs| jobs.len() > 1));
-    let export = &|from: &str| ask_with(&lab, "GET", XMLTV, &[("X-Forwarded-For", from)]);
+    let export = &|from: &str| ask_with(&server, "GET", XMLTV, &[("X-Forwarded-For", from)]);
     for from in ["198.51.100.254", "2001:db8:1:ffff::2"] {
         let answer = export(from);
         assert_eq!(
@@ -146,7 +147,7 @@ fn networks_of_a_partner_share_the_compression_pool_fairly() {
 /// can be compressed.
 #[test]
 fn other_spellings_of_a_request_reuse_its_compressed_answer() {
-    let lab = stocked();
+    let server = stocked();
     let story = "A long story. ".repeat(40);
     let programs: Vec<_> = (0..200)
         .map(|n| {
@@ -160,19 +161,22 @@ fn other_spellings_of_a_request_reuse_its_compressed_answer() {
             {"id": "f", "title": title, "start": at(-120), "stop": at(60)},
         ]});
         let target = "/admin/v1/epg/import?accept=true";
-        assert_eq!(post(&lab, target, guide.to_string().as_bytes()).status, 200);
+        assert_eq!(
+            post(&server, target, guide.to_string().as_bytes()).status,
+            200
+        );
     };
     import("F");
     let gzip = [("Accept-Encoding", "gzip")];
     let is_packed = |target: &str| {
-        let answer = ask_with(&lab, "GET", target, &gzip);
+        let answer = ask_with(&server, "GET", target, &gzip);
         assert_eq!(answer.status, 200, "{target}");
         answer.header("content-encoding") == Some("gzip")
     };
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
     assert!(is_packed(&format!("{day}film,news")) && is_packed(XMLTV));
-    let held = HeldPool::new(&lab, "127.0.0.1");
-    let pool = &lab.services.compression;
+    let held = HeldPool::new(&server, "127.0.0.1");
+    let pool = &server.services.compression;
     let waiting = || pool.run_for(held.turn("127.0.0.1"), |()| ()).ok();
     let _queue: Vec<_> = std::iter::from_fn(waiting).collect();
     for same in [
@@ -192,13 +196,13 @@ fn other_spellings_of_a_request_reuse_its_compressed_answer() {
     assert!(!is_packed(&format!("{day}news")));
     import("Another");
     assert!(!is_packed(&format!("{day}film,news")));
-    assert_eq!(ask_with(&lab, "GET", XMLTV, &gzip).code(), "OVERLOADED");
+    assert_eq!(ask_with(&server, "GET", XMLTV, &gzip).code(), "OVERLOADED");
 }
 
 #[test]
 fn the_export_can_be_imported_again() {
-    let lab = stocked();
-    let answer = get(&lab, "/api/schedule/v1/xmltv");
+    let server = stocked();
+    let answer = get(&server, "/api/schedule/v1/xmltv");
     assert_eq!(
         (answer.status, answer.header("content-type")),
         (200, Some("application/xml; charset=utf-8"))
@@ -207,7 +211,7 @@ fn the_export_can_be_imported_again() {
     assert!(text.contains("<display-name>News &amp; Co</display-name>"));
     assert!(text.contains("<title>B &lt;b&gt;</title>"));
     assert!(text.contains("start=\"20260101113000 +0000\" stop=\"20260101123000 +0000\""));
-    let again = post(&lab, "/admin/v1/epg/import", &answer.body);
+    let again = post(&server, "/admin/v1/epg/import", &answer.body);
     let report = again.json();
     assert_eq!((again.status, &report["unchanged"]), (200, &json!(6)));
     assert_eq!(
@@ -215,9 +219,9 @@ fn the_export_can_be_imported_again() {
         (&json!(2), &json!(0))
     );
     // Programs that cannot send headers pass the token in the query.
-    let token = lab.gate.tokens.partner.reveal();
+    let token = server.gate.tokens.partner.reveal();
     let target = format!("/api/schedule/v1/xmltv?accessToken={token}");
-    let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = crate::support::raw_http::ask(server.public, request("GET", &target, &[], ""));
     assert_eq!((bare.status, bare.body), (200, answer.body));
 }
 
@@ -245,7 +249,7 @@ const CLEAR: &str = "encrypted = false\nplaylist = { hls = \"https://cdn.example
 #[test]
 #[expect(clippy::too_many_lines, reason = "one list and all that is not on it")]
 fn the_m3u_lists_freely_watchable_livestreams() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let text = catalogue(&[
         (
             "cdn",
@@ -276,14 +280,14 @@ fn the_m3u_lists_freely_watchable_livestreams() {
             OPEN,
         ),
     ]);
-    let imported = post(&lab, "/admin/v1/catalog/import", text.as_bytes());
+    let imported = post(&server, "/admin/v1/catalog/import", text.as_bytes());
     assert_eq!(imported.status, 200, "{}", imported.json());
 
-    let token = lab.gate.tokens.partner.reveal();
-    let base = format!("{}/api/schedule/v1", lab.http.settings.public_url);
+    let token = server.gate.tokens.partner.reveal();
+    let base = format!("{}/api/schedule/v1", server.http.settings.public_url);
     let address = |rest: &str| format!("{base}/{rest}?accessToken={token}");
     let guide = address("xmltv");
-    let list = lines(&get(&lab, M3U));
+    let list = lines(&get(&server, M3U));
     let expected = [
         format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\""),
         "#EXTINF:-1 tvg-id=\"cdn\" tvg-name=\"cdn\" tvg-chno=\"7\" group-title=\"News\",cdn"
@@ -298,12 +302,18 @@ fn the_m3u_lists_freely_watchable_livestreams() {
     ];
     assert_eq!(list, expected);
     // The token may be in the query too, and every address in the list works without changes.
-    let bare = |target: &str| ask(lab.public, request("GET", target, &[], ""));
+    let bare = |target: &str| ask(server.public, request("GET", target, &[], ""));
     assert_eq!(
         lines(&bare(&format!("{M3U}?accessToken={token}"))),
         expected
     );
-    let watch = |address: &str| bare(address.strip_prefix(&lab.http.settings.public_url).unwrap());
+    let watch = |address: &str| {
+        bare(
+            address
+                .strip_prefix(&server.http.settings.public_url)
+                .unwrap(),
+        )
+    };
     assert_eq!(watch(&guide).status, 200);
     let sent = watch(&list[2]);
     assert_eq!(
@@ -326,7 +336,7 @@ fn the_m3u_lists_freely_watchable_livestreams() {
         ("cdn", "master.m3u8", 404, "PROTOCOL_NOT_AVAILABLE"),
         ("unknown", "index.m3u8", 404, "ASSET_NOT_FOUND"),
     ] {
-        let answer = get(&lab, &format!("{M3U}/{of}/{manifest}"));
+        let answer = get(&server, &format!("{M3U}/{of}/{manifest}"));
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (status, code),
@@ -341,14 +351,18 @@ fn the_m3u_lists_freely_watchable_livestreams() {
 
 #[test]
 fn an_origin_livestream_plays_until_a_program_without_rights() {
-    let lab = GateOnly::start();
+    let server = GateOnly::start();
     let text = catalogue(&[(
         "home",
         "encrypted = false\nplaylist = { hls = \"origin:loop/home.m3u8\" }",
         "type = \"default\"\nsale = { to = 2026-01-02T00:00:00Z }",
     )]);
     let rule = "[[rule]]\ntitle = \"Match*\"\nlive = false\n";
-    let imported = post(&lab, "/admin/v1/catalog/import", (text + rule).as_bytes());
+    let imported = post(
+        &server,
+        "/admin/v1/catalog/import",
+        (text + rule).as_bytes(),
+    );
     assert_eq!(imported.status, 200, "{}", imported.json());
     let rows = [
         ("home", "a", "Studio", -60, 60),
@@ -356,20 +370,20 @@ fn an_origin_livestream_plays_until_a_program_without_rights() {
         ("home", "c", "Studio", 120, 180),
     ];
     assert_eq!(
-        post(&lab, "/admin/v1/epg/import", guide(&rows).as_bytes()).status,
+        post(&server, "/admin/v1/epg/import", guide(&rows).as_bytes()).status,
         200
     );
-    let media = lab.services.config.origin.media_dir.join("loop");
+    let media = server.services.config.origin.media_dir.join("loop");
     std::fs::create_dir_all(&media).unwrap();
     std::fs::write(media.join("home.m3u8"), "#EXTM3U\nhome.ts\n").unwrap();
     std::fs::write(media.join("home.ts"), "moving").unwrap();
 
-    let tune = || get(&lab, &format!("{M3U}/home/index.m3u8"));
-    let fetch = |target: &str| ask(lab.public, request("GET", target, &[], ""));
+    let tune = || get(&server, &format!("{M3U}/home/index.m3u8"));
+    let fetch = |target: &str| ask(server.public, request("GET", target, &[], ""));
     let origin = |answer: &Answer| {
         let address = answer.header("location").unwrap();
         address
-            .strip_prefix(&lab.http.settings.public_url)
+            .strip_prefix(&server.http.settings.public_url)
             .unwrap()
             .to_owned()
     };
@@ -381,34 +395,34 @@ fn an_origin_livestream_plays_until_a_program_without_rights() {
     // Players resolve relative addresses against the redirect target.
     let segment = playlist.replace("home.m3u8", "home.ts");
     assert_eq!(fetch(&segment).body, b"moving");
-    set_clock(&lab, at(60) - 1);
+    set_clock(&server, at(60) - 1);
     assert_eq!(fetch(&segment).status, 200);
-    set_clock(&lab, at(60));
+    set_clock(&server, at(60));
     assert_eq!(fetch(&segment).code(), "PLAYLIST_TOKEN_INVALID");
     assert_eq!(tune().code(), "NO_LIVE_RIGHTS");
-    set_clock(&lab, at(120));
+    set_clock(&server, at(120));
     let tuned = origin(&tune());
     // The offer ends at midnight, twelve hours after noon.
-    set_clock(&lab, at(12 * 60) - 1);
+    set_clock(&server, at(12 * 60) - 1);
     assert_eq!(fetch(&tuned).status, 200);
-    set_clock(&lab, at(12 * 60));
+    set_clock(&server, at(12 * 60));
     assert_eq!(fetch(&tuned).code(), "PLAYLIST_TOKEN_INVALID");
     assert_eq!(tune().code(), "NOT_ENTITLED");
 }
 
 #[test]
 fn xmltv_is_compressed_for_clients_that_accept_gzip() {
-    let lab = stocked();
+    let server = stocked();
     let gzip = ("Accept-Encoding", "gzip");
-    let plain = get(&lab, XMLTV);
-    let packed = ask_with(&lab, "GET", XMLTV, &[gzip]);
+    let plain = get(&server, XMLTV);
+    let packed = ask_with(&server, "GET", XMLTV, &[gzip]);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     assert_eq!(unpacked(&packed.body), plain.body);
     let tag = packed.header("etag").unwrap();
     assert_ne!(plain.header("etag"), Some(tag));
-    let same = ask_with(&lab, "GET", XMLTV, &[gzip, ("If-None-Match", tag)]);
+    let same = ask_with(&server, "GET", XMLTV, &[gzip, ("If-None-Match", tag)]);
     assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
-    let head = ask_with(&lab, "HEAD", XMLTV, &[gzip]);
+    let head = ask_with(&server, "HEAD", XMLTV, &[gzip]);
     assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
 }
 
@@ -464,23 +478,27 @@ fn generated(channels: usize, days: i64) -> String {
 
 /// Imports a guide and its export, which must change nothing. Returns the export.
 fn round_trip(guide: &[u8], now: i64) -> Vec<u8> {
-    let lab = GateOnly::start();
-    set_clock(&lab, now);
+    let server = GateOnly::start();
+    set_clock(&server, now);
     let import = |guide: &[u8]| {
-        let answer = post(&lab, "/admin/v1/epg/import?createLivestreams=true", guide);
+        let answer = post(
+            &server,
+            "/admin/v1/epg/import?createLivestreams=true",
+            guide,
+        );
         assert_eq!(answer.status, 200, "{}", answer.json());
         answer.json()
     };
     let added = import(guide)["added"].clone();
     assert!(added.as_u64().unwrap() > 1_000, "{added}");
-    let export = get(&lab, XMLTV).body;
+    let export = get(&server, XMLTV).body;
     let again = import(&export);
     assert_eq!(again["unchanged"], added, "{again}");
     for member in ["added", "changed", "removed"] {
         assert_eq!(again[member], 0, "{member}: {again}");
     }
     assert_eq!(again["skipped"], json!({}));
-    assert_eq!(get(&lab, XMLTV).body, export);
+    assert_eq!(get(&server, XMLTV).body, export);
     export
 }
 
@@ -534,8 +552,8 @@ fn the_checkers_detect_planted_mistakes() {
     if !has_validators() {
         return;
     }
-    let lab = stocked();
-    let export = String::from_utf8(get(&lab, XMLTV).body).unwrap();
+    let server = stocked();
+    let export = String::from_utf8(get(&server, XMLTV).body).unwrap();
     assert_eq!(complaints(export.as_bytes()), [""; 0]);
     for (what, from, to) in [
         ("no such element", "</title>", "</title><colour/>"),

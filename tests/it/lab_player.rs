@@ -17,8 +17,8 @@ fn start(environment: Environment) -> GateOnly {
     GateOnly::with(|settings, _| settings.environment = environment)
 }
 
-fn get(lab: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
-    ask(lab.public, request("GET", target, headers, ""))
+fn get(server: &GateOnly, target: &str, headers: &[(&str, &str)]) -> Answer {
+    ask(server.public, request("GET", target, headers, ""))
 }
 
 /// Returns the files of the page in the repository.
@@ -34,27 +34,27 @@ fn files() -> Vec<(String, String)> {
 
 #[test]
 fn player_files_are_served_with_a_strict_csp_and_to_no_other_origin() {
-    let lab = start(Environment::Staging);
+    let server = start(Environment::Staging);
     let files = files();
     assert!(files.len() > 8);
     let (_, page) = files.iter().find(|(name, _)| name == "index.html").unwrap();
     let page = [(String::new(), page.clone())];
     for (name, text) in files.iter().chain(&page) {
         let origin = [("Origin", "https://elsewhere.example")];
-        let answer = get(&lab, &format!("/lab/{name}"), &origin);
+        let answer = get(&server, &format!("/lab/{name}"), &origin);
         assert_eq!(answer.status, 200, "{name}");
         assert_eq!(answer.body, text.as_bytes(), "{name}");
         assert_eq!(answer.header("content-security-policy"), Some(POLICY));
         assert_eq!(answer.header("x-frame-options"), Some("DENY"));
         assert_eq!(answer.header("access-control-allow-origin"), None, "{name}");
     }
-    assert_eq!(get(&lab, "/lab/icon.svg", &[]).status, 200);
-    let entry = get(&lab, "/lab", &[]);
+    assert_eq!(get(&server, "/lab/icon.svg", &[]).status, 200);
+    let entry = get(&server, "/lab", &[]);
     assert_eq!(
         (entry.status, entry.header("location")),
         (302, Some("lab/"))
     );
-    let missing = get(&lab, "/lab/x.js", &[]);
+    let missing = get(&server, "/lab/x.js", &[]);
     assert_eq!(
         (missing.status, missing.code().as_str()),
         (404, "PATH_NOT_FOUND")
@@ -91,12 +91,12 @@ fn player_files_name_no_other_host_and_build_no_markup_from_text() {
 
 #[test]
 fn settings_outside_the_demo_have_no_token() {
-    let lab = start(Environment::Staging);
-    let answer = get(&lab, "/lab/settings.json", &[]);
+    let server = start(Environment::Staging);
+    let answer = get(&server, "/lab/settings.json", &[]);
     let settings = json!({
         "environment": "staging",
         "headerPrefix": "Service-",
-        "publicUrl": lab.http.settings.public_url,
+        "publicUrl": server.http.settings.public_url,
     });
     assert_eq!(answer.json(), settings);
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -105,7 +105,7 @@ fn settings_outside_the_demo_have_no_token() {
 
 #[test]
 fn production_refuses_the_player_with_a_reason() {
-    let lab = start(Environment::Production);
+    let server = start(Environment::Production);
     for target in [
         "/lab",
         "/lab/",
@@ -113,7 +113,7 @@ fn production_refuses_the_player_with_a_reason() {
         "/lab/lab.js",
         "/lab/x",
     ] {
-        let answer = get(&lab, target, &[("Accept", BROWSER)]);
+        let answer = get(&server, target, &[("Accept", BROWSER)]);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (404, "PATH_NOT_FOUND"),
@@ -136,8 +136,8 @@ fn front_page_answers_browsers_and_nobody_else() {
         (Environment::Staging, true),
         (Environment::Production, false),
     ] {
-        let lab = start(environment);
-        let answer = get(&lab, "/", &[("Accept", BROWSER)]);
+        let server = start(environment);
+        let answer = get(&server, "/", &[("Accept", BROWSER)]);
         assert_eq!(answer.status, 200);
         assert_eq!(
             answer.header("content-type"),
@@ -166,7 +166,7 @@ fn front_page_answers_browsers_and_nobody_else() {
                 .map(|accept| ("Accept", accept))
                 .into_iter()
                 .collect();
-            let answer = get(&lab, "/", &headers);
+            let answer = get(&server, "/", &headers);
             let message = &answer.json()["error"]["message"];
             assert_eq!(answer.status, 404, "{accept:?}");
             assert_eq!(message, "no route matches GET /; see /docs", "{accept:?}");

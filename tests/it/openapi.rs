@@ -94,11 +94,11 @@ fn descriptions_have_etags_compression_and_headers() {
 
 #[test]
 fn the_description_names_the_configured_headers_and_address() {
-    let lab = GateOnly::with(|http, _| {
+    let server = GateOnly::with(|http, _| {
         http.header_prefix = "X-Acme-".to_owned();
         http.public_url = "https://acme.example/tv".to_owned();
     });
-    let answer = ask(lab.public, request("GET", "/openapi.json", &[], ""));
+    let answer = ask(server.public, request("GET", "/openapi.json", &[], ""));
     let text = answer.json().to_string();
     assert!(text.contains("X-Acme-Play-Session") && !text.contains("Service-"));
     assert_eq!(

@@ -151,13 +151,13 @@ fn live_view(list: &[Row], at: i64) -> Option<[Option<&Row>; 3]> {
 }
 
 struct Client<'a> {
-    lab: &'a GateOnly,
+    server: &'a GateOnly,
     wire: Wire,
 }
 
 impl Client<'_> {
     fn get(&mut self, path: &str) -> Answer {
-        let token = self.lab.gate.tokens.partner.reveal();
+        let token = self.server.gate.tokens.partner.reveal();
         let target = format!("/api/schedule/v1{path}");
         let headers = [("Service-AccessToken", token)];
         self.wire.send(request("GET", &target, &headers, ""));
@@ -172,7 +172,7 @@ impl Client<'_> {
     }
 
     fn check_instant(&mut self, guide: &Guide, at: i64, offset: i64) {
-        set_clock(self.lab, at - offset);
+        set_clock(self.server, at - offset);
         let ids: Vec<&str> = guide.keys().map(String::as_str).collect();
         for some in ids.chunks(40) {
             let list = some.join(",");
@@ -261,9 +261,9 @@ fn naive_guide(packed: &[u8], now: i64) -> (Guide, usize) {
 }
 
 /// Imports a guide into an empty service and checks the report.
-fn import(lab: &GateOnly, packed: &[u8], guide: &Guide, programmes: usize) {
+fn import(server: &GateOnly, packed: &[u8], guide: &Guide, programmes: usize) {
     let kept: usize = guide.values().map(Vec::len).sum();
-    let first = post(lab, TARGET, packed);
+    let first = post(server, TARGET, packed);
     let report = first.json();
     assert_eq!(first.status, 200, "{report}");
     let kinds = report["skipped"].as_object().unwrap().values();
@@ -275,8 +275,8 @@ fn import(lab: &GateOnly, packed: &[u8], guide: &Guide, programmes: usize) {
     assert_eq!(report["created"].as_array().unwrap().len(), guide.len());
 }
 
-fn import_again(lab: &GateOnly, packed: &[u8], kept: usize) {
-    let report = post(lab, TARGET, packed).json();
+fn import_again(server: &GateOnly, packed: &[u8], kept: usize) {
+    let report = post(server, TARGET, packed).json();
     for (member, number) in [
         ("unchanged", kept),
         ("added", 0),
@@ -286,7 +286,7 @@ fn import_again(lab: &GateOnly, packed: &[u8], kept: usize) {
         assert_eq!(report[member], number, "{member}: {report}");
     }
     assert_eq!(report["created"], json!([]));
-    for report in lab.services.store.verify().unwrap().tables {
+    for report in server.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }
@@ -299,12 +299,12 @@ fn check(name: &str, now: i64) {
         return;
     };
     let (guide, programmes) = naive_guide(&packed, now);
-    let lab = GateOnly::start();
-    set_clock(&lab, now);
-    import(&lab, &packed, &guide, programmes);
+    let server = GateOnly::start();
+    set_clock(&server, now);
+    import(&server, &packed, &guide, programmes);
     let mut client = Client {
-        lab: &lab,
-        wire: Wire::to(lab.public),
+        server: &server,
+        wire: Wire::to(server.public),
     };
     let days = guide.values().flatten().map(|row| row.0.div_euclid(DAY));
     let days: BTreeSet<i64> = days.collect();
@@ -316,7 +316,7 @@ fn check(name: &str, now: i64) {
     };
     let before = all();
     assert!(before.len() > 1_000);
-    import_again(&lab, &packed, before.len());
+    import_again(&server, &packed, before.len());
     assert_eq!(all(), before, "ids are kept");
 
     // Instants all over the guide, and the edges of some of its programmes.

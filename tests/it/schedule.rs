@@ -25,8 +25,8 @@ fn ids(view: &Value) -> [&str; 3] {
 
 #[test]
 fn s6_responses_equal_the_examples() {
-    let lab = stocked();
-    let answer = get(&lab, &live("livestreams=news"));
+    let server = stocked();
+    let answer = get(&server, &live("livestreams=news"));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let broadcast = |id: &str, title: &str, start: i64, stop: i64| {
@@ -46,18 +46,18 @@ fn s6_responses_equal_the_examples() {
     );
     assert_eq!(String::from_utf8(answer.body).unwrap(), expected);
 
-    let all = get(&lab, &live("livestreams=film,unknown,news,empty,news")).json();
+    let all = get(&server, &live("livestreams=film,unknown,news,empty,news")).json();
     assert_eq!(all.as_object().unwrap().len(), 2);
     assert_eq!(ids(&all["film"]), ["f", "-", "-"]);
     assert_eq!(all["film"]["current"]["liveAvailable"], false);
     assert!(all["film"]["current"].get("catchupInterval").is_none());
-    let offset = get(&lab, &live("livestreams=news&offset=-1801")).json();
+    let offset = get(&server, &live("livestreams=news&offset=-1801")).json();
     assert_eq!(ids(&offset["news"]), ["a", "-", "b"]);
-    let offset = get(&lab, &live("livestreams=news%2Cfilm&offset=-1800")).json();
+    let offset = get(&server, &live("livestreams=news%2Cfilm&offset=-1800")).json();
     assert_eq!(ids(&offset["news"]), ["b", "a", "c"]);
     // A livestream with nothing on air is left out. If no livestream is known, that is an error.
-    assert_eq!(get(&lab, &live("livestreams=empty")).json(), json!({}));
-    let unknown = get(&lab, &live("livestreams=x,y"));
+    assert_eq!(get(&server, &live("livestreams=empty")).json(), json!({}));
+    let unknown = get(&server, &live("livestreams=x,y"));
     assert_eq!(
         (unknown.status, unknown.code().as_str()),
         (404, "LIVESTREAM_NOT_FOUND")
@@ -66,7 +66,7 @@ fn s6_responses_equal_the_examples() {
 
 #[test]
 fn schedule_errors_name_the_parameter() {
-    let lab = stocked();
+    let server = stocked();
     let many = (0..201)
         .map(|n| n.to_string())
         .collect::<Vec<_>>()
@@ -98,7 +98,7 @@ fn schedule_errors_name_the_parameter() {
             "date",
         ),
     ] {
-        let answer = get(&lab, &target);
+        let answer = get(&server, &target);
         assert_eq!(
             (
                 answer.status,
@@ -113,24 +113,24 @@ fn schedule_errors_name_the_parameter() {
 
 #[test]
 fn s1_and_s2_are_complete_and_name_their_successors() {
-    let lab = GateOnly::with(|settings, _| {
+    let server = GateOnly::with(|settings, _| {
         settings.public_url = "https://tv.example".to_owned();
         settings.sunset = Some("Fri, 01 Jan 2027 00:00:00 GMT".to_owned());
     });
-    stock(&lab);
+    stock(&server);
     let s1 = |id: &str, query: &str| {
         get(
-            &lab,
+            &server,
             &format!("/api/schedule/v1/livestreams/{id}/live{query}"),
         )
     };
     let s2 = |id: &str, day: &str| {
         get(
-            &lab,
+            &server,
             &format!("/api/schedule/v1/livestreams/{id}/day/{day}"),
         )
     };
-    let s6 = get(&lab, &live("livestreams=news&offset=-1801"));
+    let s6 = get(&server, &live("livestreams=news&offset=-1801"));
     let old = s1("news", "?offset=-1801");
     assert_eq!((old.status, old.json()), (200, s6.json()["news"].clone()));
     let link = |answer: &Answer| answer.header("link").unwrap().to_owned();
@@ -150,10 +150,10 @@ fn s1_and_s2_are_complete_and_name_their_successors() {
         format!("<{base}/day/2026-01-01?livestreams=news>; rel=\"successor-version\"")
     );
     let s5 = format!("{}/day/2026-01-01?livestreams=news", &base[18..]);
-    assert_eq!(day.json(), get(&lab, &s5).json()["news"]);
+    assert_eq!(day.json(), get(&server, &s5).json()["news"]);
     assert_eq!(s2("empty", "2026-01-01").body, b"[]");
 
-    set_clock(&lab, at(60));
+    set_clock(&server, at(60));
     for (answer, code) in [
         (s1("news", ""), "NO_CURRENT_BROADCAST"),
         (s1("empty", ""), "NO_CURRENT_BROADCAST"),
@@ -167,10 +167,10 @@ fn s1_and_s2_are_complete_and_name_their_successors() {
 
 #[test]
 fn s5_cuts_days_by_the_livestreams_zone() {
-    let lab = stocked();
+    let server = stocked();
     let day = |date: &str, ids: &str| {
         get(
-            &lab,
+            &server,
             &format!("/api/schedule/v1/broadcasts/day/{date}?livestreams={ids}"),
         )
     };
@@ -188,7 +188,7 @@ fn s5_cuts_days_by_the_livestreams_zone() {
     assert_eq!(day("2026-01-02", "news").json(), json!({"news": []}));
     // In another zone that morning belongs to another day. The change applies immediately.
     let import = |catalog: &str| {
-        let imported = post(&lab, "/admin/v1/catalog/import", catalog.as_bytes());
+        let imported = post(&server, "/admin/v1/catalog/import", catalog.as_bytes());
         assert_eq!(imported.status, 200);
     };
     import(&CATALOG.replace("Europe/Stockholm", "Asia/Tokyo"));
@@ -205,19 +205,19 @@ fn s5_cuts_days_by_the_livestreams_zone() {
 
 #[test]
 fn s3_and_s4_find_broadcasts_by_id() {
-    let lab = stocked();
-    let one = get(&lab, "/api/schedule/v1/broadcasts/b");
+    let server = stocked();
+    let one = get(&server, "/api/schedule/v1/broadcasts/b");
     assert_eq!(
         (one.status, one.json()["title"].clone()),
         (200, json!("B <b>"))
     );
     assert!(one.json().get("streamId").is_none());
-    let unknown = get(&lab, "/api/schedule/v1/broadcasts/x");
+    let unknown = get(&server, "/api/schedule/v1/broadcasts/x");
     assert_eq!(
         (unknown.status, unknown.code().as_str()),
         (404, "BROADCAST_NOT_FOUND")
     );
-    let several = get(&lab, "/api/schedule/v1/broadcasts?broadcasts=f,x,b,f").json();
+    let several = get(&server, "/api/schedule/v1/broadcasts?broadcasts=f,x,b,f").json();
     assert_eq!(several.as_object().unwrap().len(), 2);
     let b = &several["b"];
     assert_eq!(
@@ -229,20 +229,20 @@ fn s3_and_s4_find_broadcasts_by_id() {
         (json!("news"), json!(at(-30)), json!(at(30)))
     );
     assert_eq!(several["f"]["streamId"], "film");
-    let none = get(&lab, "/api/schedule/v1/broadcasts?broadcasts=x");
+    let none = get(&server, "/api/schedule/v1/broadcasts?broadcasts=x");
     assert_eq!((none.status, none.json()), (200, json!({})));
 }
 
 #[test]
 fn max_age_ends_at_the_next_change() {
-    let lab = stocked();
+    let server = stocked();
     let age = |target: &str| {
-        get(&lab, target)
+        get(&server, target)
             .header("cache-control")
             .unwrap()
             .to_owned()
     };
-    let now = |minutes: i64, seconds: i64| set_clock(&lab, at(minutes) + seconds);
+    let now = |minutes: i64, seconds: i64| set_clock(&server, at(minutes) + seconds);
     assert_eq!(age(&live("livestreams=news")), "private, max-age=10");
     now(30, -3);
     assert_eq!(age(&live("livestreams=news")), "private, max-age=3");
@@ -260,23 +260,23 @@ fn max_age_ends_at_the_next_change() {
     );
     // A gap also ends.
     now(120, -2);
-    assert_eq!(get(&lab, &live("livestreams=news")).json(), json!({}));
+    assert_eq!(get(&server, &live("livestreams=news")).json(), json!({}));
     assert_eq!(age(&live("livestreams=news")), "private, max-age=2");
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
     assert_eq!(age(day), "private, max-age=10");
-    let before = get(&lab, &live("livestreams=film"))
+    let before = get(&server, &live("livestreams=film"))
         .header("etag")
         .unwrap()
         .to_owned();
     now(-1, 0);
-    let after = get(&lab, &live("livestreams=film"));
+    let after = get(&server, &live("livestreams=film"));
     assert_ne!(after.header("etag").unwrap(), before, "another answer");
     assert_eq!(ids(&after.json()["film"]), ["f", "-", "-"]);
 }
 
 #[test]
 fn schedule_responses_have_etags_compression_and_headers() {
-    let lab = stocked();
+    let server = stocked();
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
     let single = "/api/schedule/v1/broadcasts/b";
     let several = "/api/schedule/v1/broadcasts?broadcasts=a,b,c,d,e,f";
@@ -284,14 +284,14 @@ fn schedule_responses_have_etags_compression_and_headers() {
     let s1 = "/api/schedule/v1/livestreams/news/live?offset=-60";
     let s2 = "/api/schedule/v1/livestreams/news/day/2026-01-01";
     for target in [day, single, several, &s6, s1, s2] {
-        let plain = get(&lab, target);
+        let plain = get(&server, target);
         let tag = plain.header("etag").unwrap();
         assert!(tag.starts_with('"'), "strong: {tag}");
-        let same = ask_with(&lab, "GET", target, &[("If-None-Match", tag)]);
+        let same = ask_with(&server, "GET", target, &[("If-None-Match", tag)]);
         assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
-        let other = ask_with(&lab, "GET", target, &[("If-None-Match", "\"0\"")]);
+        let other = ask_with(&server, "GET", target, &[("If-None-Match", "\"0\"")]);
         assert_eq!((other.status, &other.body), (200, &plain.body));
-        let head = ask_with(&lab, "HEAD", target, &[]);
+        let head = ask_with(&server, "HEAD", target, &[]);
         let length = plain.body.len().to_string();
         assert_eq!(
             (
@@ -302,13 +302,13 @@ fn schedule_responses_have_etags_compression_and_headers() {
             (200, Some(&*length), Some(tag))
         );
         let origin = ("Origin", "https://player.example");
-        let read = ask_with(&lab, "GET", target, &[origin]);
+        let read = ask_with(&server, "GET", target, &[origin]);
         assert_eq!(read.header("access-control-allow-origin"), Some("*"));
         let exposed = read.header("access-control-expose-headers").unwrap();
         assert!(exposed.contains("ETag"), "{exposed}");
     }
-    let plain = get(&lab, several);
-    let packed = ask_with(&lab, "GET", several, &[("Accept-Encoding", "gzip")]);
+    let plain = get(&server, several);
+    let packed = ask_with(&server, "GET", several, &[("Accept-Encoding", "gzip")]);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     assert_ne!(packed.header("etag"), plain.header("etag"));
     let mut unpacked = Vec::new();
@@ -318,17 +318,17 @@ fn schedule_responses_have_etags_compression_and_headers() {
     // A changed schedule gets another tag.
     let mut changed = ROWS;
     changed[0].2 = "Another";
-    let report = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes()).json();
+    let report = post(&server, "/admin/v1/epg/import", guide(&changed).as_bytes()).json();
     assert_eq!(
         (&report["changed"], &report["unchanged"]),
         (&json!(1), &json!(5))
     );
-    assert_ne!(get(&lab, several).header("etag"), plain.header("etag"));
+    assert_ne!(get(&server, several).header("etag"), plain.header("etag"));
 }
 
 #[test]
 fn order_repeats_and_unknown_parameters_do_not_change_the_response() {
-    let lab = stocked();
+    let server = stocked();
     let gzip = [("Accept-Encoding", "gzip")];
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=";
     let ids = "/api/schedule/v1/broadcasts?broadcasts=";
@@ -355,26 +355,26 @@ fn order_repeats_and_unknown_parameters_do_not_change_the_response() {
         ],
     ];
     for (plain, same) in plain.iter().zip(&same) {
-        let expected = ask_with(&lab, "GET", plain, &gzip);
+        let expected = ask_with(&server, "GET", plain, &gzip);
         assert_eq!(expected.status, 200);
         for other in same {
-            let answer = ask_with(&lab, "GET", other, &gzip);
+            let answer = ask_with(&server, "GET", other, &gzip);
             assert_eq!(answer.body, expected.body, "{other}");
             assert_eq!(answer.header("etag"), expected.header("etag"), "{other}");
         }
     }
     // Requests with another meaning get another response.
     let earlier = ask_with(
-        &lab,
+        &server,
         "GET",
         &live("livestreams=film,news&offset=-3600"),
         &gzip,
     );
-    let present = ask_with(&lab, "GET", &plain[0], &gzip);
+    let present = ask_with(&server, "GET", &plain[0], &gzip);
     assert_ne!(earlier.body, present.body);
     for wrong in ["livestreams=film,,news", "livestreams=film,news&offset=1"] {
         assert_eq!(
-            ask_with(&lab, "GET", &live(wrong), &gzip).status,
+            ask_with(&server, "GET", &live(wrong), &gzip).status,
             400,
             "{wrong}"
         );
@@ -383,21 +383,21 @@ fn order_repeats_and_unknown_parameters_do_not_change_the_response() {
 
 #[test]
 fn old_days_are_deleted_automatically() {
-    let lab = stocked();
+    let server = stocked();
     let old = "/api/schedule/v1/broadcasts/a";
-    assert_eq!(get(&lab, old).status, 200);
-    set_clock(&lab, NOON.0 + 40 * 86_400);
-    let jobs = Jobs::start(&lab.services).unwrap();
+    assert_eq!(get(&server, old).status, 200);
+    set_clock(&server, NOON.0 + 40 * 86_400);
+    let jobs = Jobs::start(&server.services).unwrap();
     until("the end of an old broadcast", || {
-        get(&lab, old).status != 200
+        get(&server, old).status != 200
     });
-    assert_eq!(get(&lab, old).code(), "BROADCAST_NOT_FOUND");
+    assert_eq!(get(&server, old).code(), "BROADCAST_NOT_FOUND");
     assert!(jobs.stop(Duration::from_secs(10)));
 }
 
 #[test]
 fn a_large_body_is_compressed() {
-    let lab = stocked();
+    let server = stocked();
     let description = "A long story. ".repeat(40);
     let programs: Vec<_> = (0..200)
         .map(|number| {
@@ -408,13 +408,17 @@ fn a_large_body_is_compressed() {
         })
         .collect();
     let guide = json!({"news": programs}).to_string();
-    let imported = post(&lab, "/admin/v1/epg/import?accept=true", guide.as_bytes());
+    let imported = post(
+        &server,
+        "/admin/v1/epg/import?accept=true",
+        guide.as_bytes(),
+    );
     assert_eq!(imported.status, 200, "{}", imported.json());
     let day = "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news";
-    let plain = get(&lab, day);
+    let plain = get(&server, day);
     assert!(plain.body.len() > 64 * 1024, "{}", plain.body.len());
     let gzip = ("Accept-Encoding", "gzip");
-    let packed = ask_with(&lab, "GET", day, &[gzip]);
+    let packed = ask_with(&server, "GET", day, &[gzip]);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     assert!(packed.body.len() < plain.body.len() / 4);
     let mut unpacked = Vec::new();
@@ -423,9 +427,9 @@ fn a_large_body_is_compressed() {
     assert_eq!(unpacked, plain.body);
     let tag = packed.header("etag").unwrap();
     assert_ne!(plain.header("etag"), Some(tag));
-    let same = ask_with(&lab, "GET", day, &[gzip, ("If-None-Match", tag)]);
+    let same = ask_with(&server, "GET", day, &[gzip, ("If-None-Match", tag)]);
     assert_eq!((same.status, same.header("etag")), (304, Some(tag)));
-    let head = ask_with(&lab, "HEAD", day, &[gzip]);
+    let head = ask_with(&server, "HEAD", day, &[gzip]);
     assert_eq!((head.status, head.header("etag")), (200, Some(tag)));
     // The body is compressed in advance, so its length is known.
     let length = packed.body.len().to_string();
@@ -434,12 +438,12 @@ fn a_large_body_is_compressed() {
 
 #[test]
 fn imports_can_be_reported_held_and_dry_run() {
-    let lab = stocked();
+    let server = stocked();
     let import = |query: &str, rows: &[(&str, &str, &str, i64, i64)]| {
         let target = format!("/admin/v1/epg/import{query}");
-        post(&lab, &target, guide(rows).as_bytes())
+        post(&server, &target, guide(rows).as_bytes())
     };
-    let before = get(&lab, "/api/schedule/v1/xmltv").body;
+    let before = get(&server, "/api/schedule/v1/xmltv").body;
     let same = import("", &ROWS).json();
     for (member, number) in [
         ("channels", 2),
@@ -466,7 +470,7 @@ fn imports_can_be_reported_held_and_dry_run() {
         (dry.status, dry.json()["dryRun"].clone()),
         (200, json!(true))
     );
-    assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
+    assert_eq!(get(&server, "/api/schedule/v1/xmltv").body, before);
     let other = [
         ROWS[0],
         ("sport", "s", "S", 0, 60),
@@ -481,7 +485,7 @@ fn imports_can_be_reported_held_and_dry_run() {
         (&json!(["sport"]), &json!([]))
     );
     assert_eq!(made["newChannels"], json!(["sport"]));
-    let on = get(&lab, &live("livestreams=sport")).json();
+    let on = get(&server, &live("livestreams=sport")).json();
     assert_eq!(ids(&on["sport"]), ["s", "-", "-"]);
     let accepted = import("?accept=true", &poor);
     assert_eq!(
@@ -489,7 +493,7 @@ fn imports_can_be_reported_held_and_dry_run() {
         (200, json!(false))
     );
     assert_eq!(
-        ids(&get(&lab, &live("livestreams=news")).json()["news"]),
+        ids(&get(&server, &live("livestreams=news")).json()["news"]),
         ["a", "-", "-"]
     );
     // A source without settings is only a label. An invalid name is rejected.
@@ -504,8 +508,9 @@ fn imports_can_be_reported_held_and_dry_run() {
 
 #[test]
 fn a_broken_guide_changes_nothing() {
-    let lab = stocked();
-    let before = get(&lab, "/api/schedule/v1/xmltv").body;
+    let server = stocked();
+    let exported = || get(&server, "/api/schedule/v1/xmltv").body;
+    let before = exported();
     let whole = before.clone();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&whole).unwrap();
@@ -551,7 +556,7 @@ fn a_broken_guide_changes_nothing() {
             if status == 409 && !query.is_empty() {
                 continue;
             }
-            let answer = post(&lab, &format!("/admin/v1/epg/import{query}"), body);
+            let answer = post(&server, &format!("/admin/v1/epg/import{query}"), body);
             assert_eq!(
                 (answer.status, answer.code().as_str()),
                 (status, code),
@@ -564,31 +569,31 @@ fn a_broken_guide_changes_nothing() {
                     "{name}"
                 );
             }
-            assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before, "{name}");
+            assert_eq!(exported(), before, "{name}");
         }
     }
     // A cut upload is not treated as a shorter guide.
-    let (name, value) = lab.admin();
+    let (name, value) = server.admin();
     let head = format!(
         "POST /admin/v1/epg/import?accept=true HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\n\
          Content-Length: {}\r\n\r\n",
         whole.len() + 1
     );
-    let mut wire = Wire::to(lab.ops);
+    let mut wire = Wire::to(server.ops);
     wire.send(head).send(&whole);
     wire.stream.shutdown(std::net::Shutdown::Write).unwrap();
     if let Some(answer) = wire.answer() {
         assert_eq!(answer.status, 400);
     }
-    assert_eq!(get(&lab, "/api/schedule/v1/xmltv").body, before);
-    for report in lab.services.store.verify().unwrap().tables {
+    assert_eq!(exported(), before);
+    for report in server.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }
 
 #[test]
 fn cached_responses_follow_every_change() {
-    let lab = stocked();
+    let server = stocked();
     // A long query, because uncompressed responses to short ones are not cached.
     let many: Vec<_> = (0..60).map(|number| format!("nobody-{number}")).collect();
     let target = live(&format!("livestreams=news,film,{}", many.join(",")));
@@ -596,8 +601,8 @@ fn cached_responses_follow_every_change() {
         "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film,{}",
         many.join(",")
     );
-    let now = |minutes: i64| set_clock(&lab, at(minutes));
-    let current = || get(&lab, &target).json()["news"]["current"].clone();
+    let now = |minutes: i64| set_clock(&server, at(minutes));
+    let current = || get(&server, &target).json()["news"]["current"].clone();
     let titled = |title: &str| assert_eq!(current()["title"], title);
     for _ in 0..2 {
         now(0);
@@ -608,42 +613,42 @@ fn cached_responses_follow_every_change() {
         titled("C");
     }
     // A cached response expires with its program, whoever requested it first.
-    set_clock(&lab, at(60) - 4);
-    let age = get(&lab, &target);
+    set_clock(&server, at(60) - 4);
+    let age = get(&server, &target);
     assert_eq!(age.header("cache-control"), Some("private, max-age=4"));
-    set_clock(&lab, at(60) - 1);
-    let age = get(&lab, &target);
+    set_clock(&server, at(60) - 1);
+    let age = get(&server, &target);
     assert_eq!(age.header("cache-control"), Some("private, max-age=1"));
     let tag = age.header("etag").unwrap();
-    let held = ask_with(&lab, "GET", &target, &[("If-None-Match", tag)]);
+    let held = ask_with(&server, "GET", &target, &[("If-None-Match", tag)]);
     assert_eq!(held.status, 304);
     now(0);
     titled("B <b>");
-    let before = get(&lab, &day).body;
-    assert_eq!(get(&lab, &day).body, before);
+    let before = get(&server, &day).body;
+    assert_eq!(get(&server, &day).body, before);
     // A change of guide, rights or catalogue applies immediately.
     let mut changed = ROWS;
     changed[1].2 = "Other";
-    let imported = post(&lab, "/admin/v1/epg/import", guide(&changed).as_bytes());
+    let imported = post(&server, "/admin/v1/epg/import", guide(&changed).as_bytes());
     assert_eq!(imported.status, 200);
     titled("Other");
-    assert_ne!(get(&lab, &day).body, before);
+    assert_ne!(get(&server, &day).body, before);
     assert_eq!(current()["liveAvailable"], true);
     let rule = "[[rule]]\ntitle = \"Other\"\nlive = false\n";
     let ruled = format!("{CATALOG}\n{rule}");
     assert_eq!(
-        post(&lab, "/admin/v1/catalog/import", ruled.as_bytes()).status,
+        post(&server, "/admin/v1/catalog/import", ruled.as_bytes()).status,
         200
     );
     assert_eq!(current()["liveAvailable"], false);
     // The partner token is checked before the cache.
-    let bare = crate::support::raw_http::ask(lab.public, request("GET", &target, &[], ""));
+    let bare = crate::support::raw_http::ask(server.public, request("GET", &target, &[], ""));
     assert_eq!(bare.code(), "PARTNER_TOKEN_INVALID");
 }
 
 #[test]
 fn retention_deletes_whole_days_only() {
-    let lab = stocked();
+    let server = stocked();
     const DAY: i64 = 86_400;
     // One broadcast for each day of the last 40, and one that spans the edge of the retention.
     let rows: Vec<_> = (-40..=1)
@@ -655,11 +660,15 @@ fn retention_deletes_whole_days_only() {
     let edge = NOON.0 - 20 * DAY - NOON.0 % DAY;
     let over = json!({"id": "over", "title": "O", "start": edge - 60, "stop": edge + 60});
     let at_edge = json!({"id": "edge", "title": "E", "start": edge + 60, "stop": edge + 120});
-    set_clock(&lab, NOON.0 - 11 * DAY);
+    set_clock(&server, NOON.0 - 11 * DAY);
     let guide = json!({"film": rows, "empty": [over, at_edge]}).to_string();
-    let imported = post(&lab, "/admin/v1/epg/import?accept=true", guide.as_bytes());
+    let imported = post(
+        &server,
+        "/admin/v1/epg/import?accept=true",
+        guide.as_bytes(),
+    );
     assert_eq!(imported.status, 200, "{}", imported.json());
-    let status = |id: &str| get(&lab, &format!("/api/schedule/v1/broadcasts/{id}")).status;
+    let status = |id: &str| get(&server, &format!("/api/schedule/v1/broadcasts/{id}")).status;
     let kept = || {
         (0..42)
             .filter(|day| status(&format!("day{day}")) == 200)
@@ -667,14 +676,14 @@ fn retention_deletes_whole_days_only() {
     };
     assert_eq!(kept(), (0..42).collect::<Vec<_>>());
     let newer = get(
-        &lab,
+        &server,
         "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film",
     )
     .body;
 
     let retain = |days_later: i64| {
         let now = UnixSeconds(NOON.0 + days_later * DAY);
-        lab.services.schedule.retain(now, 30).unwrap();
+        server.services.schedule.retain(now, 30).unwrap();
     };
     retain(-10);
     assert_eq!(
@@ -689,28 +698,28 @@ fn retention_deletes_whole_days_only() {
     assert_eq!(kept(), (20..42).collect::<Vec<_>>());
     assert_eq!((status("over"), status("edge")), (404, 200));
     for id in ["day3", "over"] {
-        let gone = get(&lab, &format!("/api/schedule/v1/broadcasts/{id}"));
+        let gone = get(&server, &format!("/api/schedule/v1/broadcasts/{id}"));
         assert_eq!(
             (gone.status, gone.code().as_str()),
             (404, "BROADCAST_NOT_FOUND")
         );
     }
     let several = get(
-        &lab,
+        &server,
         "/api/schedule/v1/broadcasts?broadcasts=day3,day30,over,edge",
     )
     .json();
     assert_eq!(several.as_object().unwrap().len(), 2);
     let again = get(
-        &lab,
+        &server,
         "/api/schedule/v1/broadcasts/day/2026-01-01?livestreams=news,film",
     )
     .body;
     assert_eq!(again, newer);
     // The store agrees with memory: a reload brings nothing back.
-    lab.services.schedule.refresh().unwrap();
+    server.services.schedule.refresh().unwrap();
     assert_eq!(kept(), (20..42).collect::<Vec<_>>());
-    for report in lab.services.store.verify().unwrap().tables {
+    for report in server.services.store.verify().unwrap().tables {
         assert!(report.is_sound(), "{report:?}");
     }
 }

@@ -12,16 +12,16 @@ use crate::support::raw_http::{Answer, ask, request};
 const TARGET: &str = "/api/tracker/v1/telemetry-events";
 
 /// Starts a server whose user has an account.
-fn lab() -> GateOnly {
-    let lab = GateOnly::start();
-    lab.enroll();
-    lab
+fn start() -> GateOnly {
+    let server = GateOnly::start();
+    server.enroll();
+    server
 }
 
-fn post(lab: &GateOnly, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+fn post(server: &GateOnly, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
     let body = body.as_ref();
-    let partner = lab.gate.tokens.partner.reveal();
-    let bearer = format!("Bearer {}", lab.gate.tokens.user.reveal());
+    let partner = server.gate.tokens.partner.reveal();
+    let bearer = format!("Bearer {}", server.gate.tokens.user.reveal());
     let mut bytes = format!(
         "POST {TARGET} HTTP/1.1\r\nHost: localhost\r\nService-AccessToken: {partner}\r\n\
          Authorization: {bearer}\r\nContent-Length: {}\r\n",
@@ -32,7 +32,7 @@ fn post(lab: &GateOnly, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Ans
     }
     let mut bytes = format!("{bytes}\r\n").into_bytes();
     bytes.extend_from_slice(body);
-    ask(lab.public, bytes)
+    ask(server.public, bytes)
 }
 
 fn event(sequence: i64) -> Value {
@@ -65,13 +65,13 @@ fn taken(accepted: u32, duplicates: u32) -> Value {
 }
 
 /// Sends a request to the operations listener.
-fn operator(lab: &GateOnly, method: &str, target: &str) -> Answer {
-    let (name, value) = lab.admin();
-    ask(lab.ops, request(method, target, &[(name, &value)], ""))
+fn operator(server: &GateOnly, method: &str, target: &str) -> Answer {
+    let (name, value) = server.admin();
+    ask(server.ops, request(method, target, &[(name, &value)], ""))
 }
 
-fn exported(lab: &GateOnly, query: &str) -> Vec<Value> {
-    let answer = operator(lab, "GET", &format!("/admin/v1/telemetry/events{query}"));
+fn exported(server: &GateOnly, query: &str) -> Vec<Value> {
+    let answer = operator(server, "GET", &format!("/admin/v1/telemetry/events{query}"));
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
     let text = String::from_utf8(answer.body).unwrap();
@@ -81,31 +81,31 @@ fn exported(lab: &GateOnly, query: &str) -> Vec<Value> {
 
 #[test]
 fn events_are_stored_once_and_exported_unchanged() {
-    let lab = lab();
+    let server = start();
     let batch = json!([event(1), event(2)]).to_string();
-    let answer = post(&lab, &[], &batch);
+    let answer = post(&server, &[], &batch);
     assert_eq!((answer.status, answer.json()), (202, taken(2, 0)));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let again = post(&lab, &[("Content-Type", "text/plain")], &batch);
+    let again = post(&server, &[("Content-Type", "text/plain")], &batch);
     assert_eq!((again.status, again.json()), (202, taken(0, 2)));
-    let lines = exported(&lab, "");
+    let lines = exported(&server, "");
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[1]["event"], event(2));
     assert_eq!(lines[1]["receivedTimestamp"], NOON.0);
     assert_eq!(lines[1]["clockSkew"], -5);
     let user = lines[0]["userId"].as_str().unwrap();
-    assert_eq!(exported(&lab, &format!("?user={user}")).len(), 2);
-    assert!(exported(&lab, &format!("?from={}", NOON.0 + 1)).is_empty());
-    assert!(exported(&lab, &format!("?to={}", NOON.0)).is_empty());
-    let bad = operator(&lab, "GET", "/admin/v1/telemetry/events?from=yesterday");
+    assert_eq!(exported(&server, &format!("?user={user}")).len(), 2);
+    assert!(exported(&server, &format!("?from={}", NOON.0 + 1)).is_empty());
+    assert!(exported(&server, &format!("?to={}", NOON.0)).is_empty());
+    let bad = operator(&server, "GET", "/admin/v1/telemetry/events?from=yesterday");
     assert_eq!((bad.status, bad.field()), (400, "from".to_owned()));
 }
 
 #[test]
 fn a_bad_event_is_reported_and_the_others_stored() {
-    let lab = lab();
+    let server = start();
     let batch = json!([event(1), {"action": "a"}, event(2), 7]).to_string();
-    let answer = post(&lab, &[], batch);
+    let answer = post(&server, &[], batch);
     assert_eq!(answer.status, 202);
     assert_eq!(
         answer.json(),
@@ -122,9 +122,9 @@ fn a_bad_event_is_reported_and_the_others_stored() {
 
 #[test]
 fn a_non_array_is_400_and_too_much_is_413_and_nothing_is_stored() {
-    let lab = lab();
+    let server = start();
     for body in ["", "{}", "null", "[1,]", "[] x", "\u{feff}[]"] {
-        let answer = post(&lab, &[], body);
+        let answer = post(&server, &[], body);
         assert_eq!(
             (answer.status, answer.field()),
             (400, "body".to_owned()),
@@ -133,7 +133,7 @@ fn a_non_array_is_400_and_too_much_is_413_and_nothing_is_stored() {
     }
     let mut large = json!([event(1)]).to_string();
     large.push_str(&" ".repeat(1024 * 1024 + 1 - large.len()));
-    let answer = post(&lab, &[], &large);
+    let answer = post(&server, &[], &large);
     assert_eq!(answer.status, 413);
     assert!(
         answer.json()["error"]["message"]
@@ -141,27 +141,27 @@ fn a_non_array_is_400_and_too_much_is_413_and_nothing_is_stored() {
             .unwrap()
             .contains("halve it and retry")
     );
-    assert!(exported(&lab, "").is_empty());
+    assert!(exported(&server, "").is_empty());
     // One byte less is within the limit.
     large.pop();
-    assert_eq!(post(&lab, &[], &large).json(), taken(1, 0));
+    assert_eq!(post(&server, &[], &large).json(), taken(1, 0));
 }
 
 #[test]
 fn a_compressed_batch_is_accepted() {
-    let lab = lab();
+    let server = start();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let batch = json!([event(1)]).to_string();
     gzip.write_all(batch.as_bytes()).unwrap();
     let packed = gzip.finish().unwrap();
-    let answer = post(&lab, &[("Content-Encoding", "gzip")], packed);
+    let answer = post(&server, &[("Content-Encoding", "gzip")], packed);
     assert_eq!(answer.json(), taken(1, 0));
-    assert_eq!(post(&lab, &[], batch).json(), taken(0, 1));
+    assert_eq!(post(&server, &[], batch).json(), taken(0, 1));
 }
 
 #[test]
 fn an_export_of_many_chunks_is_complete() {
-    let lab = lab();
+    let server = start();
     let filling = "x".repeat(1_000);
     for batch in 0..4 {
         let events: Vec<Value> = (0..400)
@@ -171,10 +171,10 @@ fn an_export_of_many_chunks_is_complete() {
                 event
             })
             .collect();
-        let answer = post(&lab, &[], Value::from(events).to_string());
+        let answer = post(&server, &[], Value::from(events).to_string());
         assert_eq!(answer.json(), taken(400, 0));
     }
-    let lines = exported(&lab, "");
+    let lines = exported(&server, "");
     let sequences: Vec<_> = lines
         .iter()
         .map(|line| line["event"]["seqId"].as_i64().unwrap())
@@ -184,19 +184,23 @@ fn an_export_of_many_chunks_is_complete() {
 
 #[test]
 fn the_duration_unit_of_a_partner_applies_to_reports() {
-    let lab = lab();
-    post(&lab, &[], json!([started()]).to_string());
+    let server = start();
+    post(&server, &[], json!([started()]).to_string());
     let startup = || {
-        let report = operator(&lab, "GET", "/admin/v1/telemetry/report").json();
+        let report = operator(&server, "GET", "/admin/v1/telemetry/report").json();
         report["total"]["startupP50Millis"].as_f64().unwrap()
     };
-    let partners = operator(&lab, "GET", "/admin/v1/partners").json();
+    let partners = operator(&server, "GET", "/admin/v1/partners").json();
     let partner = partners[0]["partnerId"].as_str().unwrap();
     let target = format!("/admin/v1/partners/{partner}");
-    let (name, value) = lab.admin();
+    let (name, value) = server.admin();
     let set = |unit: Value| {
         let body = json!({ "telemetryDurationUnit": unit }).to_string();
-        ask(lab.ops, request("PUT", &target, &[(name, &value)], &body)).status
+        ask(
+            server.ops,
+            request("PUT", &target, &[(name, &value)], &body),
+        )
+        .status
     };
     assert_near(startup(), 640.0);
     assert_eq!(set(json!("s")), 200);
@@ -211,24 +215,24 @@ fn the_duration_unit_of_a_partner_applies_to_reports() {
 
 #[test]
 fn a_compressed_hour_is_exported_and_reported_as_before() {
-    let lab = GateOnly::start();
-    let user = lab.enroll();
+    let server = GateOnly::start();
+    let user = server.enroll();
     for batch in 0..4 {
         let events: Vec<Value> = (0..400).map(|at| event(batch * 400 + at)).collect();
-        let answer = post(&lab, &[], Value::from(events).to_string());
+        let answer = post(&server, &[], Value::from(events).to_string());
         assert_eq!(answer.json(), taken(400, 0));
     }
     let to = NOON.0 + 60;
     let readings = || {
         let report = format!("/admin/v1/telemetry/report?to={to}");
         (
-            exported(&lab, &format!("?to={to}")),
-            operator(&lab, "GET", &report).json(),
+            exported(&server, &format!("?to={to}")),
+            operator(&server, "GET", &report).json(),
         )
     };
     let before = readings();
     // An event of a later hour closes this one.
-    let services = &lab.services;
+    let services = &server.services;
     let partner = services.partners.list()[0].id;
     let later = NewEvent {
         timestamp_millis: 0,
@@ -271,10 +275,10 @@ fn assert_near(read: f64, truth: f64) {
 
 #[test]
 fn reports_are_by_dimensions_and_absent_figures_have_no_member() {
-    let lab = lab();
-    post(&lab, &[], json!([started()]).to_string());
+    let server = start();
+    post(&server, &[], json!([started()]).to_string());
     let target = "/admin/v1/telemetry/report?by=minute&by=asset,platform&where=asset%3Dnews";
-    let mut report = operator(&lab, "GET", target).json();
+    let mut report = operator(&server, "GET", target).json();
     let minute = (NOON.0 - 5).div_euclid(60) * 60;
     assert_near(
         report["rows"][0]["startupP50Millis"].as_f64().unwrap(),
@@ -302,7 +306,7 @@ fn reports_are_by_dimensions_and_absent_figures_have_no_member() {
             "total": figures, "rows": [row],
         })
     );
-    let other = operator(&lab, "GET", "/admin/v1/telemetry/report?where=asset%3Dx").json();
+    let other = operator(&server, "GET", "/admin/v1/telemetry/report?where=asset%3Dx").json();
     assert_eq!(
         (&other["total"]["plays"], &other["rows"]),
         (&json!(0), &json!([]))
@@ -311,7 +315,7 @@ fn reports_are_by_dimensions_and_absent_figures_have_no_member() {
         "/admin/v1/telemetry/series?from={}&step=60&by=asset",
         NOON.0 - 120
     );
-    let series = operator(&lab, "GET", &series).json();
+    let series = operator(&server, "GET", &series).json();
     let point = |points: &Value| (points[0]["at"].clone(), points[0]["plays"].clone());
     assert_eq!(
         point(&series["points"]),
@@ -329,21 +333,25 @@ fn reports_are_by_dimensions_and_absent_figures_have_no_member() {
         ("where=user%3Dx", "where"),
         ("from=yesterday", "from"),
     ] {
-        let bad = operator(&lab, "GET", &format!("/admin/v1/telemetry/report?{query}"));
+        let bad = operator(
+            &server,
+            "GET",
+            &format!("/admin/v1/telemetry/report?{query}"),
+        );
         assert_eq!(
             (bad.status, bad.field()),
             (400, field.to_owned()),
             "{query}"
         );
     }
-    let bad = operator(&lab, "GET", "/admin/v1/telemetry/series?step=61");
+    let bad = operator(&server, "GET", "/admin/v1/telemetry/series?step=61");
     assert_eq!((bad.status, bad.field()), (400, "step".to_owned()));
     let late = format!("/admin/v1/telemetry/report?from={}", NOON.0 + 120);
-    assert_eq!(operator(&lab, "GET", &late).status, 400);
-    let agent = format!("Bearer {}", lab.gate.tokens.agent.reveal());
+    assert_eq!(operator(&server, "GET", &late).status, 400);
+    let agent = format!("Bearer {}", server.gate.tokens.agent.reveal());
     let target = "/admin/v1/telemetry/events";
     let refused = ask(
-        lab.ops,
+        server.ops,
         request("GET", target, &[("Authorization", &agent)], ""),
     );
     assert_eq!(refused.status, 403);
@@ -351,10 +359,10 @@ fn reports_are_by_dimensions_and_absent_figures_have_no_member() {
 
 #[test]
 fn operators_verify_and_repair_the_store() {
-    let lab = lab();
-    post(&lab, &[], json!([event(1)]).to_string());
+    let server = start();
+    post(&server, &[], json!([event(1)]).to_string());
     for verb in ["verify", "rebuild"] {
-        let answer = operator(&lab, "POST", &format!("/admin/v1/store/{verb}"));
+        let answer = operator(&server, "POST", &format!("/admin/v1/store/{verb}"));
         let body = answer.json();
         assert_eq!(
             (answer.status, &body["sound"]),

@@ -59,22 +59,25 @@ impl Condition {
         livestream: &Livestream,
         broadcast: &Broadcast,
     ) -> Option<&'static str> {
-        let facts = &broadcast.facts;
+        let metadata = &broadcast.metadata;
         let when = self.when.is_none_or(|when| match when {
             TimeWindow::Window(window) => window.contains(broadcast.start),
             TimeWindow::Hours(hours) => hours.contains(broadcast.start, livestream.zone),
         });
         let rating = || {
-            let within =
-                |(least, most)| facts.pg_age.is_some_and(|age| least <= age && age <= most);
+            let within = |(least, most)| {
+                metadata
+                    .pg_age
+                    .is_some_and(|age| least <= age && age <= most)
+            };
             self.rating.is_none_or(within)
         };
         let title = || {
-            let fits = |title: &Glob| title.matches(&facts.title);
+            let fits = |title: &Glob| title.matches(&metadata.title);
             self.title.as_ref().is_none_or(fits)
         };
         let category = || {
-            let fits = |glob: &Glob| facts.categories.iter().any(|one| glob.matches(one));
+            let fits = |glob: &Glob| metadata.categories.iter().any(|one| glob.matches(one));
             self.category.as_ref().is_none_or(fits)
         };
         // Cheap checks first: every rule is evaluated for every broadcast of its livestreams.
@@ -225,7 +228,7 @@ mod tests {
             id: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(1_768_064_400),
             stop: UnixSeconds(1_768_068_000),
-            facts: Metadata {
+            metadata: Metadata {
                 title: "Football: A - B".into(),
                 categories: vec!["Sports".into(), "Live".into()],
                 pg_age: Some(12),
@@ -343,7 +346,7 @@ mod tests {
     #[test]
     fn unrated_broadcast_matches_no_rating() {
         let mut unrated = broadcast();
-        unrated.facts.pg_age = None;
+        unrated.metadata.pg_age = None;
         let rule = blackout(Condition {
             rating: Some((0, 99)),
             ..Condition::default()

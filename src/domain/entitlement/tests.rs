@@ -189,7 +189,7 @@ fn guide() -> Vec<GuideProgramme> {
             id: Some(id.to_owned()),
             start: UnixSeconds(EVENING + start * HOUR),
             stop: Some(UnixSeconds(EVENING + stop * HOUR)),
-            facts: Metadata {
+            metadata: Metadata {
                 title: title.into(),
                 pg_age,
                 ..Metadata::default()

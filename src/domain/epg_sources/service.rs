@@ -43,7 +43,7 @@ pub enum EpgSourceError {
     Busy,
     /// The server answered "not modified" to an unconditional request.
     #[error("the server answered 304 (not modified) to a request without conditions")]
-    Nothing,
+    NotModified,
     #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error(transparent)]
@@ -233,7 +233,7 @@ impl EpgSources {
         }
         match result? {
             Some((report, _)) => Ok(report),
-            None => Err(EpgSourceError::Nothing),
+            None => Err(EpgSourceError::NotModified),
         }
     }
 

@@ -184,7 +184,8 @@ impl Lab {
         let livestream = LivestreamId::parse(livestream).unwrap();
         let hours = |at: UnixSeconds| (at.0 - MIDNIGHT) / HOUR;
         let list = self.schedule.broadcasts(&livestream).unwrap();
-        let one = |b: &Broadcast| format!("{} {}-{}", b.facts.title, hours(b.start), hours(b.stop));
+        let one =
+            |b: &Broadcast| format!("{} {}-{}", b.metadata.title, hours(b.start), hours(b.stop));
         list.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 }
@@ -383,7 +384,7 @@ fn a_source_rates_programmes_that_its_guide_does_not() {
         assert_eq!(report.unwrap().unrated, 2);
         let news = LivestreamId::parse("news").unwrap();
         let list = lab.schedule.broadcasts(&news).unwrap();
-        let ages: Vec<_> = list.iter().map(|one| one.facts.pg_age).collect();
+        let ages: Vec<_> = list.iter().map(|one| one.metadata.pg_age).collect();
         (ages, lab.schedule.snapshot().unrated())
     };
     assert_eq!(ages(None), (vec![None; 2], 2));

@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
             length,
             id: u16::try_from(rendered.id).unwrap_or(0),
             title: u16::try_from(rendered.title).unwrap_or(0),
-            pg_age: broadcast.facts.pg_age,
+            pg_age: broadcast.metadata.pg_age,
             allowed: Allowed::from_rights(rights),
         });
     }

@@ -18,7 +18,7 @@ pub(crate) struct NewRow {
     pub id: Option<BroadcastId>,
     pub start: UnixSeconds,
     pub stop: UnixSeconds,
-    pub facts: Metadata,
+    pub metadata: Metadata,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl IdAssigner<'_> {
             id,
             start: row.start,
             stop: row.stop,
-            facts: row.facts,
+            metadata: row.metadata,
         })
     }
 }

@@ -15,7 +15,7 @@ fn parse_row(text: &str, id: Option<&str>) -> NewRow {
         id: id.map(|id| BroadcastId::parse(id).unwrap()),
         start: UnixSeconds(start.parse().unwrap()),
         stop: UnixSeconds(stop.parse().unwrap()),
-        facts: Metadata {
+        metadata: Metadata {
             title: title.into(),
             ..Metadata::default()
         },
@@ -66,13 +66,13 @@ fn apply_in(existing: &[Broadcast], rows: Vec<NewRow>, writable: &WritableSpans)
 
 fn shown(list: &[Broadcast]) -> String {
     list.iter()
-        .map(|b| format!("{}@{}-{}", b.facts.title, b.start, b.stop))
+        .map(|b| format!("{}@{}-{}", b.metadata.title, b.start, b.stop))
         .collect::<Vec<_>>()
         .join(" ")
 }
 
 fn id_of(list: &[Broadcast], title: &str) -> BroadcastId {
-    let found = list.iter().find(|b| &*b.facts.title == title);
+    let found = list.iter().find(|b| &*b.metadata.title == title);
     found.unwrap().id.clone()
 }
 
@@ -250,7 +250,7 @@ proptest! {
             // The rows of the guide are stored unchanged.
             for row in &rows {
                 let found = done.list.iter().find(|b| b.start == row.start);
-                prop_assert!(found.is_some_and(|b| b.stop == row.stop && b.facts == row.facts));
+                prop_assert!(found.is_some_and(|b| b.stop == row.stop && b.metadata == row.metadata));
             }
             // Nothing changed outside of the span.
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {

@@ -32,7 +32,7 @@ pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<u
     let same_title = |row: &NewRow, at: usize| {
         existing
             .get(at)
-            .is_some_and(|b| b.facts.title == row.facts.title)
+            .is_some_and(|b| b.metadata.title == row.metadata.title)
     };
     // Then the same start and title.
     found.pass(rows, |row| {
@@ -63,7 +63,7 @@ fn moves(existing: &[Broadcast], rows: &[NewRow], found: &Matches) -> Vec<(i64, 
                 break;
             }
             let same_length = broadcast.stop.since(broadcast.start) == row.stop.since(row.start);
-            if same_length && broadcast.facts.title == row.facts.title {
+            if same_length && broadcast.metadata.title == row.metadata.title {
                 pairs.push((distance, at_row, at));
             }
         }

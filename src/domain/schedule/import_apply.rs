@@ -46,9 +46,9 @@ impl Rights for Expanded<'_> {
 
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
         let new = || self.new.contains(livestream);
-        let facts = self.rights.channel(livestream);
+        let channel = self.rights.channel(livestream);
         // The zone is a placeholder: nothing is rendered before the livestream exists with its own zone.
-        facts.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
+        channel.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
     }
 
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
@@ -209,7 +209,7 @@ impl ImportApplication<'_> {
             let livestream = one.livestream.clone();
             let (old, new) = self.diff(chunks, one, &mut given, report)?;
             // A livestream that is not created yet has no zone.
-            let zone = self.rights.channel(&livestream).map(|facts| facts.zone);
+            let zone = self.rights.channel(&livestream).map(|channel| channel.zone);
             let zone = zone.unwrap_or(Tz::UTC);
             edits.add(&livestream, zone, new.difference, (&old, &new.list));
         }

@@ -41,7 +41,7 @@ impl From<&Broadcast> for BroadcastSummary {
         Self {
             start: broadcast.start,
             stop: broadcast.stop,
-            title: broadcast.facts.title.clone(),
+            title: broadcast.metadata.title.clone(),
         }
     }
 }

@@ -113,7 +113,7 @@ pub struct Broadcast {
     pub start: UnixSeconds,
     /// Always after `start`.
     pub stop: UnixSeconds,
-    pub facts: Metadata,
+    pub metadata: Metadata,
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
             kind: "k".repeat(IMAGE_KIND_MAX).into(),
             ..image.clone()
         };
-        let mut facts = Metadata {
+        let mut metadata = Metadata {
             title: "ä".repeat(TITLE_MAX).into(),
             description: Some("x".repeat(100_000).into()),
             images: std::iter::once(image)
@@ -162,17 +162,17 @@ mod tests {
             season: Some(u16::MAX),
             episode: Some(u16::MAX),
         };
-        assert!(facts.bound());
-        assert_eq!(facts.title.chars().count(), TITLE_MAX / 2);
-        assert_eq!(facts.images.len(), IMAGES_MAX);
+        assert!(metadata.bound());
+        assert_eq!(metadata.title.chars().count(), TITLE_MAX / 2);
+        assert_eq!(metadata.images.len(), IMAGES_MAX);
         let broadcast = Broadcast {
             id: BroadcastId::parse(&"\u{10ffff}".repeat(128)).unwrap(),
             start: UnixSeconds(i64::MAX),
             stop: UnixSeconds(i64::MAX),
-            facts,
+            metadata,
         };
         let bytes = bincode::serde::encode_to_vec(&broadcast, bincode::config::standard()).unwrap();
         assert!(bytes.len() <= 12 * 1024, "{}", bytes.len());
-        assert!(!broadcast.facts.clone().bound());
+        assert!(!broadcast.metadata.clone().bound());
     }
 }

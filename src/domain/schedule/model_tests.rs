@@ -242,7 +242,7 @@ proptest! {
                     .iter()
                     .map(|b| {
                         let at = |at: UnixSeconds| (at.0 - MIDNIGHT) / 300;
-                        (at(b.start), at(b.stop), b.facts.title.to_string())
+                        (at(b.start), at(b.stop), b.metadata.title.to_string())
                     })
                     .collect();
                 let expected: Vec<_> = before.iter().map(|k| (k.start, k.stop, k.title.clone())).collect();

@@ -185,7 +185,7 @@ impl PreparedChannel {
             self.kept.into_iter().enumerate().collect();
         by_payload.sort_unstable_by_key(|(_, row)| row.payload);
         let mut wanted = by_payload.into_iter().peekable();
-        for (number, (id, facts)) in (0..).zip(self.texts) {
+        for (number, (id, metadata)) in (0..).zip(self.texts) {
             let Some((at, row)) = wanted.next_if(|(_, row)| row.payload == number) else {
                 continue;
             };
@@ -203,7 +203,7 @@ impl PreparedChannel {
                     id,
                     start: row.start,
                     stop: row.stop,
-                    facts,
+                    metadata,
                 });
             }
         }

@@ -29,18 +29,18 @@ pub(super) fn broadcast(
     let id = out.len() - from - BEFORE_ID.len() - 1;
     let from = out.len();
     out.extend_from_slice(b",\"title\":");
-    json_writer::text(&broadcast.facts.title, out);
+    json_writer::text(&broadcast.metadata.title, out);
     let title = out.len() - from - BEFORE_TITLE.len();
-    if let Some(description) = &broadcast.facts.description {
+    if let Some(description) = &broadcast.metadata.description {
         out.extend_from_slice(b",\"description\":");
         json_writer::text(description, out);
     }
-    let facts = &broadcast.facts;
-    if let Some(subtitle) = &facts.subtitle {
+    let metadata = &broadcast.metadata;
+    if let Some(subtitle) = &metadata.subtitle {
         out.extend_from_slice(b",\"subtitle\":");
         json_writer::text(subtitle, out);
     }
-    for (name, number) in [("season", facts.season), ("episode", facts.episode)] {
+    for (name, number) in [("season", metadata.season), ("episode", metadata.episode)] {
         if let Some(number) = number {
             // Numbers and times are written alike.
             member(name, UnixSeconds(number.into()), out);
@@ -63,8 +63,8 @@ pub(super) fn broadcast(
     out.extend_from_slice(b",\"fastForward\":");
     json_writer::boolean(rights.fast_forward, out);
     out.push(b'}');
-    images(&broadcast.facts.images, out);
-    if let Some(age) = broadcast.facts.pg_age {
+    images(&broadcast.metadata.images, out);
+    if let Some(age) = broadcast.metadata.pg_age {
         out.extend_from_slice(b",\"pgAge\":");
         json_writer::number(age.into(), out);
     }
@@ -138,7 +138,7 @@ mod tests {
         let rest = rest[id..].strip_prefix(BEFORE_TITLE).unwrap();
         assert_eq!(
             json_writer::read_text(&rest[..title]),
-            &*broadcast_.facts.title
+            &*broadcast_.metadata.title
         );
         assert_eq!(rest[title], b'"');
         let mut long = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
             id: BroadcastId::parse("b\"1").unwrap(),
             start: UnixSeconds(10),
             stop: UnixSeconds(20),
-            facts: Metadata {
+            metadata: Metadata {
                 title: "A \"b\"\n\u{1}".into(),
                 description: Some("D\\".into()),
                 images: vec![image("three-four", true), image("square", false)],
@@ -202,7 +202,7 @@ mod tests {
             })
         );
         let bare = Broadcast {
-            facts: Metadata {
+            metadata: Metadata {
                 title: "T".into(),
                 ..Metadata::default()
             },

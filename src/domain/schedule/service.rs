@@ -236,8 +236,8 @@ pub(super) fn render(
     rights: &dyn Rights,
     arena: &mut JsonArena,
 ) -> Option<Arc<Channel>> {
-    let facts = rights.channel(livestream)?;
-    let mut builder = Builder::new(livestream.clone(), facts.zone, arena);
+    let channel = rights.channel(livestream)?;
+    let mut builder = Builder::new(livestream.clone(), channel.zone, arena);
     for broadcast in broadcasts {
         builder.push(broadcast, &rights.rights(livestream, broadcast));
     }

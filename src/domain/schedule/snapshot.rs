@@ -160,7 +160,7 @@ mod tests {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),
                         start: UnixSeconds(number.try_into().unwrap()),
                         stop: UnixSeconds(i64::MAX),
-                        facts: Metadata::default(),
+                        metadata: Metadata::default(),
                     };
                     builder.push(&broadcast, &BroadcastRights::default());
                 }

@@ -56,7 +56,7 @@ mod v1 {
         id: BroadcastId,
         start: UnixSeconds,
         stop: UnixSeconds,
-        facts: Metadata,
+        metadata: Metadata,
     }
 
     #[derive(Deserialize)]
@@ -75,13 +75,13 @@ mod v1 {
                 id: old.id,
                 start: old.start,
                 stop: old.stop,
-                facts: model::Metadata {
-                    title: old.facts.title,
-                    description: old.facts.description,
-                    images: old.facts.images,
-                    categories: old.facts.categories,
-                    pg_age: old.facts.pg_age,
-                    rating: old.facts.rating,
+                metadata: model::Metadata {
+                    title: old.metadata.title,
+                    description: old.metadata.description,
+                    images: old.metadata.images,
+                    categories: old.metadata.categories,
+                    pg_age: old.metadata.pg_age,
+                    rating: old.metadata.rating,
                     ..model::Metadata::default()
                 },
             });
@@ -182,7 +182,7 @@ mod tests {
             id: BroadcastId::parse(&format!("b{number}")).unwrap(),
             start: UnixSeconds(number * 60),
             stop: UnixSeconds(number * 60 + 60),
-            facts: Metadata {
+            metadata: Metadata {
                 title: "T".into(),
                 description: Some("d".repeat(description).into()),
                 ..Metadata::default()
@@ -221,15 +221,15 @@ mod tests {
     #[test]
     fn record_bytes_are_stable() {
         let mut broadcast = broadcast(1, 1);
-        broadcast.facts.images.push(Image {
+        broadcast.metadata.images.push(Image {
             kind: "square".into(),
             default: true,
             filename: "f".into(),
             embedded_text: false,
         });
-        broadcast.facts.categories.push("c".into());
-        broadcast.facts.pg_age = Some(12);
-        broadcast.facts.rating = Some("FSK:12".into());
+        broadcast.metadata.categories.push("c".into());
+        broadcast.metadata.pg_age = Some(12);
+        broadcast.metadata.rating = Some("FSK:12".into());
         let old =
             "01026231 78f0 0154 010164 01 06737175617265 01 0166 00 010163 010c 010646534b3a3132"
                 .replace(' ', "");
@@ -239,9 +239,9 @@ mod tests {
         };
         assert_eq!(<Chunk as Record>::upgrade(1, &bytes).as_ref(), Some(&chunk));
         let mut chunk = chunk;
-        let facts = &mut chunk.broadcasts[0].facts;
-        facts.subtitle = Some("s".into());
-        (facts.season, facts.episode) = (Some(2), Some(5));
+        let metadata = &mut chunk.broadcasts[0].metadata;
+        metadata.subtitle = Some("s".into());
+        (metadata.season, metadata.episode) = (Some(2), Some(5));
         let bytes = bincode::serde::encode_to_vec(&chunk, bincode::config::standard()).unwrap();
         assert_eq!(
             data_encoding::HEXLOWER.encode(&bytes),

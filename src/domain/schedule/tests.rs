@@ -51,7 +51,7 @@ impl Rights for Catalogue {
     }
 
     fn rights(&self, _: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
-        let title = &*broadcast.facts.title;
+        let title = &*broadcast.metadata.title;
         BroadcastRights {
             live: !self.no_live.lock().unwrap().contains(title),
             catchup: Some((broadcast.stop, broadcast.stop + 7 * DAY)),
@@ -118,7 +118,7 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> ParsedGuide {
                 id: id.map(str::to_owned),
                 start: UnixSeconds(MIDNIGHT + start * 60),
                 stop: Some(UnixSeconds(MIDNIGHT + stop * 60)),
-                facts: Metadata {
+                metadata: Metadata {
                     title: title.into(),
                     ..Metadata::default()
                 },

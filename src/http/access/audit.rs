@@ -12,7 +12,7 @@ use crate::http::request::context::Context;
 use crate::http::request::head_validation::decode;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input};
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
@@ -31,7 +31,7 @@ pub(crate) struct AuditDraft {
     /// The rest of the path, by segment; a user's segment is empty until the user id is known.
     target: Vec<String>,
     query: Option<String>,
-    user: Option<UserRef>,
+    user: Option<UserIdOrEmail>,
 }
 
 impl AuditDraft {
@@ -67,7 +67,7 @@ impl AuditDraft {
             action: route.label,
             target: target.collect(),
             query: query.map(str::to_owned),
-            user: of_user.then(|| UserRef::parse(input).ok()).flatten(),
+            user: of_user.then(|| UserIdOrEmail::parse(input).ok()).flatten(),
         })
     }
 

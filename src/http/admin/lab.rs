@@ -6,7 +6,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::ReportScenarioRequest;
-use crate::http::routing::endpoint::admin::partners::{PartnerRef, PartnerRequest};
+use crate::http::routing::endpoint::admin::partners::{PartnerIdOrName, PartnerRequest};
 use crate::http::wire::lab::ScenarioBody;
 use crate::services::Services;
 use crate::types::{PartnerId, PartnerKind};
@@ -25,7 +25,10 @@ pub(super) fn check_environment(services: &Services) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`; `LAB_NOT_ALLOWED` in production and for other partners.
-pub(super) fn lab_partner(services: &Services, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+pub(super) fn lab_partner(
+    services: &Services,
+    named: &PartnerIdOrName,
+) -> Result<PartnerId, ApiError> {
     let partner = resolve::partner(services, named)?;
     check_environment(services)?;
     check_kind(services.partners.kind(&partner))?;

@@ -11,11 +11,11 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::requests::{
     RecordPosition, RequestRequest, RequestsRequest,
 };
-use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;
@@ -131,12 +131,14 @@ pub(super) async fn number(
 
 async fn user(
     services: &Services,
-    named: UserRef,
+    named: UserIdOrEmail,
     own: Option<PartnerId>,
 ) -> Result<UserId, ApiError> {
     // A partner looks an address up among its own users only.
     let named = match (named, own) {
-        (UserRef::Email(email, _), Some(own)) => UserRef::Email(email, Some(PartnerRef::Id(own))),
+        (UserIdOrEmail::Email(email, _), Some(own)) => {
+            UserIdOrEmail::Email(email, Some(PartnerIdOrName::Id(own)))
+        }
         (named, _) => named,
     };
     let user = resolve::user(services, &named).await?;

@@ -6,22 +6,22 @@ use crate::domain::accounts::User;
 use crate::domain::partners::Partners;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
-use crate::http::routing::endpoint::admin::operators::OperatorRef;
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
-use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::admin::operators::OperatorIdOrName;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
+use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::services::Services;
 use crate::types::{OperatorId, PartnerId};
 
 const SHOWN: usize = 10;
 
-pub(crate) fn partner(services: &Services, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+pub(crate) fn partner(services: &Services, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
     known_partner(&services.partners, named)
 }
 
-fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, ApiError> {
+fn known_partner(partners: &Partners, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
     let found = match named {
-        PartnerRef::Id(id) => partners.resolve(&id.to_string()),
-        PartnerRef::Name(name) => partners.resolve(name),
+        PartnerIdOrName::Id(id) => partners.resolve(&id.to_string()),
+        PartnerIdOrName::Name(name) => partners.resolve(name),
     };
     found.ok_or_else(|| ApiError::new(ErrorCode::PartnerNotFound, "there is no such partner"))
 }
@@ -32,7 +32,7 @@ fn known_partner(partners: &Partners, named: &PartnerRef) -> Result<PartnerId, A
 /// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if no partner is named and there are several.
 pub(crate) fn partner_or_only(
     services: &Services,
-    named: Option<&PartnerRef>,
+    named: Option<&PartnerIdOrName>,
 ) -> Result<PartnerId, ApiError> {
     partner_among(&services.partners, named)
 }
@@ -40,7 +40,7 @@ pub(crate) fn partner_or_only(
 /// [`partner_or_only`] for worker threads, which do not have the [`Services`].
 pub(crate) fn partner_among(
     partners: &Partners,
-    named: Option<&PartnerRef>,
+    named: Option<&PartnerIdOrName>,
 ) -> Result<PartnerId, ApiError> {
     if let Some(named) = named {
         return known_partner(partners, named);
@@ -61,18 +61,24 @@ pub(crate) fn partner_among(
     }
 }
 
-pub(crate) fn operator(services: &Services, named: &OperatorRef) -> Result<OperatorId, ApiError> {
+pub(crate) fn operator(
+    services: &Services,
+    named: &OperatorIdOrName,
+) -> Result<OperatorId, ApiError> {
     let found = match named {
-        OperatorRef::Id(id) => services.operators.resolve(&id.to_string()),
-        OperatorRef::Name(name) => services.operators.resolve(name),
+        OperatorIdOrName::Id(id) => services.operators.resolve(&id.to_string()),
+        OperatorIdOrName::Name(name) => services.operators.resolve(name),
     };
     found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
-pub(crate) async fn user(services: &Services, named: &UserRef) -> Result<Arc<User>, ApiError> {
+pub(crate) async fn user(
+    services: &Services,
+    named: &UserIdOrEmail,
+) -> Result<Arc<User>, ApiError> {
     let id = match named {
-        UserRef::Id(id) => Some(*id),
-        UserRef::Email(email, named) => {
+        UserIdOrEmail::Id(id) => Some(*id),
+        UserIdOrEmail::Email(email, named) => {
             let partner = partner_or_only(services, named.as_ref())?;
             let (accounts, email) = (services.accounts.clone(), email.clone());
             cold(services, move || accounts.find(partner, &email)).await?

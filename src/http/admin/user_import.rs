@@ -24,7 +24,7 @@ use crate::http::request::body::BodyStream;
 use crate::http::request::context::Context;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
 use crate::http::wire::users::UserImportReport;
 use crate::services::Services;
@@ -230,7 +230,7 @@ struct UserBatch {
 struct UserReader {
     accounts: Accounts,
     partners: Partners,
-    partner: Option<PartnerRef>,
+    partner: Option<PartnerIdOrName>,
     now: UnixSeconds,
 }
 
@@ -284,7 +284,7 @@ impl UserReader {
     fn prepare(
         &self,
         line: &[u8],
-        last: &mut Option<(Option<PartnerRef>, PartnerId)>,
+        last: &mut Option<(Option<PartnerIdOrName>, PartnerId)>,
     ) -> Result<PreparedSignUp, ApiError> {
         if line.len() > USER_LINE {
             return Err(ApiError::malformed("the line is longer than 16 KiB"));

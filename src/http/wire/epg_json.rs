@@ -65,7 +65,7 @@ struct WireImage {
     embedded_text: bool,
 }
 
-enum Position {
+enum ParserPosition {
     Outside,
     /// Inside the outer object, before a livestream or the end. `more` is set after the first livestream.
     Object {
@@ -80,7 +80,7 @@ enum Position {
 
 pub(crate) struct JsonGuide<R> {
     bytes: BoundedLines<R>,
-    position: Position,
+    position: ParserPosition,
     livestream: String,
     value: Vec<u8>,
 }
@@ -89,7 +89,7 @@ impl<R: Read> JsonGuide<R> {
     pub(crate) fn new(source: R) -> Self {
         Self {
             bytes: BoundedLines::new(source),
-            position: Position::Outside,
+            position: ParserPosition::Outside,
             livestream: String::new(),
             value: Vec::new(),
         }
@@ -176,34 +176,34 @@ impl<R: Read> JsonGuide<R> {
         loop {
             let token = self.token()?;
             self.position = match (&self.position, token) {
-                (Position::Outside, _) => {
+                (ParserPosition::Outside, _) => {
                     self.read_start()?;
-                    Position::Object { more: false }
+                    ParserPosition::Object { more: false }
                 }
-                (Position::Object { .. }, Some(b'}')) => {
+                (ParserPosition::Object { .. }, Some(b'}')) => {
                     self.bytes.consume(1);
-                    Position::Done
+                    ParserPosition::Done
                 }
-                (Position::Object { more }, _) => {
+                (ParserPosition::Object { more }, _) => {
                     if *more {
                         self.expect(b',', "a comma is missing between livestreams")?;
                     }
                     self.read_livestream()?;
-                    Position::List { more: false }
+                    ParserPosition::List { more: false }
                 }
-                (Position::List { .. }, Some(b']')) => {
+                (ParserPosition::List { .. }, Some(b']')) => {
                     self.bytes.consume(1);
-                    Position::Object { more: true }
+                    ParserPosition::Object { more: true }
                 }
-                (Position::List { more }, _) => {
+                (ParserPosition::List { more }, _) => {
                     if *more {
                         self.expect(b',', "a comma is missing between broadcasts")?;
                     }
-                    self.position = Position::List { more: true };
+                    self.position = ParserPosition::List { more: true };
                     return Ok(Some(()));
                 }
-                (Position::Done, None) => return Ok(None),
-                (Position::Done, Some(_)) => {
+                (ParserPosition::Done, None) => return Ok(None),
+                (ParserPosition::Done, Some(_)) => {
                     // Two files in one: the second would be lost silently.
                     return Err(self.broken("something follows the object"));
                 }
@@ -282,12 +282,12 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
             start,
             stop: wire.stop.map(UnixSeconds),
             id: wire.id.clone(),
-            facts: facts(wire),
+            metadata: metadata(wire),
         }))))
     }
 }
 
-fn facts(wire: WireBroadcast) -> Metadata {
+fn metadata(wire: WireBroadcast) -> Metadata {
     let images = wire.images.unwrap_or_default().into_iter();
     let given = |text: Option<String>| {
         let text = text.as_deref().map_or("", str::trim);
@@ -358,7 +358,7 @@ mod tests {
             id: Some("a".to_owned()),
             start: UnixSeconds(10),
             stop: Some(UnixSeconds(20)),
-            facts: Metadata {
+            metadata: Metadata {
                 title: "A \"{[\"".into(),
                 description: Some("D".into()),
                 images: vec![Image {

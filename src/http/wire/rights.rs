@@ -78,17 +78,17 @@ impl ExplainRightsReply {
         explained: &ExplainedRight,
     ) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
-        let facts = &broadcast.facts;
-        let categories = facts.categories.iter();
+        let metadata = &broadcast.metadata;
+        let categories = metadata.categories.iter();
         Ok(Self {
             broadcast_id: broadcast.id.as_str().to_owned(),
             livestream_id: explained.livestream.id.as_str().to_owned(),
-            title: facts.title.to_string(),
+            title: metadata.title.to_string(),
             start: broadcast.start.0,
             stop: broadcast.stop.0,
             zone: explained.livestream.zone.name(),
             categories: categories.map(|one| one.to_string()).collect(),
-            pg_age: facts.pg_age,
+            pg_age: metadata.pg_age,
             layers: layers?,
             rights: rights(explained),
             live_available: explained.rights.live,
@@ -150,7 +150,7 @@ pub(crate) fn rule_step(
         RightsSource::Program(id) => {
             let (livestream, broadcast) = schedule.broadcast(id).ok()??;
             let explained = catalog.explain(&livestream, &broadcast)?;
-            let (title, layers) = (&broadcast.facts.title, withholding_layers(&explained));
+            let (title, layers) = (&broadcast.metadata.title, withholding_layers(&explained));
             (Some(id.as_str().to_owned()), format!("`{title}`: {layers}"))
         }
     };

@@ -48,7 +48,7 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
         id: _,
         start,
         stop,
-        facts,
+        metadata,
     } in broadcasts
     {
         let (start, stop) = (time(*start), time(*stop));
@@ -56,19 +56,19 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
         attributes(&mut out, "  <programme", &times);
         out.push_str(">\n");
         // The order of elements is fixed by the XMLTV definition.
-        element(&mut out, "title", &facts.title);
-        if let Some(subtitle) = &facts.subtitle {
+        element(&mut out, "title", &metadata.title);
+        if let Some(subtitle) = &metadata.subtitle {
             element(&mut out, "sub-title", subtitle);
         }
-        if let Some(description) = &facts.description {
+        if let Some(description) = &metadata.description {
             element(&mut out, "desc", description);
         }
-        for category in &facts.categories {
+        for category in &metadata.categories {
             element(&mut out, "category", category);
         }
-        icons(&mut out, &facts.images);
-        episode(&mut out, facts.season, facts.episode);
-        rating(&mut out, facts.rating.as_deref(), facts.pg_age);
+        icons(&mut out, &metadata.images);
+        episode(&mut out, metadata.season, metadata.episode);
+        rating(&mut out, metadata.rating.as_deref(), metadata.pg_age);
         out.push_str("  </programme>\n");
     }
     out
@@ -179,7 +179,7 @@ mod tests {
     fn livestream_and_its_programmes_are_exported() {
         let id = LivestreamId::parse("a&\"b").unwrap();
         let livestream = Livestream::new(id, "<One>".to_owned());
-        let mut facts = Metadata {
+        let mut metadata = Metadata {
             title: "T & \u{1}t".into(),
             description: Some("d\nd".into()),
             subtitle: Some("Part <2>".into()),
@@ -190,17 +190,17 @@ mod tests {
             pg_age: Some(12),
             ..Metadata::default()
         };
-        facts.images.push(Image {
+        metadata.images.push(Image {
             kind: "square".into(),
             default: true,
             filename: "https://i.example/?a&b".into(),
             embedded_text: false,
         });
-        let broadcast = |start: i64, facts: &Metadata| Broadcast {
+        let broadcast = |start: i64, metadata: &Metadata| Broadcast {
             id: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(start),
             stop: UnixSeconds(start + 60),
-            facts: facts.clone(),
+            metadata: metadata.clone(),
         };
         let aged = Metadata {
             title: "A".into(),
@@ -208,7 +208,7 @@ mod tests {
             ..Metadata::default()
         };
         let list = [
-            broadcast(1_787_356_800, &facts),
+            broadcast(1_787_356_800, &metadata),
             broadcast(1_787_356_860, &aged),
         ];
         let written = channels(&[Arc::new(livestream)]) + &programmes("a&\"b", &list) + "</tv>\n";

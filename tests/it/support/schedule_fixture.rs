@@ -60,42 +60,43 @@ pub fn guide(rows: &[(&str, &str, &str, i64, i64)]) -> String {
     guide.to_string()
 }
 
-pub fn post(lab: &GateOnly, target: &str, body: &[u8]) -> Answer {
-    let (name, value) = lab.admin();
+pub fn post(server: &GateOnly, target: &str, body: &[u8]) -> Answer {
+    let (name, value) = server.admin();
     let head = format!(
         "POST {target} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    let mut wire = Wire::to(lab.ops);
+    let mut wire = Wire::to(server.ops);
     wire.send(head).send(body);
     wire.answer().expect("an answer")
 }
 
-pub fn get(lab: &GateOnly, target: &str) -> Answer {
-    ask_with(lab, "GET", target, &[])
+pub fn get(server: &GateOnly, target: &str) -> Answer {
+    ask_with(server, "GET", target, &[])
 }
 
-pub fn ask_with(lab: &GateOnly, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
-    let token = lab.gate.tokens.partner.reveal();
+pub fn ask_with(server: &GateOnly, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
+    let token = server.gate.tokens.partner.reveal();
     let mut headers = vec![("Service-AccessToken", token)];
     headers.extend_from_slice(more);
-    let mut wire = Wire::to(lab.public);
+    let mut wire = Wire::to(server.public);
     wire.send(request(method, target, &headers, ""));
     wire.answer_to(method).expect("an answer")
 }
 
-pub fn set_clock(lab: &GateOnly, now: i64) {
-    lab.services
+pub fn set_clock(server: &GateOnly, now: i64) {
+    server
+        .services
         .lab_clock
         .as_ref()
         .unwrap()
         .set_now(UnixSeconds(now));
 }
 
-pub fn stock(lab: &GateOnly) {
-    let answer = post(lab, "/admin/v1/catalog/import", CATALOG.as_bytes());
+pub fn stock(server: &GateOnly) {
+    let answer = post(server, "/admin/v1/catalog/import", CATALOG.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.json());
-    let answer = post(lab, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
+    let answer = post(server, "/admin/v1/epg/import", guide(&ROWS).as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.json());
     assert_eq!(answer.json()["added"], 6);
 }
@@ -105,9 +106,9 @@ pub fn stocked() -> GateOnly {
 }
 
 pub fn stocked_with(change: impl FnOnce(&mut HttpSettings, &mut LimitsConfig)) -> GateOnly {
-    let lab = GateOnly::with(change);
-    stock(&lab);
-    lab
+    let server = GateOnly::with(change);
+    stock(&server);
+    server
 }
 
 pub fn unpacked(bytes: &[u8]) -> Vec<u8> {

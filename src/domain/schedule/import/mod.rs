@@ -67,7 +67,7 @@ pub struct GuideProgramme {
     pub start: UnixSeconds,
     pub stop: Option<UnixSeconds>,
     /// The title may still be empty.
-    pub facts: Metadata,
+    pub metadata: Metadata,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -131,14 +131,14 @@ mod tests {
     use super::*;
 
     fn row(number: usize, length: usize) -> Text {
-        let facts = Metadata {
+        let metadata = Metadata {
             title: format!("Title {number}").into(),
             description: Some(format!("{number} ").repeat(length).into()),
             ..Metadata::default()
         };
         (
             number.is_multiple_of(3).then(|| format!("id-{number}")),
-            facts,
+            metadata,
         )
     }
 

@@ -50,10 +50,10 @@ impl ParsedGuide {
             match event {
                 GuideEvent::Channel(channel) => draft.declare(channel, map)?,
                 GuideEvent::Programme(mut programme) => {
-                    let facts = &mut programme.facts;
-                    draft.unrated += u64::from(facts.pg_age.is_none());
+                    let metadata = &mut programme.metadata;
+                    draft.unrated += u64::from(metadata.pg_age.is_none());
                     // Counted before it is rated, since the report shows what the guide lacks.
-                    facts.pg_age = facts.pg_age.or(unrated);
+                    metadata.pg_age = metadata.pg_age.or(unrated);
                     draft.insert(*programme, map, &mut packer)?;
                 }
                 GuideEvent::Problem(problem) => {
@@ -91,8 +91,8 @@ impl ParsedGuide {
         packer: &mut MetadataPacker,
     ) -> Result<(), GuideError> {
         self.programmes += 1;
-        let mut facts = given.facts;
-        self.shortened += u64::from(facts.bound());
+        let mut metadata = given.metadata;
+        self.shortened += u64::from(metadata.bound());
         // Checked while reading: the limit bounds the memory.
         if self.programmes > PROGRAMMES_MAX {
             return Err(TOO_MUCH);
@@ -109,10 +109,10 @@ impl ParsedGuide {
             line,
             start: given.start,
             stop: given.stop,
-            titled: !facts.title.is_empty(),
+            titled: !metadata.title.is_empty(),
             payload: u32::try_from(channel.rows.len()).map_err(|_| TOO_MUCH)?,
         });
-        packer.push(&mut channel.texts, &(given.id, facts))
+        packer.push(&mut channel.texts, &(given.id, metadata))
     }
 
     fn channel(

@@ -41,7 +41,7 @@ fn channels_are_mapped_and_joined() {
     assert_eq!(draft.skipped.count(Skip::BadChannel), 2);
     assert_eq!(draft.skipped.count(Skip::BadTime), 1);
     let texts = draft.channels.into_values().flat_map(|c| c.texts);
-    let titles: Vec<_> = texts.map(|(_, facts)| facts.title).collect();
+    let titles: Vec<_> = texts.map(|(_, metadata)| metadata.title).collect();
     assert_eq!(titles, ["1".into(), "2".into()]);
 }
 
@@ -194,9 +194,9 @@ fn compare(name: &str, channels: usize, programmes: u64) {
         assert_eq!(kept.len(), expected.len(), "{id}");
         let texts: Vec<_> = channel.texts.into_iter().collect();
         for (row, expected) in kept.iter().zip(&expected) {
-            let (_, facts) = &texts[row.payload as usize];
+            let (_, metadata) = &texts[row.payload as usize];
             assert_eq!(
-                (row.line, row.start.0, row.stop.0, &*facts.title),
+                (row.line, row.start.0, row.stop.0, &*metadata.title),
                 (
                     expected.line,
                     expected.start,

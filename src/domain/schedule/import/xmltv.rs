@@ -100,7 +100,7 @@ impl<R: Read> Xmltv<R> {
 
     fn programme(&mut self, line: u64, head: ProgrammeHead) -> Result<GuideEvent, GuideError> {
         // Read to its end even if the row is unusable, so that the next one is found.
-        let facts = self.facts()?;
+        let metadata = self.metadata()?;
         let problem = |kind| Ok(GuideEvent::Problem(GuideProblem { line, kind }));
         let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
             return problem(Skip::BadChannel);
@@ -127,16 +127,16 @@ impl<R: Read> Xmltv<R> {
             id: None,
             start,
             stop,
-            facts,
+            metadata,
         })))
     }
 
-    fn facts(&mut self) -> Result<Metadata, GuideError> {
+    fn metadata(&mut self) -> Result<Metadata, GuideError> {
         let mut titles = Best::new(&self.options.languages);
         let mut descriptions = Best::new(&self.options.languages);
         let mut subtitles = Best::new(&self.options.languages);
         let mut number = EpisodeNumber::default();
-        let mut facts = Metadata::default();
+        let mut metadata = Metadata::default();
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
                 kind @ ("title" | "sub-title" | "desc") => {
@@ -154,26 +154,26 @@ impl<R: Read> Xmltv<R> {
                 }
                 "category" => {
                     let text = self.cursor.text()?;
-                    add_category(&mut facts, &text);
+                    add_category(&mut metadata, &text);
                 }
                 "icon" => {
-                    add_image(&mut facts, &child);
+                    add_image(&mut metadata, &child);
                     self.cursor.skip()?;
                 }
                 "rating" => {
                     let system = attribute(&child, "system").unwrap_or_default();
                     if let Some(value) = rating_value(&mut self.cursor)? {
-                        add_rating(&mut facts, &self.options.ratings, &system, &value);
+                        add_rating(&mut metadata, &self.options.ratings, &system, &value);
                     }
                 }
                 _ => self.cursor.skip()?,
             }
         }
-        facts.title = titles.finish().unwrap_or_default().into();
-        facts.description = descriptions.finish().map(Into::into);
-        facts.subtitle = subtitles.finish().map(Into::into);
-        (facts.season, facts.episode) = (number.season, number.episode);
-        Ok(facts)
+        metadata.title = titles.finish().unwrap_or_default().into();
+        metadata.description = descriptions.finish().map(Into::into);
+        metadata.subtitle = subtitles.finish().map(Into::into);
+        (metadata.season, metadata.episode) = (number.season, number.episode);
+        Ok(metadata)
     }
 }
 
@@ -287,32 +287,32 @@ fn matches_language(lang: &str, wanted: &str) -> bool {
     }
 }
 
-fn add_category(facts: &mut Metadata, text: &str) {
-    let known = facts.categories.iter().any(|known| &**known == text);
-    if !text.is_empty() && !known && facts.categories.len() < CATEGORIES_MAX {
-        facts.categories.push(text.into());
+fn add_category(metadata: &mut Metadata, text: &str) {
+    let known = metadata.categories.iter().any(|known| &**known == text);
+    if !text.is_empty() && !known && metadata.categories.len() < CATEGORIES_MAX {
+        metadata.categories.push(text.into());
     }
 }
 
-fn add_image(facts: &mut Metadata, icon: &BytesStart<'_>) {
+fn add_image(metadata: &mut Metadata, icon: &BytesStart<'_>) {
     let Some(filename) = attribute(icon, "src").filter(|src| !src.is_empty()) else {
         return;
     };
-    if facts.images.len() >= IMAGES_MAX {
+    if metadata.images.len() >= IMAGES_MAX {
         return;
     }
     let side = |name| attribute(icon, name).and_then(|text| text.trim().parse().ok());
     let size = side("width").zip(side("height"));
-    facts.images.push(Image {
+    metadata.images.push(Image {
         kind: Image::kind_of(size).into(),
         // The first image is the default, as guides list it first.
-        default: facts.images.is_empty(),
+        default: metadata.images.is_empty(),
         filename: filename.into(),
         embedded_text: false,
     });
 }
 
-fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str) {
+fn add_rating(metadata: &mut Metadata, ratings: &Ratings, system: &str, value: &str) {
     let source = || {
         Some(match system {
             "" => value.into(),
@@ -323,11 +323,11 @@ fn add_rating(facts: &mut Metadata, ratings: &Ratings, system: &str, value: &str
     let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
         // The highest age of several ratings counts: asking a child for a PIN is better than letting it in.
-        Some(age) if facts.pg_age.is_none_or(|known| age > known) => {
-            facts.pg_age = Some(age);
-            facts.rating = if bare { None } else { source() };
+        Some(age) if metadata.pg_age.is_none_or(|known| age > known) => {
+            metadata.pg_age = Some(age);
+            metadata.rating = if bare { None } else { source() };
         }
-        None if facts.rating.is_none() => facts.rating = source(),
+        None if metadata.rating.is_none() => metadata.rating = source(),
         _ => {}
     }
 }

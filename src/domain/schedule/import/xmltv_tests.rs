@@ -80,7 +80,7 @@ fn a_whole_programme_is_read() {
         id: None,
         start: UnixSeconds(1_787_415_900),
         stop: Some(UnixSeconds(1_787_418_000)),
-        facts: Metadata {
+        metadata: Metadata {
             title: "Nyheter".into(),
             description: Some("First line\nsecond é <tag>".into()),
             images: vec![
@@ -112,7 +112,7 @@ fn the_preferred_language_wins() {
     ] {
         let mut options = options();
         options.languages = languages.iter().map(|&l| l.to_owned()).collect();
-        assert_eq!(&*programme(titles, options).facts.title, title);
+        assert_eq!(&*programme(titles, options).metadata.title, title);
     }
 }
 
@@ -125,8 +125,8 @@ fn the_highest_of_several_ratings_counts() {
                 format!("<rating system=\"{system}\"><value>{value}</value></rating>")
             })
             .collect();
-        let facts = programme(&inside, options()).facts;
-        (facts.pg_age, facts.rating.map(String::from))
+        let metadata = programme(&inside, options()).metadata;
+        (metadata.pg_age, metadata.rating.map(String::from))
     };
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(rated(&[]), (None, None));
@@ -211,8 +211,8 @@ fn entities_of_the_document_are_never_expanded() {
     let GuideEvent::Programme(programme) = read(&text).unwrap().remove(0) else {
         panic!("no programme");
     };
-    assert_eq!(&*programme.facts.title, "&l9; &file;");
-    assert!(programme.facts.images.is_empty());
+    assert_eq!(&*programme.metadata.title, "&l9; &file;");
+    assert!(programme.metadata.images.is_empty());
 }
 
 #[test]
@@ -229,14 +229,14 @@ fn endless_elements_and_depths_are_rejected() {
         &format!("<title>{}</title>", "&amp;".repeat(200_000)),
         options(),
     );
-    assert!(long.facts.title.len() < 100_000);
+    assert!(long.metadata.title.len() < 100_000);
 }
 
 #[test]
 fn control_characters_and_space_around_are_dropped() {
-    let facts = programme("<title> \n A&#1;B\tC </title><desc>  </desc>", options()).facts;
-    assert_eq!(&*facts.title, "AB\tC");
-    assert_eq!(facts.description, None);
+    let metadata = programme("<title> \n A&#1;B\tC </title><desc>  </desc>", options()).metadata;
+    assert_eq!(&*metadata.title, "AB\tC");
+    assert_eq!(metadata.description, None);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn characters_that_separate_words_keep_them_apart() {
         ("<![CDATA[one\rtwo]]>", "one\ntwo"),
         ("one&#12;two&#13;", "one two"),
     ] {
-        let facts = programme(&format!("<title>{written}</title>"), options()).facts;
-        assert_eq!(&*facts.title, read, "{written:?}");
+        let metadata = programme(&format!("<title>{written}</title>"), options()).metadata;
+        assert_eq!(&*metadata.title, read, "{written:?}");
     }
 }

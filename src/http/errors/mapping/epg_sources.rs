@@ -16,7 +16,7 @@ impl From<EpgSourceError> for ApiError {
                 "no EPG source has this name",
             ),
             EpgSourceError::Busy => Self::overloaded(),
-            EpgSourceError::Nothing => {
+            EpgSourceError::NotModified => {
                 failed("the server answered 304 (not modified) to a request without conditions")
             }
             EpgSourceError::Fetch(error) => failed(&reason(&error)).with_cause(error),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::domain::conformance::Profile;
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::requests::RecordPosition;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{Malformed, SessionId, UnixSeconds};
 
 pub(crate) struct ConformanceRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub session: Option<SessionId>,
     pub from: Option<UnixSeconds>,
     pub to: Option<UnixSeconds>,
@@ -38,7 +38,7 @@ impl ParseRequest for ConformanceRequest {
         let profile = Profile::new(waived.unwrap_or_default())
             .map_err(|error| ApiError::field("waived", error.to_string()))?;
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             session,
             from,
             to,

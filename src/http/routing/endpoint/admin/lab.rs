@@ -9,8 +9,8 @@ use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::faults::targets::{self, Carried};
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
-use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
+use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::http::routing::route::Route;
 use crate::types::{Email, Malformed, SessionId, UserId, parse_span};
@@ -23,10 +23,10 @@ const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
 
 pub(crate) struct AddFaultRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub route: String,
     pub labels: Vec<&'static str>,
-    pub user: Option<UserRef>,
+    pub user: Option<UserIdOrEmail>,
     pub asset: Option<String>,
     pub device: Option<String>,
     pub session: Option<SessionId>,
@@ -52,7 +52,7 @@ impl ParseRequest for AddFaultRequest {
             "do",
             "until",
         ])?;
-        let partner = PartnerRef::read(&input.text("partner")?);
+        let partner = PartnerIdOrName::read(&input.text("partner")?);
         let name = body.required_text("route")?;
         let routes = targets::routes(name);
         // A fault on a route that does not exist would never happen, and a test would pass for nothing.
@@ -122,7 +122,7 @@ fn probability(body: &Object) -> Result<f64, ApiError> {
 }
 
 struct Matching {
-    user: Option<UserRef>,
+    user: Option<UserIdOrEmail>,
     asset: Option<String>,
     device: Option<String>,
     session: Option<SessionId>,
@@ -131,7 +131,7 @@ struct Matching {
 /// Parses `match`. A condition that no request of the routes can meet is refused.
 fn matching(
     body: &Object,
-    partner: &PartnerRef,
+    partner: &PartnerIdOrName,
     routes: &[&'static Route],
 ) -> Result<Matching, ApiError> {
     let Some(conditions) = body.object("match")? else {
@@ -166,9 +166,9 @@ fn matching(
     )
         .combine()?;
     let read_user = |text: String| match UserId::parse(&text) {
-        Ok(id) => Ok(UserRef::Id(id)),
+        Ok(id) => Ok(UserIdOrEmail::Id(id)),
         Err(_) => Email::parse(&text)
-            .map(|email| UserRef::Email(email, Some(partner.clone())))
+            .map(|email| UserIdOrEmail::Email(email, Some(partner.clone())))
             .map_err(|_| conditions.refuse("user", "must be a user id or an e-mail address")),
     };
     let read_session =
@@ -298,14 +298,14 @@ fn playlist(what: &Object, routes: &[&'static Route]) -> Result<FaultAction, Api
 }
 
 pub(crate) struct FaultRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub fault: Option<FaultId>,
 }
 
 impl ParseRequest for FaultRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             // Malformed text is an unknown id.
             fault: FaultId::parse(&input.text("fault")?),
         })
@@ -313,21 +313,21 @@ impl ParseRequest for FaultRequest {
 }
 
 pub(crate) struct MovePartnerClockRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub change: MoveClockRequest,
 }
 
 impl ParseRequest for MovePartnerClockRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             change: MoveClockRequest::read(&payload.object()?)?,
         })
     }
 }
 
 pub(crate) struct ResetPartnerRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub fixture: String,
 }
 
@@ -343,14 +343,14 @@ impl ParseRequest for ResetPartnerRequest {
                 .ok_or(Malformed("must have only letters, digits, - and _"))
         })?;
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             fixture: fixture.unwrap_or_else(|| "empty".to_owned()),
         })
     }
 }
 
 pub(crate) struct ReportScenarioRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub report: ScenarioReport,
 }
 
@@ -383,7 +383,7 @@ impl ParseRequest for ReportScenarioRequest {
             failure: body.parsed("failure", short)?,
         };
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             report,
         })
     }

@@ -23,12 +23,12 @@ impl ParseRequest for AddOperatorRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OperatorRef {
+pub(crate) enum OperatorIdOrName {
     Id(OperatorId),
     Name(String),
 }
 
-impl OperatorRef {
+impl OperatorIdOrName {
     fn read(text: &str) -> Self {
         OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
@@ -36,27 +36,27 @@ impl OperatorRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorRequest {
-    pub operator: OperatorRef,
+    pub operator: OperatorIdOrName,
 }
 
 impl ParseRequest for OperatorRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            operator: OperatorRef::read(&input.text("operator")?),
+            operator: OperatorIdOrName::read(&input.text("operator")?),
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddOperatorTokenRequest {
-    pub operator: OperatorRef,
+    pub operator: OperatorIdOrName,
     pub label: String,
 }
 
 impl ParseRequest for AddOperatorTokenRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            operator: OperatorRef::read(&input.text("operator")?),
+            operator: OperatorIdOrName::read(&input.text("operator")?),
             label: label(&payload.object()?)?,
         })
     }
@@ -64,14 +64,14 @@ impl ParseRequest for AddOperatorTokenRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorTokenRequest {
-    pub operator: OperatorRef,
+    pub operator: OperatorIdOrName,
     pub token: String,
 }
 
 impl ParseRequest for OperatorTokenRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            operator: OperatorRef::read(&input.text("operator")?),
+            operator: OperatorIdOrName::read(&input.text("operator")?),
             token: input.text("token")?.into_owned(),
         })
     }

@@ -24,12 +24,12 @@ impl ParseRequest for AddPartnerRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PartnerRef {
+pub(crate) enum PartnerIdOrName {
     Id(PartnerId),
     Name(String),
 }
 
-impl PartnerRef {
+impl PartnerIdOrName {
     /// Text that has the form of an id is an id.
     #[must_use]
     pub(crate) fn read(text: &str) -> Self {
@@ -39,20 +39,20 @@ impl PartnerRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartnerRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
 }
 
 impl ParseRequest for PartnerRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChangePartnerRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub update: PartnerUpdate,
 }
 
@@ -66,7 +66,7 @@ impl ParseRequest for ChangePartnerRequest {
         )
             .combine()?;
         Ok(Self {
-            partner: PartnerRef::read(&partner),
+            partner: PartnerIdOrName::read(&partner),
             update: PartnerUpdate {
                 disabled,
                 duration_unit,
@@ -77,14 +77,14 @@ impl ParseRequest for ChangePartnerRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddPartnerTokenRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     pub label: String,
 }
 
 impl ParseRequest for AddPartnerTokenRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             label: label(&payload.object()?)?,
         })
     }
@@ -92,7 +92,7 @@ impl ParseRequest for AddPartnerTokenRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartnerTokenRequest {
-    pub partner: PartnerRef,
+    pub partner: PartnerIdOrName,
     /// The id of the token in the list of tokens, not the token itself.
     pub token: String,
 }
@@ -100,7 +100,7 @@ pub(crate) struct PartnerTokenRequest {
 impl ParseRequest for PartnerTokenRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            partner: PartnerRef::read(&input.text("partner")?),
+            partner: PartnerIdOrName::read(&input.text("partner")?),
             token: input.text("token")?.into_owned(),
         })
     }

@@ -2,8 +2,8 @@
 
 use crate::domain::journal::{JournalFilter, StatusFilter};
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
-use crate::http::routing::endpoint::admin::users::UserRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
+use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
 use crate::types::{AssetId, Malformed, SessionId};
 
@@ -12,8 +12,8 @@ const WAIT_MAX: u32 = 30;
 
 /// The filter as the request states it. User and partner are names that still have to be looked up.
 pub(crate) struct RequestsRequest {
-    pub partner: Option<PartnerRef>,
-    pub user: Option<UserRef>,
+    pub partner: Option<PartnerIdOrName>,
+    pub user: Option<UserIdOrEmail>,
     pub filter: JournalFilter,
     pub before: Option<RecordPosition>,
     pub after: Option<RecordPosition>,
@@ -45,7 +45,7 @@ impl ParseRequest for RequestsRequest {
         let text = |text: &str| Ok::<_, Malformed>(text.to_owned());
         let wait = input.number_in("wait", 0..=WAIT_MAX, "must be from 0 to 30 seconds");
         let (user, session, asset, status, (from, to)) = (
-            UserRef::from_query(input),
+            UserIdOrEmail::from_query(input),
             query.parsed("session", SessionId::parse),
             query.parsed("asset", AssetId::parse),
             query.parsed("status", StatusFilter::parse),
@@ -53,7 +53,7 @@ impl ParseRequest for RequestsRequest {
         )
             .combine()?;
         let (partner, route, code, before, after, wait, limit) = (
-            query.parsed("partner", |text| Ok(PartnerRef::read(text))),
+            query.parsed("partner", |text| Ok(PartnerIdOrName::read(text))),
             query.parsed("route", text),
             query.parsed("code", text),
             query.parsed("before", RecordPosition::parse),

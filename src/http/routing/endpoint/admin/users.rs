@@ -5,7 +5,7 @@ use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::body::BodyStream;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::admin::partners::PartnerRef;
+use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -17,19 +17,19 @@ use crate::types::{
 /// A user by id or by e-mail address. With an address the partner may be omitted if there is only
 /// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UserRef {
+pub(crate) enum UserIdOrEmail {
     Id(UserId),
-    Email(Email, Option<PartnerRef>),
+    Email(Email, Option<PartnerIdOrName>),
 }
 
-fn partner(input: &Input<'_>) -> Result<Option<PartnerRef>, ApiError> {
+fn partner(input: &Input<'_>) -> Result<Option<PartnerIdOrName>, ApiError> {
     Ok(input
         .query
         .one("partner")?
-        .map(|text| PartnerRef::read(&text)))
+        .map(|text| PartnerIdOrName::read(&text)))
 }
 
-impl UserRef {
+impl UserIdOrEmail {
     pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
         let text = input.query.one("user")?;
         text.map(|text| Self::read(&text, input)).transpose()
@@ -51,7 +51,7 @@ impl UserRef {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
-    pub partner: Option<PartnerRef>,
+    pub partner: Option<PartnerIdOrName>,
     /// The filter without its partner, whose name still has to be looked up.
     pub search: UserSearch,
 }
@@ -143,7 +143,7 @@ impl ParseRequest for UsersRequest {
 }
 
 pub(crate) struct AddUserRequest {
-    pub partner: Option<PartnerRef>,
+    pub partner: Option<PartnerIdOrName>,
     pub email: Email,
     pub password: FirstPassword,
     pub name: Option<PersonName>,
@@ -165,7 +165,7 @@ impl AddUserRequest {
         )
             .combine()?;
         Ok(Self {
-            partner: partner.map(PartnerRef::read),
+            partner: partner.map(PartnerIdOrName::read),
             email,
             password,
             // An empty name in a file means none.
@@ -189,7 +189,7 @@ impl ParseRequest for AddUserRequest {
 
 impl AddUserRequest {
     #[must_use]
-    pub(crate) fn into_parts(self) -> (Option<PartnerRef>, NewUser, FirstPassword) {
+    pub(crate) fn into_parts(self) -> (Option<PartnerIdOrName>, NewUser, FirstPassword) {
         let new = NewUser {
             email: self.email,
             name: self.name,
@@ -202,7 +202,7 @@ impl AddUserRequest {
 }
 
 pub(crate) struct ImportUsersRequest {
-    pub partner: Option<PartnerRef>,
+    pub partner: Option<PartnerIdOrName>,
     pub dry_run: bool,
     pub file: BodyStream,
 }
@@ -230,19 +230,19 @@ fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
 }
 
 impl ParseRequest for UserRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            user: UserRef::parse(input)?,
+            user: UserIdOrEmail::parse(input)?,
         })
     }
 }
 
 pub(crate) struct ChangeUserRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
     pub country: Option<Country>,
@@ -272,7 +272,7 @@ impl ParseRequest for ChangeUserRequest {
             Ok(tags)
         });
         let (user, name, locale, country, birth_date, parental_control, tags, disabled) = (
-            UserRef::parse(input),
+            UserIdOrEmail::parse(input),
             body.parsed("name", PersonName::parse),
             body.parsed("locale", Locale::parse),
             body.parsed("country", Country::parse),
@@ -297,7 +297,7 @@ impl ParseRequest for ChangeUserRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrantRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
     pub offer: OfferId,
     /// If absent, the offer determines the expiry.
     pub expiry: Option<UnixSeconds>,
@@ -307,7 +307,7 @@ impl ParseRequest for GrantRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (user, offer, expiry) = (
-            UserRef::parse(input),
+            UserIdOrEmail::parse(input),
             input.parsed("offer", OfferId::parse),
             body.integer("expiry"),
         )
@@ -322,21 +322,21 @@ impl ParseRequest for GrantRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RevokeGrantRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
     pub offer: OfferId,
 }
 
 impl ParseRequest for RevokeGrantRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            user: UserRef::parse(input)?,
+            user: UserIdOrEmail::parse(input)?,
             offer: input.parsed("offer", OfferId::parse)?,
         })
     }
 }
 
 pub(crate) struct SetPinRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
     /// If absent, a PIN is generated and mailed.
     pub pin: Option<Pin>,
 }
@@ -344,7 +344,7 @@ pub(crate) struct SetPinRequest {
 impl ParseRequest for SetPinRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            user: UserRef::parse(input)?,
+            user: UserIdOrEmail::parse(input)?,
             pin: payload.object()?.parsed("pinCode", Pin::parse)?,
         })
     }
@@ -352,7 +352,7 @@ impl ParseRequest for SetPinRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExplainEntitlementRequest {
-    pub user: UserRef,
+    pub user: UserIdOrEmail,
     pub asset: AssetId,
     pub offset: LiveOffset,
     pub country: Option<Country>,
@@ -365,7 +365,7 @@ impl ParseRequest for ExplainEntitlementRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let at = input.number("at", 12, "must be a time in Unix seconds");
         let (user, asset, offset, country, device, at) = (
-            UserRef::parse(input),
+            UserIdOrEmail::parse(input),
             input.parsed("asset", AssetId::parse),
             input.query.parsed("offset", LiveOffset::parse),
             input.query.parsed("country", Country::parse),
