@@ -129,7 +129,7 @@ fn ask(
         heads,
         query: Query::new(""),
         names,
-        local: Some(Administrator { uid: 0 }),
+        administrator: Some(Administrator { uid: 0 }),
     };
     let proof = prove(&Open, route, &credentials, UnixSeconds(0));
     let payload = match route.body {

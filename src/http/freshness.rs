@@ -30,22 +30,22 @@ pub enum Freshness {
 }
 
 /// Index and row of a route, if one was found.
-type Route = Option<(usize, &'static route::Route)>;
+type FoundRoute = Option<(usize, &'static route::Route)>;
 
 pub type FreshnessCheck = Arc<dyn Fn() -> Freshness + Send + Sync>;
 
 impl HttpState {
     /// Whether an answer may be sent immediately.
-    pub(crate) fn is_fresh(&self, route: Route, answer: &Answer) -> bool {
-        match self.fence.get() {
+    pub(crate) fn is_surely_fresh(&self, route: FoundRoute, answer: &Answer) -> bool {
+        match self.freshness_check.get() {
             Some(check) => !rests_on_state(route, answer) || check() == Freshness::Last,
             None => true,
         }
     }
 
     /// Returns the answer once it is known to be from the newest state, and otherwise a 503.
-    pub(crate) async fn fenced(&self, route: Route, answer: Answer) -> Answer {
-        let Some(check) = self.fence.get() else {
+    pub(crate) async fn wait_until_fresh(&self, route: FoundRoute, answer: Answer) -> Answer {
+        let Some(check) = self.freshness_check.get() else {
             return answer;
         };
         if !rests_on_state(route, &answer) {
@@ -69,10 +69,10 @@ impl HttpState {
 }
 
 /// Whether a newer state could have led to another answer.
-fn rests_on_state(route: Route, answer: &Answer) -> bool {
+fn rests_on_state(route: FoundRoute, answer: &Answer) -> bool {
     match (answer, route) {
         (Ok(_), Some((_, route))) => {
-            !route.is_local && !matches!(route.endpoint, Endpoint::Open(_))
+            !route.skips_freshness_check && !matches!(route.endpoint, Endpoint::Open(_))
         }
         (Ok(_), None) => false,
         (Err(error), _) => matches!(

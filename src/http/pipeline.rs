@@ -8,7 +8,7 @@
 //! 4. `cached_or_handled` looks into the response cache, and calls the handler that the row of the route table names.
 //! 5. `Call::serve` parses the request (400) and calls the handler, through the audit record or the cache if they
 //!    concern it.
-//! 6. `fenced` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
+//! 6. `wait_until_fresh` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
 //!
 //! No rule of a single route belongs here.
 
@@ -51,7 +51,7 @@ use crate::types::UnixSeconds;
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
     pub routes: RouteSet,
-    pub local: Option<Administrator>,
+    pub administrator: Option<Administrator>,
     pub peer: IpAddr,
     pub conn_state: Arc<ConnectionState>,
 }
@@ -82,14 +82,14 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     type Future = ResponseFuture;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        let fragment = self.conn_state.begin();
+        let target_has_fragment = self.conn_state.begin();
         let (parts, body) = request.into_parts();
         let http = &self.http;
         let heads = RequestHeaders::read(&parts.headers, &http.names);
         let mut record = RequestRecord::new(http, self.routes, &parts, &heads);
         // Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
         let step = catch_unwind(AssertUnwindSafe(|| {
-            self.start(&mut record, &parts, &heads, &body, fragment)
+            self.start(&mut record, &parts, &heads, &body, target_has_fragment)
         }));
         let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
         match step {
@@ -97,7 +97,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             PipelineStep::Answered(answer)
                 if body.is_end_stream()
                     && record.fault.is_none()
-                    && http.is_fresh(record.route, &answer) =>
+                    && http.is_surely_fresh(record.route, &answer) =>
             {
                 ResponseFuture::Ready(Some(build_response(
                     http,
@@ -129,9 +129,9 @@ impl Service {
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
-        fragment: bool,
+        target_has_fragment: bool,
     ) -> PipelineStep {
-        match self.check(record, parts, heads, body, fragment) {
+        match self.check(record, parts, heads, body, target_has_fragment) {
             Err(error) => PipelineStep::Answered(Err(error)),
             Ok(CheckResult::Answered(answer)) => PipelineStep::Answered(answer),
             Ok(CheckResult::Go(entry)) => {
@@ -156,17 +156,17 @@ impl Service {
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
-        fragment: bool,
+        target_has_fragment: bool,
     ) -> Result<CheckResult, ApiError> {
         let http = &*self.http;
         // After broken framing nobody knows where the next request begins.
-        if let Err(error) = check_framing(parts, heads, fragment) {
+        if let Err(error) = check_framing(parts, heads, target_has_fragment) {
             record.close = true;
             return Err(error);
         }
         // Requests over the administration socket have no meaningful `Host`: the file mode of the socket
         // controls access.
-        if self.routes == RouteSet::Ops && self.local.is_none() {
+        if self.routes == RouteSet::Ops && self.administrator.is_none() {
             check_answers_for(parts, heads, &http.settings.ops_hosts)?;
         }
         let path = parts.uri.path();
@@ -200,7 +200,7 @@ impl Service {
             heads,
             query,
             names: &http.names,
-            local: self.local,
+            administrator: self.administrator,
         };
         let proof = prove(&*http.authenticator, route, &credentials, now);
         let proof = proof.inspect_err(|error| {
@@ -391,7 +391,7 @@ async fn answer_later(
             Err(error) => Err(error),
         },
     };
-    let answer = http.fenced(record.route, answer).await;
+    let answer = http.wait_until_fresh(record.route, answer).await;
     let answer = faults::apply(&http, &mut record, answer).await;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
     let fault = record.fault.clone();

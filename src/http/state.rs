@@ -60,7 +60,7 @@ pub struct HttpState {
     pub geo_header: Option<HeaderName>,
     pub sunset: Option<HeaderValue>,
     /// Set on the owner of a fleet.
-    pub fence: OnceLock<FreshnessCheck>,
+    pub freshness_check: OnceLock<FreshnessCheck>,
 }
 
 impl HttpState {
@@ -115,7 +115,7 @@ impl HttpState {
             origins,
             geo_header,
             sunset,
-            fence: OnceLock::new(),
+            freshness_check: OnceLock::new(),
             services,
             authenticator,
             settings,

@@ -284,11 +284,13 @@ impl FleetMember {
             }));
         self.report(&http.services);
         let fence = self.driver.fence();
-        let _ = http.fence.set(Arc::new(move || match fence.holds() {
-            true => Freshness::Last,
-            false if fence.is_lost() => Freshness::Lost,
-            false => Freshness::Unknown,
-        }));
+        let _ = http
+            .freshness_check
+            .set(Arc::new(move || match fence.holds() {
+                true => Freshness::Last,
+                false if fence.is_lost() => Freshness::Lost,
+                false => Freshness::Unknown,
+            }));
         *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
             forwarded.serve(stream, origin);
         }));

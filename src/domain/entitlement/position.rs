@@ -62,12 +62,12 @@ impl PositionRights {
     pub fn at(
         schedule: &schedule::snapshot::ScheduleSnapshot,
         livestream: &Livestream,
-        at: UnixSeconds,
+        position: UnixSeconds,
     ) -> (Self, Option<Program>) {
-        match schedule.program_at(&livestream.id, at) {
+        match schedule.program_at(&livestream.id, position) {
             Some(program) => (Self::for_program(livestream, &program), Some(program)),
             None => (
-                Self::in_gap(livestream, schedule.span_at(&livestream.id, at)),
+                Self::in_gap(livestream, schedule.span_at(&livestream.id, position)),
                 None,
             ),
         }
@@ -105,7 +105,7 @@ impl PositionRights {
         }
     }
 
-    pub fn check(&self, at: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
+    pub fn check(&self, position: UnixSeconds, now: UnixSeconds) -> Result<(), Withheld> {
         let on_air = now < self.stop;
         let caught_up = self
             .catchup
@@ -113,7 +113,7 @@ impl PositionRights {
         let no_live_rights = Withheld::NoLiveRights {
             by_default: self.live_by_default,
         };
-        if at.since(now) >= -LIVE {
+        if position.since(now) >= -LIVE {
             // A player that buffers shows the end of a program after its stop; from then on its catch-up
             // right counts as well.
             let allowed = self.live || (!on_air && caught_up);

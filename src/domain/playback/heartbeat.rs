@@ -96,14 +96,14 @@ impl Playback {
         heartbeat: &Heartbeat<'_>,
         time: RequestTime,
     ) -> Result<HeartbeatOutcome, PlaybackError> {
-        let at = self.expiry.at(time.server);
+        let token_now = self.expiry.at(time.server);
         // The order of the checks below is part of the interface.
         let own = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
-        if own && !session.admit(self.settings.beats, at) {
+        if own && !session.admit(self.settings.beats, token_now) {
             return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
-        if session.liveness(at) == Liveness::Over {
+        if session.liveness(token_now) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let held = heartbeat
@@ -112,7 +112,7 @@ impl Playback {
             // The token of another user gets the same error as an unknown one.
             .filter(|held| held.user == *heartbeat.user)
             .ok_or(PlaybackError::EntitlementInvalid)?;
-        if !held.entitlement.holds(at) {
+        if !held.entitlement.holds(token_now) {
             return Err(PlaybackError::EntitlementExpired);
         }
         let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
@@ -137,22 +137,21 @@ impl Playback {
         }
         let checked = self.check_program(session, Grace::Allowed, heartbeat.trace, time);
         // A session without a slot gets it back only through a transaction, which counts the streams.
-        if session.record_beat(at) {
+        if session.record_beat(token_now) {
             return checked.map(|()| HeartbeatOutcome::Counted);
         }
         Ok(HeartbeatOutcome::Reviving(self.revive(
             Arc::clone(session),
             checked,
-            at,
+            token_now,
         )))
     }
 
-    /// `at` is in token time.
     fn revive(
         &self,
         session: Arc<Session>,
         checked: Result<(), PlaybackError>,
-        at: UnixSeconds,
+        token_now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
         let memory = Arc::clone(&self.sessions);
         let start = &session.start;
@@ -186,9 +185,9 @@ impl Playback {
                     &wanted,
                     // A session that comes back must not push out one that kept playing.
                     WhenFull::Deny,
-                    at,
+                    token_now,
                 ) {
-                    Ok(_) => session.revive(at),
+                    Ok(_) => session.revive(token_now),
                     Err(PlaybackError::StreamLimitReached(_)) => return Err(ended),
                     Err(other) => return Err(other),
                 }
@@ -218,15 +217,15 @@ impl Playback {
         request: &LicenseAttempt<'_>,
         time: RequestTime,
     ) -> Result<(), PlaybackError> {
-        let at = self.expiry.at(time.server);
-        if session.liveness(at) == Liveness::Over {
+        let token_now = self.expiry.at(time.server);
+        if session.liveness(token_now) == Liveness::Over {
             return Err(PlaybackError::SessionEnded(EndReason::Expired));
         }
         let device = &session.start.device.id;
         let entitlement = request
             .token
             .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.entitlement.holds(at));
+            .filter(|held| held.entitlement.holds(token_now));
         let valid = entitlement.is_some_and(|held| {
             held.user == *request.user
                 && held.entitlement.asset == session.start.asset
@@ -307,19 +306,19 @@ impl Playback {
             PlayedAsset::Vod => {
                 let asset = &session.start.asset;
                 // The right itself cannot change for a video on demand while its entitlement holds.
-                let late = !within_grace;
+                let is_pin_due = !within_grace;
                 let locked = || {
                     !session.unlocked(asset.as_str())
                         && self.context.vod_needs_pin(&session.user, asset)
                 };
-                match late && locked() {
+                match is_pin_due && locked() {
                     true => Err(PlaybackError::PinCodeRequired),
                     false => Ok(()),
                 }
             }
             PlayedAsset::Live { livestream, .. } => {
-                let at = position.map_or(now, |position| checked_position(position, now));
-                self.check_livestream(session, livestream, at, trace, now)
+                let played_at = position.map_or(now, |position| checked_position(position, now));
+                self.check_livestream(session, livestream, played_at, trace, now)
             }
             PlayedAsset::Catchup {
                 livestream,
@@ -327,22 +326,31 @@ impl Playback {
                 start,
                 stop,
             } => {
-                let own = |at: &UnixSeconds| *start - PADDING <= *at && *at < *stop + PADDING;
-                let at = match position {
+                let is_own = |position: &UnixSeconds| {
+                    *start - PADDING <= *position && *position < *stop + PADDING
+                };
+                let played_at = match position {
                     // Padding shows the neighbours for seconds; the rights of the program count there.
-                    Some(at) if own(&at) => at.min(*stop - 1).max(*start),
+                    Some(position) if is_own(&position) => position.min(*stop - 1).max(*start),
                     // The player left the recording and plays the livestream, so the rights of the livestream
                     // count.
-                    Some(at) if checked_position(at, now) == at => {
-                        return self.check_livestream(session, livestream, at, trace, now);
+                    Some(position) if checked_position(position, now) == position => {
+                        return self.check_livestream(session, livestream, position, trace, now);
                     }
                     // No position yet, or the player counts from its own start.
                     Some(_) | None => *start,
                 };
                 match self.context.broadcast(broadcast) {
                     Some(shown) => {
-                        let late = !within_grace;
-                        self.check_shown(session, livestream, &shown, (at, late), trace, now)
+                        let is_pin_due = !within_grace;
+                        self.check_shown(
+                            session,
+                            livestream,
+                            &shown,
+                            (played_at, is_pin_due),
+                            trace,
+                            now,
+                        )
                     }
                     // The schedule no longer has the broadcast; the expiry of the entitlement still applies.
                     None => Ok(()),
@@ -355,35 +363,44 @@ impl Playback {
         &self,
         session: &Session,
         livestream: &LivestreamId,
-        at: UnixSeconds,
+        played_at: UnixSeconds,
         trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
-        let shown = self.context.program_at(livestream, at);
+        let shown = self.context.program_at(livestream, played_at);
         // A livestream that was removed from the catalogue has no rights.
         let shown = shown.ok_or(PlaybackError::NotAvailable)?;
         let start = shown.program.as_ref().map(|program| program.start);
-        let late = start.is_some_and(|start| at.since(start) >= PIN_GRACE);
-        self.check_shown(session, livestream, &shown, (at, late), trace, now)
+        let is_pin_due = start.is_some_and(|start| played_at.since(start) >= PIN_GRACE);
+        self.check_shown(
+            session,
+            livestream,
+            &shown,
+            (played_at, is_pin_due),
+            trace,
+            now,
+        )
     }
 
-    /// `late`: a PIN that the program needs must have been entered by now.
+    /// `played_at` is the position whose rights count. `is_pin_due`: a PIN that the program needs must have been entered
+    /// by now.
     fn check_shown(
         &self,
         session: &Session,
         livestream: &LivestreamId,
         shown: &ProgramAtPosition,
-        (at, late): (UnixSeconds, bool),
+        (played_at, is_pin_due): (UnixSeconds, bool),
         trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         // Rights before the PIN: a PIN cannot open what may not be watched.
-        shown.rights.check(at, now).inspect_err(|_| {
+        shown.rights.check(played_at, now).inspect_err(|_| {
             let program = shown.program.as_ref().map(|program| program.id.clone());
             trace.refused_by(|| RightsSource::new(program));
         })?;
         let locked = shown.program.as_ref().is_some_and(|program| {
-            late && !session.unlocked(program.id.as_str())
+            is_pin_due
+                && !session.unlocked(program.id.as_str())
                 && self
                     .context
                     .program_needs_pin(&session.user, livestream, program)

@@ -216,7 +216,7 @@ pub struct Credentials<'a> {
     pub query: Query<'a>,
     pub names: &'a HeaderNames,
     /// The local administrator, if the request came over the administration socket.
-    pub local: Option<Administrator>,
+    pub administrator: Option<Administrator>,
 }
 
 /// Checks the tokens that the route requires, the partner token first.
@@ -377,7 +377,7 @@ fn operator(
     now: UnixSeconds,
 ) -> Result<OperatorAuth, ApiError> {
     // The file mode of the socket is the access control; a token would have to be stored next to it.
-    if let Some(administrator) = credentials.local {
+    if let Some(administrator) = credentials.administrator {
         return Ok(OperatorAuth {
             identity: AdminIdentity::Administrator(administrator),
             role: Role::Admin,

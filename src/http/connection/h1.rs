@@ -63,7 +63,7 @@ impl Deadlines {
 
     fn limit(&mut self, conn_state: &ConnectionState, stage: Stage) -> Option<Instant> {
         // The first request of a new connection may be on the way; it gets a moment to arrive instead of a reset.
-        if stage == Stage::Draining && conn_state.is_fresh() {
+        if stage == Stage::Draining && conn_state.is_unused() {
             let first_byte_limit = self
                 .first_byte_limit
                 .get_or_insert_with(|| Instant::now() + PARTING_TIME);
@@ -146,7 +146,7 @@ where
         || conn_state.enter_lame_duck(),
         |connection| {
             // hyper would close a fresh connection immediately, although its first request may be on the way.
-            if !conn_state.is_fresh() {
+            if !conn_state.is_unused() {
                 connection.graceful_shutdown();
             }
         },

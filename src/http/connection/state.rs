@@ -20,7 +20,7 @@ pub(crate) struct ConnectionState {
     phase: AtomicU8,
     turn: AtomicU32,
     read: AtomicBool,
-    fragment: AtomicBool,
+    target_has_fragment: AtomicBool,
     blocked: AtomicBool,
     written: AtomicU32,
     lame_duck: AtomicBool,
@@ -36,7 +36,7 @@ impl Default for ConnectionState {
             phase: AtomicU8::new(HEAD),
             turn: AtomicU32::new(0),
             read: AtomicBool::new(false),
-            fragment: AtomicBool::new(false),
+            target_has_fragment: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             written: AtomicU32::new(0),
             lame_duck: AtomicBool::new(false),
@@ -57,11 +57,11 @@ impl ConnectionState {
     pub(crate) fn begin(&self) -> bool {
         self.enter(BUSY);
         self.read.store(false, Relaxed);
-        let fragment = self.fragment.load(Relaxed);
-        if fragment {
-            self.fragment.store(false, Relaxed);
+        let target_has_fragment = self.target_has_fragment.load(Relaxed);
+        if target_has_fragment {
+            self.target_has_fragment.store(false, Relaxed);
         }
-        fragment
+        target_has_fragment
     }
 
     pub(crate) fn end(&self) {
@@ -84,7 +84,7 @@ impl ConnectionState {
         }
     }
 
-    pub(crate) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.phase.load(Relaxed) == HEAD && !self.read.load(Relaxed) && self.turn() == 0
     }
 
@@ -104,7 +104,7 @@ impl ConnectionState {
         self.read.store(true, Relaxed);
         // While a request is served, received bytes are its body, or a pipelined request after it.
         if has_fragment(bytes, self.phase.load(Relaxed) != BUSY) {
-            self.fragment.store(true, Relaxed);
+            self.target_has_fragment.store(true, Relaxed);
         }
     }
 

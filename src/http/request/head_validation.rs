@@ -21,7 +21,7 @@ use crate::http::request::headers::{HeaderLines, RequestHeaders, SingleHeader};
 pub(crate) fn check_framing(
     parts: &Parts,
     heads: &RequestHeaders<'_>,
-    fragment: bool,
+    target_has_fragment: bool,
 ) -> Result<(), ApiError> {
     let target = parts
         .uri
@@ -36,7 +36,7 @@ pub(crate) fn check_framing(
     heads.check_size(parts.method.as_str().len() + target)?;
     check_transfer_coding(heads.transfer_encoding)?;
     check_host(parts, heads.host)?;
-    if fragment {
+    if target_has_fragment {
         return Err(ApiError::malformed(
             "the request target must not contain a fragment (`#`)",
         ));

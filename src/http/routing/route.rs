@@ -136,7 +136,7 @@ pub struct Route {
     /// them.
     pub shows_secrets: bool,
     /// Whether a member of a fleet answers it from its own state, even while it may no longer be the owner.
-    pub is_local: bool,
+    pub skips_freshness_check: bool,
     pub journal: JournalRule,
     pub label: &'static str,
 }
@@ -169,7 +169,7 @@ impl Route {
             is_change: !matches!(method, RouteMethod::Get),
             has_dry_run: false,
             shows_secrets: false,
-            is_local: false,
+            skips_freshness_check: false,
             journal: JournalRule::Refusals,
             label,
         }
@@ -231,8 +231,8 @@ impl Route {
         self
     }
 
-    pub(crate) const fn local(mut self) -> Self {
-        self.is_local = true;
+    pub(crate) const fn without_freshness_check(mut self) -> Self {
+        self.skips_freshness_check = true;
         self
     }
 

@@ -29,11 +29,12 @@ impl ForwardedConnections {
                 return;
             }
         }
-        let local = match (origin.to, origin.uid) {
+        let administrator = match (origin.to, origin.uid) {
             (ListenerKind::Local, Some(uid)) => Some(Administrator { uid }),
             _ => None,
         };
         // No permit: the member that accepted the connection has counted it.
-        self.0.serve(stream, origin.from, None, local, &options);
+        self.0
+            .serve(stream, origin.from, None, administrator, &options);
     }
 }

@@ -57,7 +57,7 @@ pub struct Listener {
 #[derive(Clone)]
 pub(crate) struct ListenerOptions {
     pub(crate) routes: RouteSet,
-    pub(crate) local: bool,
+    pub(crate) is_admin_socket: bool,
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
@@ -65,7 +65,7 @@ impl ListenerOptions {
     pub(super) const fn new(routes: RouteSet) -> Self {
         Self {
             routes,
-            local: false,
+            is_admin_socket: false,
             tls: None,
         }
     }
@@ -119,10 +119,10 @@ impl Listener {
         Self::from_tcp(tcp_socket(address)?, routes)
     }
 
-    /// Binds a Unix socket. With `local` it is the administration socket: its file mode controls access.
-    pub fn unix(path: &Path, routes: RouteSet, local: bool) -> io::Result<Self> {
+    /// Binds a Unix socket. With `is_admin_socket` it is the administration socket: its file mode controls access.
+    pub fn unix(path: &Path, routes: RouteSet, is_admin_socket: bool) -> io::Result<Self> {
         let mut listener = Self::from_unix(unix_socket(path)?, routes)?;
-        listener.options.local = local;
+        listener.options.is_admin_socket = is_admin_socket;
         Ok(listener)
     }
 
@@ -277,7 +277,7 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
                 error.kind(),
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
             );
-            let released = listener.options.local
+            let released = listener.options.is_admin_socket
                 && descriptor_reserve::is_exhaustion(&error)
                 && descriptor_reserve::release_for_administrator();
             if !gone && !released {
@@ -333,18 +333,22 @@ impl Acceptor {
     }
 
     fn serve_unix(&self, stream: UnixStream, options: &ListenerOptions) {
-        match options.local.then(|| stream.peer_cred()).transpose() {
+        match options
+            .is_admin_socket
+            .then(|| stream.peer_cred())
+            .transpose()
+        {
             Ok(peer) => {
-                let local = peer.map(|peer| Administrator { uid: peer.uid() });
+                let administrator = peer.map(|peer| Administrator { uid: peer.uid() });
                 // The administration socket is not limited: administrators must reach a service under load.
-                let permit = match options.local {
+                let permit = match options.is_admin_socket {
                     true => None,
                     false => match self.limiter.acquire_total() {
                         Some(permit) => Some(permit),
                         None => return self.refuse(|| stream.try_write(REFUSAL), options),
                     },
                 };
-                self.serve(stream, THIS_MACHINE, permit, local, options);
+                self.serve(stream, THIS_MACHINE, permit, administrator, options);
             }
             // Without a uid the audit record could not name the administrator, so the connection is refused.
             Err(error) => {
@@ -379,7 +383,7 @@ impl Acceptor {
         stream: S,
         peer: IpAddr,
         permit: Option<ConnectionPermit>,
-        local: Option<Administrator>,
+        administrator: Option<Administrator>,
         options: &ListenerOptions,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -387,7 +391,7 @@ impl Acceptor {
         let service = Service {
             http: Arc::clone(&self.http),
             routes: options.routes,
-            local,
+            administrator,
             peer,
             conn_state: Arc::new(ConnectionState::default()),
         };

@@ -94,7 +94,7 @@ async fn accept(listener: Arc<Listener>, standby: Arc<Standby>) {
             }),
             Socket::Unix(socket) => socket.accept().await.and_then(|(stream, _)| {
                 // As on the owner: without a uid the audit record could not name the administrator.
-                let uid = match options.local {
+                let uid = match options.is_admin_socket {
                     true => Some(stream.peer_cred()?.uid()),
                     false => None,
                 };
@@ -113,7 +113,11 @@ async fn accept(listener: Arc<Listener>, standby: Arc<Standby>) {
 }
 
 fn origin(options: &ListenerOptions, from: IpAddr, uid: Option<u32>) -> ConnectionOrigin {
-    let to = match (options.routes, options.tls.is_some(), options.local) {
+    let to = match (
+        options.routes,
+        options.tls.is_some(),
+        options.is_admin_socket,
+    ) {
         (RouteSet::Public, false, _) => ListenerKind::Public,
         (RouteSet::Public, true, _) => ListenerKind::Secure,
         (RouteSet::Ops, _, false) => ListenerKind::Ops,
