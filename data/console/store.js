@@ -83,7 +83,7 @@ async function restarted() {
 
 function verification(self) {
   const verify = async () => {
-    const { sound, tables, truth } = await call('POST', 'store/verify');
+    const { sound, tables, durableState } = await call('POST', 'store/verify');
     const rows = tables.map((one) => [
       one.table,
       count(one.records),
@@ -95,10 +95,10 @@ function verification(self) {
     self.show(
       facts([
         [t`Result`, yes(sound, t`intact`, t`damaged`)],
-        [t`Last commit`, truth && count(truth.number)],
-        [t`Missing records`, truth && count(truth.missing)],
-        [t`Unexpected records`, truth && count(truth.extra)],
-        [t`Damage`, truth?.damage],
+        [t`Last commit`, durableState && count(durableState.number)],
+        [t`Missing records`, durableState && count(durableState.missing)],
+        [t`Unexpected records`, durableState && count(durableState.extra)],
+        [t`Damage`, durableState?.damage],
       ]),
       table(
         [t`Table`, t`Records`, t`Damaged`, t`Missing index entries`, t`Stale index entries`, t`First locations`],

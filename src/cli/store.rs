@@ -284,10 +284,10 @@ fn show(report: &Value, json: bool) -> CommandResult {
     }
     let nothing = Value::Null;
     output::list(report.get("tables").unwrap_or(&nothing), &COLUMNS, false)?;
-    match report.get("truth") {
-        Some(truth) => {
+    match report.get("durableState") {
+        Some(durable_state) => {
             output::line("\nEngine compared with snapshot and WAL:")?;
-            output::record(truth, false)
+            output::record(durable_state, false)
         }
         None => Ok(()),
     }

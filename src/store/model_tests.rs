@@ -54,7 +54,7 @@ enum Operation {
 #[derive(Clone, Copy, Debug)]
 enum Care {
     Checkpoint,
-    RenewBase,
+    WriteSnapshot,
     Compact,
     Rebuild,
 }
@@ -65,8 +65,8 @@ fn town(number: u8) -> String {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    use Care::{Checkpoint, Compact, Rebuild, RenewBase};
-    let care = prop::sample::select(vec![Checkpoint, RenewBase, Compact, Rebuild]);
+    use Care::{Checkpoint, Compact, Rebuild, WriteSnapshot};
+    let care = prop::sample::select(vec![Checkpoint, WriteSnapshot, Compact, Rebuild]);
     prop_oneof![
         12 => (0..20_u32, 0..3_u8, any::<u8>()).prop_map(|(k, t, a)| Operation::Put(k, t, a)),
         6 => (0..20_u32).prop_map(Operation::Delete),
@@ -83,7 +83,7 @@ fn take_care(store: &Store, care: Care) {
         Care::Checkpoint => store.checkpoint().unwrap(),
         // These operations need files.
         _ if store.instance().is_none() => {}
-        Care::RenewBase => drop(store.write_snapshot().unwrap()),
+        Care::WriteSnapshot => drop(store.write_snapshot().unwrap()),
         Care::Compact => drop(store.compact().unwrap()),
     }
 }

@@ -172,7 +172,7 @@ fn a_backup_made_under_load_is_a_consistent_snapshot() {
     assert_eq!(users, u64::try_from(count).unwrap());
     let health = other.run_json(&["store", "verify", "--json"]).remove(0);
     assert_eq!(health["sound"], true);
-    assert!(health["truth"]["number"].as_u64().unwrap() > 0);
+    assert!(health["durableState"]["number"].as_u64().unwrap() > 0);
 }
 
 /// Checks that the restored store has the audit entry of the restore, although the request went to the store before it.

@@ -48,7 +48,7 @@ impl Admin {
         loop {
             tries += 1;
             let snapshot = self
-                .call(Method::POST, &path(&["store", "base"]), None)
+                .call(Method::POST, &path(&["store", "snapshot"]), None)
                 .await?;
             let snapshot = PathBuf::from(output::text(&snapshot, "path"));
             match read(&snapshot) {

@@ -26,7 +26,7 @@ struct TableBody {
 #[derive(Serialize)]
 struct DurableStateBody {
     #[serde(skip_serializing_if = "Option::is_none")]
-    base: Option<u64>,
+    snapshot: Option<u64>,
     number: u64,
     missing: u64,
     extra: u64,
@@ -41,7 +41,7 @@ struct DurableStateBody {
 impl From<DurableStateReport> for DurableStateBody {
     fn from(report: DurableStateReport) -> Self {
         Self {
-            base: report.snapshot,
+            snapshot: report.snapshot,
             number: report.number,
             missing: report.missing.count,
             extra: report.extra.count,
@@ -56,8 +56,8 @@ impl From<DurableStateReport> for DurableStateBody {
 struct HealthBody {
     sound: bool,
     tables: Vec<TableBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    truth: Option<DurableStateBody>,
+    #[serde(rename = "durableState", skip_serializing_if = "Option::is_none")]
+    durable_state: Option<DurableStateBody>,
 }
 
 impl From<TableReport> for TableBody {
@@ -78,7 +78,7 @@ impl From<Verified> for HealthBody {
         Self {
             sound: verified.is_sound(),
             tables: verified.tables.into_iter().map(TableBody::from).collect(),
-            truth: verified.durable_state.map(DurableStateBody::from),
+            durable_state: verified.durable_state.map(DurableStateBody::from),
         }
     }
 }
@@ -113,7 +113,7 @@ struct SnapshotBody {
     path: PathBuf,
 }
 
-pub(crate) async fn base(
+pub(crate) async fn write_snapshot(
     services: &Services,
     _cx: &Context,
     _auth: OperatorAuth,

@@ -328,7 +328,7 @@ pub(crate) static OPS: &[Route] = &[
     ops(Get, "/admin/v1/requests/{request}", "admin_request", READ_USERS, later!(RequestRequest => admin::requests::request), Ignored, Store),
     ops(Post, "/admin/v1/store/verify", "admin_verify_store", EDIT_SYSTEM, later!(admin::store::verify), Ignored, Bulk).read_only(),
     ops(Post, "/admin/v1/store/rebuild", "admin_rebuild_store", EDIT_SYSTEM, later!(admin::store::rebuild), Ignored, Bulk),
-    ops(Post, "/admin/v1/store/base", "admin_renew_base", EDIT_SYSTEM, later!(admin::store::base), Ignored, Bulk).read_only(),
+    ops(Post, "/admin/v1/store/snapshot", "admin_write_snapshot", EDIT_SYSTEM, later!(admin::store::write_snapshot), Ignored, Bulk).read_only(),
     ops(Post, "/admin/v1/store/compact", "admin_compact_store", EDIT_SYSTEM, later!(admin::store::compact), Ignored, Bulk),
     ops(Get, "/admin/v1/backups", "admin_backups", READ_SYSTEM, later!(admin::backups::list), Ignored, Bulk),
     ops(Post, "/admin/v1/backups", "admin_create_backup", EDIT_SYSTEM, later!(admin::backups::create), Ignored, Bulk),

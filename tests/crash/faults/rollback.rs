@@ -179,7 +179,9 @@ fn a_backup_of_the_same_timeline_replaces_a_lost_base() {
     );
     let verified = scene.launch.run(&["store", "verify", "--json"]);
     let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
-    let from = report["truth"]["rebuiltFrom"].as_str().unwrap_or_default();
+    let from = report["durableState"]["rebuiltFrom"]
+        .as_str()
+        .unwrap_or_default();
     assert!(from.contains(name), "{report}");
     assert_eq!(report["sound"], true);
 }
