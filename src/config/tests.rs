@@ -681,7 +681,9 @@ fn all_errors_in_networks_are_reported_at_once() {
             "b",
             &format!("{https}'akamai'").replace("example'", "example/'"),
         );
-    assert!(Case::of(&same).problems()[0].contains("`prefix` is that of another network"));
+    assert!(
+        Case::of(&same).problems()[0].contains("`prefix` is also the prefix of another network")
+    );
 }
 
 #[test]

@@ -367,7 +367,7 @@ mod tests {
             ("[[step]]\ngrant = 'x'", "step 1: needs `at` or `on`"),
             (
                 "[[step]]\nat = '1s'\non = {route = 'login'}",
-                "step 1: has both at and on",
+                "step 1: has both `at` and `on`; keep one",
             ),
             ("[[step]]\nat = 'soon'", "step 1: at: must be a number"),
             (

@@ -109,7 +109,7 @@ impl ParseRequest for ResetRequest {
             TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {
                 ApiError::new(
                     ErrorCode::ResetTokenInvalid,
-                    "the reset token is not valid, used or expired",
+                    "the reset token is unknown, already used or expired; request a new one",
                 )
             })
         });
