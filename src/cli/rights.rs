@@ -237,7 +237,8 @@ async fn change(
 ) -> CommandResult {
     let mut admin = global.admin().await?;
     let report = admin.call(method, target, body).await?;
-    catalog::show(&report, json)
+    // One change, or none.
+    catalog::show(&report, true, json)
 }
 
 /// Runs `playgate epg why`: prints every default, rule and override for a broadcast and which of them

@@ -200,7 +200,7 @@ fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("catalog import", &[&catalog, "--merge"]);
     recorder.record("catalog export", &[]);
     recorder.record("catalog history", &[]);
-    recorder.record("catalog undo", &[]);
+    recorder.record("catalog undo", &["--yes"]);
     server.run_ok(&["catalog", "import", &catalog, "--merge"]);
     let guide = recorder.file("guide.json", "{\"news\": []}");
     recorder.record("epg import", &[&guide, "--dry-run"]);
