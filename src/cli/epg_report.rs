@@ -82,6 +82,10 @@ pub(super) fn is_in_doubt(report: &Value) -> bool {
 
 #[must_use]
 pub(super) fn hint(report: &Value) -> &'static str {
+    let unmapped = elements(report, "unmapped").len();
+    if unmapped > 0 && u64::try_from(unmapped) == Ok(number(report, "channels")) {
+        return "map the channels in `epg.sources`, such as channels = { \"guide-id\" = \"livestream-id\" }, or repeat with `--create-livestreams`";
+    }
     let programmes = report.get("programmes").and_then(Value::as_u64);
     let skipped = report.get("skipped").and_then(Value::as_object);
     let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
