@@ -918,12 +918,12 @@ fn rights_are_changed_and_explained_on_one_screen() {
         "off",
     ];
     let added = data.ok(&rule);
-    assert_eq!(added, "+ rule livestream tv, title Match*, live false\n");
+    assert_eq!(added, "+ rule livestream tv, title Match*, live off\n");
     data.ok(&[
         "rule", "add", "--from", "00:00", "--to", "00:01", "--rewind", "on",
     ]);
     data.ok(&["rights", "set", "--livestream", "tv", "--catchup-days", "2"]);
-    data.ok(&["rights", "set", "--broadcast", "b1", "--pause", "on"]);
+    data.ok(&["rights", "set", "b1", "--pause", "on"]);
     let screen = data.ok(&["epg", "why", "b1"]);
     let (from, to, until) = (clock(start), clock(start + 3_600), clock(start + 176_400));
     assert_eq!(
@@ -933,20 +933,20 @@ fn rights_are_changed_and_explained_on_one_screen() {
          {from} to {to} (Africa/Lagos)\n\
          rated 7, categories: \n\
          \n\
-         livestream  catchup true, catchup_days 2, fastForward false, pause false, rewind false, \
-         live true, start_over false\n\
-         rule 1      livestream tv, title Match*, live false\n\
-         broadcast   pause true\n\
+         livestream  catchup on, catchup_days 2, fastForward off, pause off, rewind off, \
+         live on, start_over off\n\
+         rule 1      livestream tv, title Match*, live off\n\
+         broadcast   pause on\n\
          no match    rule 2 (window)\n\
          \n\
          RIGHT         VALUE  BY\n\
-         live          false  rule 1\n\
-         catchup       true   livestream\n\
+         live          off    rule 1\n\
+         catchup       on     livestream\n\
          catchup_days  2      livestream\n\
-         start_over    false  livestream\n\
-         pause         true   broadcast\n\
-         rewind        false  livestream\n\
-         fastForward   false  livestream\n\
+         start_over    off    livestream\n\
+         pause         on     broadcast\n\
+         rewind        off    livestream\n\
+         fastForward   off    livestream\n\
          \n\
          live viewing not allowed; catch-up from {to} to {until}\n"
         )

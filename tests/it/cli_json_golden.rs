@@ -187,7 +187,7 @@ fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("epg refresh", &["main", "--accept"]);
     recorder.record("epg sources", &[]);
     Scene::install(server);
-    recorder.record("rights set", &["--broadcast", "p0", "--live", "off"]);
+    recorder.record("rights set", &["p0", "--live", "off"]);
     recorder.record("rights clear", &["p0"]);
     recorder.record("rule add", &["--title", "*Football*", "--live", "off"]);
     recorder.record("rule list", &[]);
