@@ -118,7 +118,7 @@ function mapping(one, send, self) {
   return details;
 }
 
-async function mapper({ name, mapped, lastImport: last }, send, self) {
+async function mapper({ name, channels, lastImport: last }, send, self) {
   // A dry run has all channels without a livestream, and their names; the last import keeps only the first ids.
   const report = send('?dryRun').catch((error) => error.details ?? {});
   const [{ livestream = [] }, { unmapped = last.unmappedIds, unmappedNames = {} }] = await Promise.all([get('catalog?format=json'), report]);
@@ -129,15 +129,14 @@ async function mapper({ name, mapped, lastImport: last }, send, self) {
   const text = el('pre');
   const saver = action(t`Save as a file`, () => save('channels.toml', 'application/toml', text.textContent), { reads: true });
   saver.firstChild.disabled = true;
-  // The server says how many channels the configuration maps, and not which: a line of the new ones would drop them.
-  const hint = mapped
-    ? t`The source “${name}” has ${count(mapped)} mapped channels. Add these entries to its “channels” line in playgate.toml and keep the others, then reload (systemctl reload playgate).`
-    : t`Replace the “channels” line of source “${name}” in playgate.toml by this one, then reload (systemctl reload playgate).`;
+  const hint = t`Replace the “channels” line of source “${name}” in playgate.toml by this one, then reload (systemctl reload playgate).`;
   const result = el('div', { hidden: true }, el('p', hint), text);
   const show = () => {
-    const entries = [...chosen].map(([guide, id]) => lineOf(guide, id)).join(', ');
+    // With the channels that are mapped already: the line replaces theirs.
+    const all = new Map([...Object.entries(channels), ...chosen]);
+    const entries = [...all].map(([guide, id]) => lineOf(guide, id)).join(', ');
     result.hidden = saver.firstChild.disabled = false;
-    text.textContent = mapped ? entries : `channels = { ${entries} }`;
+    text.textContent = `channels = { ${entries} }`;
   };
   const pick = choice(t`Channel of the guide`, 'guide', unknown);
   const from = choice(t`Channel`, 'guide', unknown);
@@ -172,7 +171,7 @@ async function mapper({ name, mapped, lastImport: last }, send, self) {
     options.length > 0 && [
       el('h3', t`Map a channel to an existing livestream`),
       el('p.quiet', t`The mapping is part of the source in playgate.toml.`),
-      form(mapped ? t`Show the entries for playgate.toml` : t`Show the line for playgate.toml`, [from, to], map, { reads: true }),
+      form(t`Show the line for playgate.toml`, [from, to], map, { reads: true }),
       result,
       el('p.actions', saver),
     ],

@@ -49,7 +49,7 @@ function mark(check, passed, granted) {
 
 async function answer(id, asset, more) {
   const [user, said] = await Promise.all([get(at`users/${id}`), get(at`users/${id}/why/${asset}` + query(more))]);
-  const { granted, code, pinNeeded, steps } = said;
+  const { granted, code, reason, pinNeeded, steps } = said;
   const yes = pinNeeded ? [t`Granted, PIN required`, 'warn'] : [t`Granted`, 'good'];
   const [verdict, kind] = granted ? yes : [t`Denied`, 'bad'];
   const rows = steps.map(({ check, subject, finding, passed }) => [
@@ -60,6 +60,7 @@ async function answer(id, asset, more) {
   ]);
   return [
     el(`div.verdict.${kind}`, verdict, code && el('small', ` ${code}`)),
+    reason && el('p', reason),
     el(
       'p',
       link(user.email, 'users', id),

@@ -404,9 +404,9 @@ fn the_order_of_rules_is_a_difference() {
             Mode::Replace
         ),
         [
-            "+ rule title c, live false",
-            "~ rule title b, live false: place \"2\" -> \"1\"",
-            "~ rule title a, live false: place \"1\" -> \"2\"",
+            "+ rule title c, live off",
+            "~ rule title b, live off: place \"2\" -> \"1\"",
+            "~ rule title a, live off: place \"1\" -> \"2\"",
         ]
     );
     let titles: Vec<_> = catalog

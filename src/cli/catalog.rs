@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::admin::request_body;
 use super::admin::{Admin, AdminError, path, with_query};
 use super::exit::{CommandResult, Failure};
-use super::members::{elements, texts};
+use super::members::{elements, number, text, texts};
 use super::startup::Startup;
 use super::{Global, epg_report, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
@@ -36,6 +36,9 @@ pub(super) enum CatalogCommand {
         /// hold
         #[arg(long)]
         accept: bool,
+        /// List all changes instead of the first
+        #[arg(long)]
+        all: bool,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
@@ -47,12 +50,20 @@ pub(super) enum CatalogCommand {
         json: bool,
     },
     /// Restore the catalogue before the last import, or another version; an undo can be undone
+    ///
+    /// If the current catalogue has entries that the version lacks, the command lists what it would remove and asks.
     Undo {
         /// Version from `catalog history` [default: the newest]
         version: Option<u64>,
         /// Report the changes without applying them
         #[arg(long)]
         dry_run: bool,
+        /// Skip the confirmation; required without a terminal if entries are removed
+        #[arg(long)]
+        yes: bool,
+        /// List all changes instead of the first
+        #[arg(long)]
+        all: bool,
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
@@ -84,6 +95,7 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
             merge,
             dry_run,
             accept,
+            all,
             json,
         } => {
             let mut admin = global.admin_or_new().await?;
@@ -91,6 +103,7 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
                 merge,
                 dry_run,
                 accept,
+                all,
                 json,
             };
             import(&mut admin, &file, how).await?;
@@ -124,22 +137,18 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
         CatalogCommand::Undo {
             version,
             dry_run,
+            yes,
+            all,
             json,
         } => {
-            let version = version.map(|number| number.to_string());
-            let target = with_query(
-                path(&["catalog", "undo"]),
-                &[("version", version.as_deref()), ("dryRun", flag(dry_run))],
-            );
-            let report = global.admin().await?.work(&target).await??;
-            show(&report, json)?;
-            let version = output::text(&report, "version");
-            output::print_note(&if dry_run {
-                format!("an undo would restore version {version}")
-            } else {
-                format!("restored version {version}; `playgate catalog undo` reverts this")
-            });
-            Ok(())
+            let mut admin = global.admin().await?;
+            let how = UndoOptions {
+                dry_run,
+                yes,
+                all,
+                json,
+            };
+            undo(&mut admin, version, how).await
         }
         CatalogCommand::DropKeys { yes, json } => drop_keys(global, yes, json),
         CatalogCommand::Export { json } => {
@@ -150,19 +159,109 @@ pub(super) async fn run(command: CatalogCommand, global: &Global) -> CommandResu
     }
 }
 
-pub(super) fn show(report: &Value, json: bool) -> CommandResult {
+/// Prints the changes of a report and their numbers; with `all`, the list is complete.
+pub(super) fn show(report: &Value, all: bool, json: bool) -> CommandResult {
     if json {
         return output::json(report);
     }
-    for change in elements(report, "changes") {
-        output::line(&output::text(change, "text"))?;
-    }
+    let lines = change_lines(report, all);
+    lines.iter().try_for_each(|line| output::line(line))?;
     let figures: Vec<String> = ["added", "changed", "removed", "unchanged"]
         .iter()
         .map(|name| format!("{} {name}", output::text(report, name)))
         .collect();
     output::print_note(&figures.join(", "));
     Ok(())
+}
+
+/// The changes, with the removals last: next to the numbers or the question that follows.
+fn change_lines(report: &Value, all: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for what in ["added", "changed", "removed"] {
+        let changes: Vec<&Value> = changes_of(report, what).collect();
+        // Shortened by kind, so that a long list of additions does not hide a removal.
+        let (shown, rest) = output::shortened(&changes, all);
+        lines.extend(shown.iter().map(|change| output::text(change, "text")));
+        lines.extend(rest.map(|rest| format!("{rest}: {what}")));
+    }
+    lines
+}
+
+fn changes_of<'a>(report: &'a Value, what: &'static str) -> impl Iterator<Item = &'a Value> {
+    let changes = elements(report, "changes").iter();
+    changes.filter(move |change| text(change, "change") == what)
+}
+
+#[derive(Clone, Copy)]
+struct UndoOptions {
+    dry_run: bool,
+    yes: bool,
+    all: bool,
+    json: bool,
+}
+
+async fn undo(admin: &mut Admin, version: Option<u64>, how: UndoOptions) -> CommandResult {
+    let mut version = version.map(|number| number.to_string());
+    let mut asked = false;
+    if !how.dry_run && !how.yes {
+        let preview = restore(admin, version.as_deref(), true).await?;
+        // The version that was shown, although an import may have added a newer one since.
+        version = Some(output::text(&preview, "version"));
+        if number(&preview, "removed") > 0 {
+            let lines = change_lines(&preview, how.all);
+            // Not on standard output, where `--json` has the report of what was done.
+            lines.iter().for_each(|line| output::print_note(line));
+            for doubt in texts(&preview, "doubts") {
+                output::print_note(&format!("warning: {doubt}"));
+            }
+            output::confirm_removal(false, &format!("removes {}", removals(&preview)))?;
+            asked = true;
+        }
+    }
+    let report = restore(admin, version.as_deref(), how.dry_run).await?;
+    // The list was shown with the question.
+    if !asked || how.json {
+        show(&report, how.all, how.json)?;
+    }
+    let version = output::text(&report, "version");
+    output::print_note(&if how.dry_run {
+        format!("an undo would restore version {version}")
+    } else {
+        format!("restored version {version}; `playgate catalog undo` reverts this")
+    });
+    Ok(())
+}
+
+async fn restore(
+    admin: &mut Admin,
+    version: Option<&str>,
+    dry_run: bool,
+) -> Result<Value, Failure> {
+    let parameters = [("version", version), ("dryRun", flag(dry_run))];
+    let target = with_query(path(&["catalog", "undo"]), &parameters);
+    Ok(admin.work(&target).await??)
+}
+
+/// Counts what is removed by kind, such as `4 livestreams, 1 offer`.
+fn removals(report: &Value) -> String {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for change in changes_of(report, "removed") {
+        let kind = text(change, "kind");
+        match kinds.iter_mut().find(|(name, _)| *name == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| match (*kind, *count) {
+            ("broadcast", 1) => "1 override of a broadcast".to_owned(),
+            ("broadcast", count) => format!("{count} overrides of broadcasts"),
+            (kind, 1) => format!("1 {kind}"),
+            (kind, count) => format!("{count} {kind}s"),
+        })
+        .collect();
+    kinds.join(", ")
 }
 
 fn drop_keys(global: &Global, yes: bool, json: bool) -> CommandResult {
@@ -178,6 +277,7 @@ struct CatalogImportOptions {
     merge: bool,
     dry_run: bool,
     accept: bool,
+    all: bool,
     json: bool,
 }
 
@@ -200,7 +300,7 @@ async fn import(admin: &mut Admin, file: &Path, how: CatalogImportOptions) -> Co
     }
     match send(admin, text.clone(), how).await? {
         Ok(report) => {
-            show(&report, how.json)?;
+            show(&report, how.all, how.json)?;
             print_doubts(&report);
             if how.dry_run && !how.accept && epg_report::is_in_doubt(&report) {
                 output::print_note("the import would be held for approval; `--accept` skips that");
@@ -208,7 +308,7 @@ async fn import(admin: &mut Admin, file: &Path, how: CatalogImportOptions) -> Co
             Ok(())
         }
         Err(refusal) if refusal.code == "IMPORT_HELD" => {
-            show(&refusal.details, how.json)?;
+            show(&refusal.details, how.all, how.json)?;
             print_doubts(&refusal.details);
             if !how.json && output::can_ask() && output::confirmed("Import anyway?") {
                 let how = CatalogImportOptions {
@@ -216,7 +316,7 @@ async fn import(admin: &mut Admin, file: &Path, how: CatalogImportOptions) -> Co
                     ..how
                 };
                 let report = send(admin, text, how).await??;
-                return show(&report, how.json);
+                return show(&report, how.all, how.json);
             }
             Err(Failure::from(refusal)
                 .hint("`--accept` imports it; `--merge` keeps items that the file does not name"))

@@ -131,7 +131,20 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
 async fn sources(which: Sources, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     let Some(source) = which.source else {
-        let all = admin.get(&path(&["epg", "sources"])).await?;
+        let mut all = admin.get(&path(&["epg", "sources"])).await?;
+        if !which.json {
+            // The dashes beside it would read as nothing found.
+            for state in all
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+                .map(|one| &mut one["state"])
+            {
+                if state == "new" {
+                    *state = "not fetched yet".into();
+                }
+            }
+        }
         return output::list(&all, &COLUMNS, which.json);
     };
     let one = admin.get(&path(&["epg", "sources", &source])).await?;

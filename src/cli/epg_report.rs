@@ -8,8 +8,6 @@ use super::exit::CommandResult;
 use super::members::{elements, number, texts};
 use super::output;
 
-/// Maximum number of channels listed.
-const NAMES: usize = 12;
 /// Maximum number of line numbers listed per reason.
 const LINES: usize = 5;
 
@@ -70,15 +68,11 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
                 _ => true,
             };
         if shown {
-            let most = if all { ids.len() } else { NAMES };
-            let rest = if ids.len() > most { " (--all)" } else { "" };
-            output::print_note(&format!("{meaning}: {}{rest}", output::first(&ids, most)));
+            output::print_note(&format!("{meaning}: {}", output::joined(&ids, all)));
         }
     }
-    for line in changes(report) {
-        output::line(&line)?;
-    }
-    Ok(())
+    let lines = changes(report, all);
+    lines.iter().try_for_each(|line| output::line(line))
 }
 
 #[must_use]
@@ -88,6 +82,10 @@ pub(super) fn is_in_doubt(report: &Value) -> bool {
 
 #[must_use]
 pub(super) fn hint(report: &Value) -> &'static str {
+    let unmapped = elements(report, "unmapped").len();
+    if unmapped > 0 && u64::try_from(unmapped) == Ok(number(report, "channels")) {
+        return "map the channels in `epg.sources`, such as channels = { \"guide-id\" = \"livestream-id\" }, or repeat with `--create-livestreams`";
+    }
     let programmes = report.get("programmes").and_then(Value::as_u64);
     let skipped = report.get("skipped").and_then(Value::as_object);
     let skipped = skipped.into_iter().flat_map(|kinds| kinds.values());
@@ -120,9 +118,10 @@ fn reason(kind: &str) -> &str {
     }
 }
 
-fn changes(report: &Value) -> Vec<String> {
+fn changes(report: &Value, all: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    for one in elements(report, "changes") {
+    let (livestreams, rest) = output::shortened(elements(report, "changes"), all);
+    for one in livestreams {
         let [added, changed, removed] =
             ["added", "changed", "removed"].map(|member| number(one, member));
         let zone = one.get("zone").and_then(Value::as_str).unwrap_or("UTC");
@@ -140,6 +139,7 @@ fn changes(report: &Value) -> Vec<String> {
             lines.push(format!("  … {rest} more"));
         }
     }
+    lines.extend(rest.map(|rest| format!("\n{rest}: livestreams with changes")));
     lines
 }
 
@@ -207,7 +207,7 @@ mod tests {
             ],
         }]});
         assert_eq!(
-            changes(&report).join("\n"),
+            changes(&report, false).join("\n"),
             "\nnews (Europe/Stockholm): +1 ~3 -12\n  \
              + 2026-08-22 02:00-02:30  New\n  \
              ~ 2026-08-22 02:10-02:40  Moved  (was 2026-08-22 02:00-02:30)\n  \
@@ -216,6 +216,13 @@ mod tests {
              - 2026-08-22 02:00-02:30  Gone [2J\n  \
              … 11 more"
         );
-        assert_eq!(changes(&json!({})), Vec::<String>::new());
+        assert_eq!(changes(&json!({}), false), Vec::<String>::new());
+        let many = json!({"changes": vec![json!({"livestream": "tv", "added": 1}); 14]});
+        let last = changes(&many, false).pop();
+        assert_eq!(
+            last.as_deref(),
+            Some("\nand 2 more (--all): livestreams with changes")
+        );
+        assert_eq!(changes(&many, true).len(), 14 * 3);
     }
 }

@@ -71,7 +71,12 @@ pub(super) fn show(why: &Value, json: bool) -> CommandResult {
     steps.iter().try_for_each(show_step)?;
     let is = |member: &str, value: bool| why.get(member) == Some(&Value::Bool(value));
     if !is("granted", true) {
-        return output::line(&output::tinted("denied", Tone::Bad));
+        let code = why.get("code").map(|_| output::text(why, "code"));
+        let code = code.map_or_else(String::new, |code| format!(" ({code})"));
+        let reason = why.get("reason").map(|_| output::text(why, "reason"));
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let denied = output::tinted("denied", Tone::Bad);
+        return output::line(&format!("{denied}{code}{reason}"));
     }
     // The rights are granted, but a limit on devices or streams, or a missing playlist, prevents playback.
     if is("playable", false) {

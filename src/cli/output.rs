@@ -183,7 +183,33 @@ pub(super) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Joins the first elements of a list and counts the rest.
+/// Most entries of a list that are shown without `--all`.
+const SHOWN: usize = 12;
+
+/// The entries of a list to show, and words for the others, such as `and 3 more (--all)`.
+#[must_use]
+pub(super) fn shortened<T>(items: &[T], all: bool) -> (&[T], Option<String>) {
+    match items.split_at_checked(SHOWN) {
+        Some((shown, rest)) if !all && !rest.is_empty() => {
+            (shown, Some(format!("and {} more (--all)", rest.len())))
+        }
+        _ => (items, None),
+    }
+}
+
+/// Joins the entries of a list that a command with `--all` shows.
+#[must_use]
+pub(super) fn joined<T: AsRef<str>>(items: &[T], all: bool) -> String {
+    let (shown, rest) = shortened(items, all);
+    let shown: Vec<&str> = shown.iter().map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match rest {
+        Some(rest) => format!("{shown} {rest}"),
+        None => shown,
+    }
+}
+
+/// Joins the first elements of a list and counts the rest, for commands that have no complete list.
 #[must_use]
 pub(super) fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
@@ -307,6 +333,18 @@ mod tests {
     fn a_list_is_cut_after_the_first_ones() {
         assert_eq!(first(&["a", "b"], 2), "a, b");
         assert_eq!(first(&["a", "b", "c"], 1), "a and 2 more");
+    }
+
+    #[test]
+    fn only_a_list_longer_than_what_is_shown_names_the_option_for_the_rest() {
+        let items: Vec<String> = (1..=13).map(|n| n.to_string()).collect();
+        let most = &items[..12];
+        assert_eq!(shortened(most, false), (most, None));
+        let rest = Some("and 1 more (--all)".to_owned());
+        assert_eq!(shortened(&items, false), (most, rest));
+        assert_eq!(shortened(&items, true), (&*items, None));
+        assert_eq!(joined(&items[..2], false), "1, 2");
+        assert!(joined(&items, false).ends_with(", 12 and 1 more (--all)"));
     }
 
     #[test]

@@ -60,12 +60,14 @@ pub(super) struct SetRights {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct RightsTarget {
+    /// Broadcast id; replaces its previous override
+    broadcast: Option<String>,
     /// Livestream; only the given rights change
     #[arg(long, value_name = "ID")]
     livestream: Option<String>,
-    /// Broadcast; replaces its previous override
-    #[arg(long, value_name = "ID")]
-    broadcast: Option<String>,
+    // Scripts may still use this form; `rights clear` never had it.
+    #[arg(long = "broadcast", value_name = "ID", hide = true)]
+    named_broadcast: Option<String>,
 }
 
 /// A rule: what it matches and the rights it sets.
@@ -195,7 +197,8 @@ pub(super) async fn run(command: RightsCommand, global: &Global) -> CommandResul
             rights,
             json,
         }) => {
-            let target = match (&scope.livestream, &scope.broadcast) {
+            let broadcast = scope.broadcast.or(scope.named_broadcast);
+            let target = match (&scope.livestream, &broadcast) {
                 (Some(livestream), None) => path(&["livestreams", livestream, "rights"]),
                 (None, Some(broadcast)) => path(&["broadcasts", broadcast, "rights"]),
                 // The argument group allows exactly one.
@@ -237,7 +240,8 @@ async fn change(
 ) -> CommandResult {
     let mut admin = global.admin().await?;
     let report = admin.call(method, target, body).await?;
-    catalog::show(&report, json)
+    // One change, or none.
+    catalog::show(&report, true, json)
 }
 
 /// Runs `playgate epg why`: prints every default, rule and override for a broadcast and which of them
@@ -284,7 +288,11 @@ pub(super) async fn why(global: &Global, broadcast: &str, json: bool) -> Command
     }
     output::line("")?;
     let columns = [("RIGHT", "right"), ("VALUE", "value"), ("BY", "by")];
-    output::list(why.get("rights").unwrap_or(&Value::Null), &columns, false)?;
+    let mut rights = why.get("rights").cloned().unwrap_or_default();
+    for value in rights.as_array_mut().into_iter().flatten() {
+        value["value"] = switched(&value["value"]).into();
+    }
+    output::list(&rights, &columns, false)?;
     let live = match why.get("liveAvailable") {
         Some(Value::Bool(true)) => "live viewing allowed",
         _ => "live viewing not allowed",
@@ -305,13 +313,24 @@ fn said(says: Option<&Value>) -> String {
     let mut words = Vec::new();
     for (name, value) in members {
         match value.as_object() {
-            Some(within) => {
-                words.extend(within.iter().map(|(name, value)| format!("{name} {value}")))
-            }
-            None => words.push(format!("{name} {value}")),
+            Some(within) => words.extend(
+                within
+                    .iter()
+                    .map(|(name, value)| format!("{name} {}", switched(value))),
+            ),
+            None => words.push(format!("{name} {}", switched(value))),
         }
     }
     words.join(", ")
+}
+
+/// A right as the options set it: on or off, or a number.
+fn switched(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "on".to_owned(),
+        Value::Bool(false) => "off".to_owned(),
+        other => output::cell("", Some(other)),
+    }
 }
 
 fn clock(why: &Value, member: &str) -> String {

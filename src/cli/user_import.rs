@@ -38,6 +38,9 @@ pub(super) struct ImportCommand {
     /// Report what would be created, without creating users
     #[arg(long)]
     dry_run: bool,
+    /// List all rejected lines of the report instead of the first
+    #[arg(long)]
+    all: bool,
     /// Print {"dryRun","lines","added","existing","rejected","failed"}
     #[arg(long)]
     json: bool,
@@ -58,7 +61,7 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
         let file = &command.file;
         let users = total(file).map_err(|error| Failure::file(file, &error))?;
         let report = upload(admin, request_body::file(file)?, users, command).await?;
-        return show(&report, command.json);
+        return show(&report, command);
     };
     // Read as a whole: these exports are one JSON value each, and a mistake is found before anything is sent.
     let users = read_foreign(service, command)?;
@@ -78,7 +81,7 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
         }
     };
     users.complete(&mut report);
-    show(&report, command.json)
+    show(&report, command)
 }
 
 fn read_foreign(
@@ -184,7 +187,8 @@ fn counts(report: &Value) -> String {
     rows.join("\n")
 }
 
-fn show(report: &Value, as_json: bool) -> CommandResult {
+fn show(report: &Value, command: &ImportCommand) -> CommandResult {
+    let as_json = command.json;
     let rejected = number(report, "rejected");
     if as_json {
         output::json(report)?;
@@ -193,7 +197,8 @@ fn show(report: &Value, as_json: bool) -> CommandResult {
     }
     if !as_json {
         let failed = elements(report, "failed");
-        for failure in failed {
+        let (shown, rest) = output::shortened(failed, command.all);
+        for failure in shown {
             let (line, message) = (
                 output::text(failure, "line"),
                 output::text(failure, "message"),
@@ -202,7 +207,9 @@ fn show(report: &Value, as_json: bool) -> CommandResult {
         }
         // The report lists only the first failures.
         let more = rejected.saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
-        if more > 0 {
+        if let Some(rest) = rest {
+            output::print_note(&rest);
+        } else if more > 0 {
             output::print_note(&format!("and {more} more lines"));
         }
     }

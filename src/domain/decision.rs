@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{AssetId, BroadcastId, Email, SessionId, UserId};
+use crate::types::{AssetId, BroadcastId, Email, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionStep {
@@ -32,7 +32,7 @@ pub struct TracedDecision {
     pub address: Option<Email>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
-    pub refused_by: Option<RightsSource>,
+    pub refused_by: Option<RightsRefusal>,
     /// Whether a heartbeat got the same answer as the previous one.
     pub unchanged: bool,
 }
@@ -46,10 +46,20 @@ pub enum RightsSource {
     LivestreamDefaults,
 }
 
-impl RightsSource {
+/// A refusal for want of rights: their source, and what tells which right was wanting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RightsRefusal {
+    pub source: RightsSource,
+    /// Whether it is the live right; otherwise start-over or catch-up.
+    pub live: bool,
+    pub at: UnixSeconds,
+}
+
+impl RightsRefusal {
     #[must_use]
-    pub fn new(program: Option<BroadcastId>) -> Self {
-        program.map_or(Self::LivestreamDefaults, Self::Program)
+    pub fn new(program: Option<BroadcastId>, live: bool, at: UnixSeconds) -> Self {
+        let source = program.map_or(RightsSource::LivestreamDefaults, RightsSource::Program);
+        Self { source, live, at }
     }
 }
 
@@ -107,7 +117,7 @@ impl DecisionTrace {
         self.with(|decision| decision.asset = Some(asset.clone()));
     }
 
-    pub fn refused_by(&self, rights: impl FnOnce() -> RightsSource) {
+    pub fn refused_by(&self, rights: impl FnOnce() -> RightsRefusal) {
         self.with(|decision| decision.refused_by = Some(rights()));
     }
 

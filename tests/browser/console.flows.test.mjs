@@ -360,14 +360,13 @@ describe('operators at the console', () => {
     const address = '**/admin/v1/epg/sources/main';
     await page.route(address, async (route) => {
       const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), mapped: 2 } });
+      await route.fulfill({ response, json: { ...(await response.json()), mapped: 1, channels: { 'old.tv': 'open' } } });
     });
     await operator.open('overview');
     await operator.open('guides');
     await main.getByText(/^Map channels/).click();
-    await main.getByRole('button', { name: 'Show the entries for playgate.toml' }).click();
-    await operator.sees(/^"guided" = "same-name"$/, main);
-    await operator.sees(/has 2 mapped channels\. Add these entries/, main);
+    await main.getByRole('button', { name: 'Show the line for playgate.toml' }).click();
+    await operator.sees('channels = { "old.tv" = "open", "guided" = "same-name" }', main);
     await page.unroute(address);
     await main.getByLabel('Name').fill('Guided');
     await main.getByRole('button', { name: 'Create livestream' }).click();

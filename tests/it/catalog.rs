@@ -276,6 +276,9 @@ fn offers_are_granted_explained_and_revoked() {
         (&before["granted"], &before["code"]),
         (&json!(false), &json!("NOT_ENTITLED"))
     );
+    let reason =
+        "the user has no offer that includes the asset. To allow it, grant one of: premium";
+    assert_eq!(before["reason"], reason);
     assert_eq!(
         before["steps"],
         json!([
@@ -373,6 +376,8 @@ fn invalid_grants_are_rejected() {
         (&why["granted"], &why["code"]),
         (&json!(false), &json!("ASSET_NOT_FOUND"))
     );
+    let reason = "no livestream, broadcast or video on demand has this id";
+    assert_eq!(why["reason"], reason);
 }
 
 #[test]

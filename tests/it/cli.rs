@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::appliance::real_time;
+use crate::support::external_tools::program;
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{ask, request};
 use crate::support::until::until_some;
@@ -794,6 +795,94 @@ fn an_emptying_import_exits_with_4_and_can_be_undone_if_accepted() {
 }
 
 #[test]
+fn an_undo_that_removes_entries_lists_them_and_has_to_be_confirmed() {
+    let data = Data::new();
+    data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
+    let before = data.ok(&["catalog", "export"]);
+    for json in [None, Some("--json")] {
+        let undo: Vec<&str> = ["catalog", "undo"].into_iter().chain(json).collect();
+        let output = data.run(&undo);
+        let why = err(&output);
+        assert_eq!(output.status.code(), Some(2), "{why}");
+        assert!(output.stdout.is_empty(), "nothing was done");
+        for part in [
+            "- livestream open\n",
+            "warning: it removes 4 of 4 livestreams\n",
+            "this removes 4 livestreams, 4 assets, 2 offers, 1 rule, ",
+            "--yes",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert_eq!(data.ok(&["catalog", "export"]), before);
+    }
+    // A dry run asks nothing.
+    let dry = data.json(&["catalog", "undo", "--dry-run", "--json"]);
+    assert_eq!(dry["dryRun"], true);
+    assert!(!dry["doubts"].as_array().unwrap().is_empty(), "{dry}");
+    assert_eq!(data.ok(&["catalog", "export"]), before);
+    let undone = data.json(&["catalog", "undo", "--yes", "--json"]);
+    assert_eq!(undone["removed"], dry["removed"]);
+    assert_eq!(data.ok(&["catalog", "export"]).trim(), "livestream = []");
+    // This one only adds.
+    data.ok(&["catalog", "undo"]);
+    assert_eq!(data.ok(&["catalog", "export"]), before);
+}
+
+#[test]
+fn an_undo_at_a_terminal_asks_and_obeys_the_answer() {
+    let Some(script) = program("script") else {
+        return;
+    };
+    let data = Data::new();
+    data.ok(&["catalog", "import", &data.file("catalog.toml", CATALOG)]);
+    let before = data.ok(&["catalog", "export"]);
+    let undo = |answer: &str| {
+        let command = format!(
+            "echo {answer} | {} --quiet --return --command '{} --data-dir {} catalog undo' /dev/null",
+            script.display(),
+            env!("CARGO_BIN_EXE_playgate"),
+            data.path().display()
+        );
+        let output = Command::new("sh").args(["-c", &command]).output_in_time();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let screen = undo("n");
+    for part in ["- offer premium", "Continue?", "cancelled"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    assert_eq!(data.ok(&["catalog", "export"]), before);
+    let screen = undo("y");
+    assert!(screen.contains("restored version 1"), "{screen}");
+    assert_eq!(data.ok(&["catalog", "export"]).trim(), "livestream = []");
+}
+
+#[test]
+fn a_long_difference_is_shortened_by_kind_unless_all_is_asked_for() {
+    let data = Data::new();
+    let livestreams = |ids: std::ops::Range<u32>| -> String {
+        ids.map(|n| format!("[[livestream]]\nid = \"tv{n:02}\"\n"))
+            .collect()
+    };
+    data.ok(&[
+        "catalog",
+        "import",
+        &data.file("a.toml", &livestreams(0..30)),
+    ]);
+    let file = data.file("b.toml", &livestreams(20..60));
+    let lines = |more: &[&str]| {
+        let dry = ["catalog", "import", &file, "--dry-run"];
+        let shown = data.ok(&[&dry[..], more].concat());
+        shown.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let short = lines(&[]);
+    assert_eq!(short.len(), 2 * 13, "{short:?}");
+    assert_eq!(short[0], "+ livestream tv30");
+    assert_eq!(short[12], "and 18 more (--all): added");
+    assert_eq!(short[25], "and 8 more (--all): removed");
+    assert_eq!(lines(&["--all"]).len(), 30 + 20);
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "the steps depend on each other")]
 #[expect(
     clippy::disallowed_methods,
@@ -829,12 +918,12 @@ fn rights_are_changed_and_explained_on_one_screen() {
         "off",
     ];
     let added = data.ok(&rule);
-    assert_eq!(added, "+ rule livestream tv, title Match*, live false\n");
+    assert_eq!(added, "+ rule livestream tv, title Match*, live off\n");
     data.ok(&[
         "rule", "add", "--from", "00:00", "--to", "00:01", "--rewind", "on",
     ]);
     data.ok(&["rights", "set", "--livestream", "tv", "--catchup-days", "2"]);
-    data.ok(&["rights", "set", "--broadcast", "b1", "--pause", "on"]);
+    data.ok(&["rights", "set", "b1", "--pause", "on"]);
     let screen = data.ok(&["epg", "why", "b1"]);
     let (from, to, until) = (clock(start), clock(start + 3_600), clock(start + 176_400));
     assert_eq!(
@@ -844,20 +933,20 @@ fn rights_are_changed_and_explained_on_one_screen() {
          {from} to {to} (Africa/Lagos)\n\
          rated 7, categories: \n\
          \n\
-         livestream  catchup true, catchup_days 2, fastForward false, pause false, rewind false, \
-         live true, start_over false\n\
-         rule 1      livestream tv, title Match*, live false\n\
-         broadcast   pause true\n\
+         livestream  catchup on, catchup_days 2, fastForward off, pause off, rewind off, \
+         live on, start_over off\n\
+         rule 1      livestream tv, title Match*, live off\n\
+         broadcast   pause on\n\
          no match    rule 2 (window)\n\
          \n\
          RIGHT         VALUE  BY\n\
-         live          false  rule 1\n\
-         catchup       true   livestream\n\
+         live          off    rule 1\n\
+         catchup       on     livestream\n\
          catchup_days  2      livestream\n\
-         start_over    false  livestream\n\
-         pause         true   broadcast\n\
-         rewind        false  livestream\n\
-         fastForward   false  livestream\n\
+         start_over    off    livestream\n\
+         pause         on     broadcast\n\
+         rewind        off    livestream\n\
+         fastForward   off    livestream\n\
          \n\
          live viewing not allowed; catch-up from {to} to {until}\n"
         )

@@ -201,7 +201,7 @@ fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("epg refresh", &["main", "--accept"]);
     recorder.record("epg sources", &[]);
     Scene::install(server);
-    recorder.record("rights set", &["--broadcast", "p0", "--live", "off"]);
+    recorder.record("rights set", &["p0", "--live", "off"]);
     recorder.record("rights clear", &["p0"]);
     recorder.record("rule add", &["--title", "*Football*", "--live", "off"]);
     recorder.record("rule list", &[]);
@@ -214,7 +214,7 @@ fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("catalog import", &[&catalog, "--merge"]);
     recorder.record("catalog export", &[]);
     recorder.record("catalog history", &[]);
-    recorder.record("catalog undo", &[]);
+    recorder.record("catalog undo", &["--yes"]);
     server.run_ok(&["catalog", "import", &catalog, "--merge"]);
     let guide = recorder.file("guide.json", "{\"news\": []}");
     recorder.record("epg import", &[&guide, "--dry-run"]);

@@ -96,6 +96,30 @@ impl Demo {
 }
 
 #[test]
+fn each_form_of_the_report_names_the_period() {
+    let demo = Demo::start();
+    let session = demo.play(&demo.log_in(), 1);
+    let text = |arguments: &[&str]| String::from_utf8(demo.check(arguments).stdout).unwrap();
+    let period = |text: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("checked   "));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    let of_partner = period(&text(&["--html", "page.html", "--junit", "page.xml"]));
+    assert_eq!(of_partner.matches(" UTC").count(), 2, "{of_partner}");
+    for file in ["page.html", "page.xml"] {
+        let content = std::fs::read_to_string(demo.file(file)).unwrap();
+        assert!(content.contains(&of_partner), "{of_partner}: {content}");
+    }
+    let of_session = period(&text(&["--session", &session]));
+    assert!(
+        of_session.starts_with(&format!("session {session}, ")) && of_session.ends_with(" UTC"),
+        "{of_session}"
+    );
+}
+
+#[test]
 fn a_client_is_judged_by_what_it_did() {
     let demo = Demo::start();
     let (code, silent) = demo.report(&[]);

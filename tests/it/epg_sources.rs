@@ -238,8 +238,12 @@ fn an_operator_can_fetch_a_source_now() {
     let findings = installation.run(&["doctor", "--json"]);
     let findings: Value = serde_json::from_slice(&findings.stdout).unwrap();
     let guides = findings.as_array().unwrap().iter();
-    let guides: Vec<_> = guides.filter(|one| one["part"] == "epg").collect();
+    let (new, guides): (Vec<_>, Vec<_>) = guides
+        .filter(|one| one["part"] == "epg")
+        .partition(|one| one["state"] == "ok");
     assert_eq!(guides.len(), bad.len(), "{findings}");
+    assert_eq!(new.len(), 1, "{findings}");
+    assert_eq!(new[0]["finding"], "keyed: not fetched yet");
     let all = installation.json(&["epg", "sources", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), sources.len());
     let keyed = all.as_array().unwrap().last().unwrap();
@@ -411,6 +415,19 @@ fn source_settings_apply_to_its_guide() {
         )
     });
     fs::write(installation.config(), config.collect::<String>()).unwrap();
+    // The mapping itself: a proposed line of the configuration has to contain it.
+    let plain = installation.json(&["epg", "sources", "plain", "--json"]);
+    assert_eq!(
+        (&plain["mapped"], &plain["channels"]["News.tv"]),
+        (&1.into(), &"news".into())
+    );
+    let output = installation.run(&["epg", "sources"]);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(
+        table.matches("not fetched yet").count(),
+        sources.len(),
+        "{table}"
+    );
     let file = file.to_str().unwrap();
     let tried = ["epg", "import", file, "--dry-run", "--json"];
     assert_eq!(

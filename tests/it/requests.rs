@@ -174,7 +174,8 @@ fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
             r#"{"kids":["EREiIjMzRERVVWZmd3eIiA"]}"#,
         ),
     ];
-    let rule = "false rule dark: `dark`: live false by broadcast";
+    let rule = "false rule dark: `dark`: live is off by the override of this broadcast. To allow it, set live on in \
+                the override of this broadcast, or remove the override. Also off: ";
     for refused in &refusals {
         assert!(
             refused.code().starts_with("NO_LIVE_RIGHTS"),
@@ -191,6 +192,86 @@ fn each_refusal_during_a_blackout_names_the_rule_that_decided() {
         !steps.iter().any(|step| step.contains(" rule ")),
         "{steps:?}"
     );
+}
+
+#[test]
+fn the_reason_of_a_denial_begins_with_what_decides_and_says_what_would_allow_it() {
+    let fixture = PlaybackFixture::new();
+    let server = &fixture.server;
+    let denied = |asset: &str, query: &str, expected: &str| {
+        let target = format!("users/{}/why/{asset}?{query}", fixture.ann.id);
+        let why = server.operator("GET", &target, &Value::Null).json();
+        let (code, reason) = (
+            why["code"].as_str().unwrap(),
+            why["reason"].as_str().unwrap(),
+        );
+        assert!(format!("{code} {reason}").starts_with(expected), "{why}");
+    };
+    let change = |method: &str, target: &str, body: &Value| {
+        assert_eq!(
+            server.operator(method, target, body).status,
+            200,
+            "{target}"
+        );
+    };
+    change(
+        "POST",
+        "rules",
+        &json!({"title": "noon", "live": false, "catchup": false}),
+    );
+    change(
+        "POST",
+        "rules",
+        &json!({"title": "noon", "extended_rights": {"pause": true}}),
+    );
+    denied(
+        "news",
+        "",
+        "NO_LIVE_RIGHTS `noon`: live is off by rule 1 (`title noon, live off, catchup off`). To allow it, set live on \
+         in rule 1, in a later rule or for this broadcast. Also off: catchup by rule 1, start_over by ",
+    );
+    denied("dark", "", "NOT_AVAILABLE `dark`: it begins on ");
+    denied(
+        "premium",
+        "",
+        "NOT_ENTITLED the user has no offer that includes the asset. To allow it, grant one of: premium",
+    );
+    denied(
+        "swedish",
+        "country=NO",
+        "GEO_BLOCKED no offer that the user has and that includes the asset is valid in the viewer's country (NO, by \
+         the address). To allow it, add the country to one of: swedish;",
+    );
+    denied(
+        "old",
+        "",
+        "NOT_AVAILABLE the asset is not available at this time",
+    );
+
+    server.wait(2_000);
+    change("POST", "rules", &json!({"title": "noon", "live": true}));
+    denied(
+        "news",
+        "offset=-1000",
+        "NOT_AVAILABLE `noon`: start_over is off by the livestream's default. To allow it, set start_over or rewind on \
+         for the livestream, by a rule or for this broadcast. Also off: catchup by rule 1",
+    );
+    server.wait(2_000);
+    denied(
+        "noon",
+        "",
+        "NOT_AVAILABLE `noon`: catchup is off by rule 1 (`title noon, ",
+    );
+    change("PUT", "livestreams/news/rights", &json!({"live": false}));
+    server.wait(9_000);
+    denied(
+        "news",
+        "",
+        "NO_LIVE_RIGHTS the schedule has no program at this position, so the livestream's defaults decide: live is off. \
+         To allow it, set live on for the livestream",
+    );
+    server.wait(8 * 86_400);
+    denied("early", "", "NOT_AVAILABLE `early`: its catch-up ended on ");
 }
 
 #[test]
@@ -549,6 +630,8 @@ fn why_explains_a_past_decision_and_the_limits_of_a_start() {
     };
     let past = why("premium", &format!("at={}", NOON.0)).json();
     assert_eq!(past["code"], "NOT_ENTITLED");
+    let grant = "the user has no offer that includes the asset. To allow it, grant one of: premium";
+    assert_eq!(past["reason"], grant);
     assert_eq!(past["requestId"], refused.header("x-request-id").unwrap());
     assert_eq!(past["at"], NOON.0);
     assert_eq!(steps(&past), steps(&record(server, &refused)));

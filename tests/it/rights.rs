@@ -103,12 +103,12 @@ fn the_rights_of_a_broadcast_are_explained() {
                 "live": true, "catchup": true, "catchup_days": 7, "start_over": true,
                 "extended_rights": {"pause": false, "rewind": false, "fastForward": false}}},
             {"by": "rule 1", "applies": true,
-             "rule": "livestream sport, title Match*, live false, catchup_days 2",
+             "rule": "livestream sport, title Match*, live off, catchup_days 2",
              "says": {"live": false, "catchup_days": 2}},
-            {"by": "rule 2", "applies": true, "rule": "title *Final*, pause true",
+            {"by": "rule 2", "applies": true, "rule": "title *Final*, pause on",
              "says": {"extended_rights": {"pause": true}}},
             {"by": "rule 3", "applies": false, "misfit": "window",
-             "rule": "livestream film, sport, window 22:00 to 06:00, start_over false",
+             "rule": "livestream film, sport, window 22:00 to 06:00, start_over off",
              "says": {"start_over": false}},
             {"by": "broadcast", "applies": true, "says": {"live": true}}
         ],
@@ -210,7 +210,7 @@ fn each_right_can_be_overridden_separately() {
     assert_eq!(
         rules()[0],
         json!({
-            "number": 1, "text": "livestream sport, title Match*, live false, catchup_days 2",
+            "number": 1, "text": "livestream sport, title Match*, live off, catchup_days 2",
             "rule": {"livestream": "sport", "title": "Match*", "live": false, "catchup_days": 2}
         })
     );
@@ -222,7 +222,7 @@ fn each_right_can_be_overridden_separately() {
     assert_eq!(seen(&server, "film-a"), (true, Some(3)));
     let other = admin(&server, "DELETE", "rules/1?text=title+A%2C+live+true", "");
     assert_eq!(other.status, 404, "{}", other.json());
-    let first = "rules/1?text=livestream+sport%2C+title+Match*%2C+live+false%2C+catchup_days+2";
+    let first = "rules/1?text=livestream+sport%2C+title+Match*%2C+live+off%2C+catchup_days+2";
     assert_eq!(ok("DELETE", first, "")["removed"], 1);
     assert_eq!(seen(&server, "match"), (true, Some(7)), "its rule has gone");
     assert_eq!(rules().as_array().unwrap().len(), 4);

@@ -306,6 +306,10 @@ fn guide(source: &Value) -> Option<DoctorFinding> {
     let said = match source["state"].as_str()? {
         "failing" => format!("{name}: import failed: {}", output::text(source, "error")),
         "held" => format!("{name}: import held for approval"),
+        "new" => {
+            // Not good and not bad: its first fetch has not been made.
+            return Some(DoctorFinding::ok("epg", format!("{name}: not fetched yet")));
+        }
         _ => return None,
     };
     Some(DoctorFinding::warning(

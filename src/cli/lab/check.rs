@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use chrono::DateTime;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
@@ -160,6 +161,20 @@ fn summary(report: &Value) -> String {
     )
 }
 
+/// The period that was judged, by the server's clock and in UTC whatever the zone of this machine.
+fn period(report: &Value) -> String {
+    let time = |member| {
+        let seconds = report.get(member).and_then(Value::as_i64).unwrap_or(0);
+        let time = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+        time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+    };
+    let session = match text(report, "session") {
+        "" => String::new(),
+        session => format!("session {session}, "),
+    };
+    format!("{session}{} to {}", time("from"), time("to"))
+}
+
 fn print(report: &Value) -> CommandResult {
     for scenario in elements(report, "scenarios") {
         let (result, id) = (result_of(scenario), text(scenario, "id"));
@@ -191,5 +206,6 @@ fn print(report: &Value) -> CommandResult {
             }
         }
     }
+    output::line(&format!("checked   {}", period(report)))?;
     output::line(&summary(report))
 }

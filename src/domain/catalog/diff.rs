@@ -349,7 +349,14 @@ impl fmt::Display for Rule {
             ),
             ("rating", option(rating)),
         ];
-        members.extend(effects(&self.effects));
+        // Rights are switches, in the words of the command line.
+        let switch = |value: String| match value.as_str() {
+            "true" => "on".to_owned(),
+            "false" => "off".to_owned(),
+            _ => value,
+        };
+        let effects = effects(&self.effects).into_iter();
+        members.extend(effects.map(|(member, value)| (member, switch(value))));
         // An empty value means that the rule does not set the member.
         let given = members.into_iter().filter(|(_, value)| !value.is_empty());
         let text = list(given.map(|(member, value)| format!("{member} {value}")));

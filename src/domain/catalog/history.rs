@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::content_keys::SealedKey;
 use super::import::CatalogImport;
-use super::model::KeyId;
+use super::model::{KeyId, Offer};
 use super::snapshot::{CatalogContents, CatalogSnapshot};
-use super::{Catalog, CatalogDiff, CatalogError, Mode};
+use super::{Catalog, CatalogError, CatalogImported, Mode, plausibility};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 
@@ -172,6 +172,7 @@ pub struct Undo<'a> {
     pub version: Option<u64>,
     pub dry_run: bool,
     pub now: UnixSeconds,
+    pub holders: &'a dyn Fn(&Offer) -> usize,
     pub write: WriteText<'a>,
     pub read: ReadText<'a>,
 }
@@ -190,12 +191,12 @@ impl Catalog {
         Ok(kept.into_iter().map(version).collect())
     }
 
-    /// Restores a version. Returns its number and the diff. Blocking.
+    /// Restores a version. Returns its number and the diff, with what would hold an import of a file. Blocking.
     pub fn undo(
         &self,
         undo: &Undo<'_>,
         is_broadcast: &dyn Fn(&str) -> bool,
-    ) -> Result<(u64, CatalogDiff), CatalogError> {
+    ) -> Result<(u64, CatalogImported), CatalogError> {
         let (number, text, keys) = self.0.store.read(|txn| kept(txn, undo.version))?;
         let import = (undo.read)(&text);
         let next = |current: &CatalogContents| {
@@ -212,10 +213,12 @@ impl Catalog {
             Ok(import.apply(&next, Mode::Replace, &self.0.sealer, &*self.0.entropy))
         };
         // The current catalogue becomes the newest version, so an undo can be undone.
-        let difference = self.change(undo.dry_run, next, |old, _| {
+        let mut issues = Vec::new();
+        let difference = self.change(undo.dry_run, next, |old, change| {
+            issues = plausibility::issues(&old.contents, change.next, undo.holders);
             ReplacedVersion::new(old, undo.write, Replaced::ByUndo, undo.now).map(Some)
         })?;
-        Ok((number, difference))
+        Ok((number, CatalogImported { difference, issues }))
     }
 }
 

@@ -209,7 +209,7 @@ fn repeated_rules_are_stored_and_reported() {
     let repeated = [a.clone(), b.clone(), a.clone()];
     assert_eq!(
         replace_rules(&catalog, &repeated),
-        ["+ rule title *, live true"]
+        ["+ rule title *, live on"]
     );
     assert_eq!(stored(), repeated);
     assert_eq!(replace_rules(&catalog, &repeated), [""; 0]);
@@ -218,9 +218,9 @@ fn repeated_rules_are_stored_and_reported() {
     assert_eq!(
         replace_rules(&catalog, &rest),
         [
-            "- rule title *, live true",
-            "~ rule title *, live false: place \"2\" -> \"1\"",
-            "~ rule title *, live true: place \"1\" -> \"2\"",
+            "- rule title *, live on",
+            "~ rule title *, live off: place \"2\" -> \"1\"",
+            "~ rule title *, live on: place \"1\" -> \"2\"",
         ]
     );
     assert_eq!(stored(), rest);

@@ -8,7 +8,7 @@ use super::model::{Decision, Denied, EntitlementSettings, Grant, Playing, TAG_AN
 use super::position::PositionRights;
 use crate::domain::accounts::User;
 use crate::domain::catalog::{Asset, Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
-use crate::domain::decision::{DecisionTrace, RightsSource};
+use crate::domain::decision::{DecisionTrace, RightsRefusal};
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
@@ -194,16 +194,17 @@ impl EntitlementService {
         trace: &DecisionTrace,
         now: UnixSeconds,
     ) -> Result<(Playing, Option<UnixSeconds>), Denied> {
-        let refused = |program: Option<&Program>| {
-            trace.refused_by(|| RightsSource::new(program.and_then(Program::id)));
+        let refused = |program: Option<&Program>, denied: Denied| {
+            let live = denied == Denied::NoLiveRights;
+            trace.refused_by(|| RightsRefusal::new(program.and_then(Program::id), live, now));
         };
         match subject {
             Subject::Livestream(livestream) => {
                 let at = offset.before(now);
                 let schedule = self.schedule.snapshot();
                 let (rights, program) = PositionRights::at(&schedule, &livestream, at);
-                let checked = rights.check(at, now);
-                checked.inspect_err(|_| refused(program.as_ref()))?;
+                let checked = rights.check(at, now).map_err(Denied::from);
+                checked.inspect_err(|denied| refused(program.as_ref(), *denied))?;
                 let playing = Playing::Live {
                     livestream,
                     program,
@@ -214,7 +215,7 @@ impl EntitlementService {
             }
             Subject::Broadcast(livestream, program) => {
                 let playing = broadcast(livestream, program.clone(), now);
-                playing.inspect_err(|_| refused(Some(&program)))
+                playing.inspect_err(|denied| refused(Some(&program), *denied))
             }
             Subject::Asset(asset) => {
                 if !asset.available.contains(now) {

@@ -4,7 +4,7 @@ use super::evaluate::{EntitlementService, OfferEvaluation, OfferState, Subject, 
 use super::model::{Decision, Denied, EntitlementSettings, PinRule, Playing};
 use crate::domain::accounts::User;
 use crate::domain::decision::DecisionStep;
-use crate::domain::decision::{DecisionTrace, RightsSource};
+use crate::domain::decision::{DecisionTrace, RightsRefusal};
 use crate::domain::schedule::Program;
 use crate::types::{AssetId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
@@ -12,8 +12,8 @@ pub struct EntitlementExplanation {
     /// The steps continue after a denial if there is more to show.
     pub steps: Vec<DecisionStep>,
     pub denied: Option<Denied>,
-    /// The source of the rights that deny it.
-    pub refused_by: Option<RightsSource>,
+    /// The rights that deny it.
+    pub refused_by: Option<RightsRefusal>,
     /// `None` if the viewer is denied.
     pub pin_needed: Option<bool>,
     /// The livestream that the viewer would watch live, whose streams then count.

@@ -13,7 +13,7 @@ use super::error::PlaybackError;
 use super::model::{EndReason, PlayedAsset, RequestTime};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
-use crate::domain::decision::{DecisionTrace, RightsSource};
+use crate::domain::decision::{DecisionTrace, RightsRefusal};
 use crate::domain::entitlement::{Withheld, checked_position};
 
 /// Seconds. A player has this long to bring a PIN after a program began.
@@ -394,9 +394,10 @@ impl Playback {
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         // Rights before the PIN: a PIN cannot open what may not be watched.
-        shown.rights.check(played_at, now).inspect_err(|_| {
+        shown.rights.check(played_at, now).inspect_err(|withheld| {
             let program = shown.program.as_ref().map(|program| program.id.clone());
-            trace.refused_by(|| RightsSource::new(program));
+            let live = matches!(withheld, Withheld::NoLiveRights { .. });
+            trace.refused_by(|| RightsRefusal::new(program, live, now));
         })?;
         let locked = shown.program.as_ref().is_some_and(|program| {
             is_pin_due

@@ -13,6 +13,7 @@ use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
 use super::known_channels;
+use super::plausibility::PlausibilityIssue;
 use super::prepare::{PreparedChannel, plausibility_issues_of, prepare_channels};
 use super::report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
 use super::rights::{BroadcastRights, ChannelFacts, Rights};
@@ -143,6 +144,11 @@ impl Schedule {
         let skipped = &mut report.skipped;
         let ready = prepare_channels(draft, &expanded, &self.source_spans, options, skipped);
         report.issues = plausibility_issues_of(&before, &self.source_spans, source, &ready);
+        let none_mapped = !report.unmapped.is_empty() && report.unmapped.len() == channels.len();
+        if none_mapped && report.issues == [PlausibilityIssue::Nothing] {
+            // The cause, and not what follows from it.
+            report.issues = vec![PlausibilityIssue::none_mapped(&report.unmapped)];
+        }
         // An implausible guide is compared and reported, so that an operator can decide.
         report.outcome = match (options.dry_run, report.issues.is_empty() || options.accept) {
             (true, _) => ImportOutcome::DryRun,

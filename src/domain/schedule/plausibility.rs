@@ -1,18 +1,44 @@
 //! Plausibility check: an import that would gut the schedule is held until an operator accepts it.
 
+use super::report::Unmapped;
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// Most channels that an issue names.
+const CHANNELS_NAMED: usize = 5;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlausibilityIssue {
     #[error("the guide has no usable programme")]
     Nothing,
+    /// The reason for [`Self::Nothing`] that is most frequent with a new source.
+    #[error(
+        "the catalogue has none of the guide's channels: {channels}. Map them with `channels` of the EPG source, or create livestreams for them"
+    )]
+    NoneMapped {
+        /// The first ids.
+        channels: String,
+    },
     /// Over 30 % fewer, in the span that the guide covers.
     #[error("the guide has {new} programmes where there are {now} now")]
     Fewer { now: u64, new: u64 },
     /// The new guide ends over a day earlier.
     #[error("the guide ends on {}, the schedule of its channels on {}", .new.in_utc(), .now.in_utc())]
     Shorter { now: UnixSeconds, new: UnixSeconds },
+}
+
+impl PlausibilityIssue {
+    /// `channels` are all channels of the guide, none of which is in the catalogue.
+    pub(crate) fn none_mapped(channels: &[Unmapped]) -> Self {
+        let first = channels.iter().take(CHANNELS_NAMED);
+        let first: Vec<&str> = first.map(|channel| channel.id.as_str()).collect();
+        let mut named = first.join(", ");
+        match channels.len().saturating_sub(CHANNELS_NAMED) {
+            0 => {}
+            more => named = format!("{named} and {more} more"),
+        }
+        Self::NoneMapped { channels: named }
+    }
 }
 
 /// Counts within the span that a guide may replace.

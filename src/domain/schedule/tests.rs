@@ -400,6 +400,27 @@ fn a_mistaken_stop_neither_covers_the_schedule_nor_holds_later_guides() {
 }
 
 #[test]
+fn a_guide_whose_channels_are_all_unknown_is_held_for_that_reason() {
+    let schedule = open(in_memory(), &two_channels());
+    let held = |rows: &[(&str, &str, i64, i64)]| -> Vec<String> {
+        let report = schedule.import(guide(rows), &options()).unwrap();
+        report.issues.iter().map(ToString::to_string).collect()
+    };
+    let channels = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+    let rows = channels.map(|id| (id, "A", 0, 60));
+    assert_eq!(
+        held(&rows),
+        [
+            "the catalogue has none of the guide's channels: c1, c2, c3, c4, c5 and 2 more. Map them with `channels` \
+          of the EPG source, or create livestreams for them"
+        ]
+    );
+    // A channel that is known and has only old programmes is another cause.
+    let old = ("news", "Old", -40 * 1_440, -40 * 1_440 + 60);
+    assert_eq!(held(&[rows[0], old]), ["the guide has no usable programme"]);
+}
+
+#[test]
 fn unmapped_old_far_and_conflicting_rows_are_reported() {
     let catalogue = two_channels();
     let schedule = open(in_memory(), &catalogue);

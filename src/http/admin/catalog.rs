@@ -6,7 +6,9 @@ use std::sync::Arc;
 use http::HeaderValue;
 
 use crate::catalog_file;
+use crate::domain::accounts::Accounts;
 use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
+use crate::domain::entitlement::Grants;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::{bulk, cold};
@@ -17,7 +19,7 @@ use crate::http::routing::endpoint::admin::content::{
 };
 use crate::http::wire::catalog::{ImportReply, UndoReply, VersionLine};
 use crate::services::Services;
-use crate::types::BroadcastId;
+use crate::types::{BroadcastId, UnixSeconds};
 
 pub(crate) async fn export_catalog(
     services: &Services,
@@ -61,16 +63,7 @@ pub(crate) async fn import_catalog(
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };
-        // Counting holders is expensive: count only if an offer is removed, and then only once.
-        let held = OnceCell::new();
-        let all_users = OnceCell::new();
-        let holders = |offer: &Offer| match offer.kind {
-            OfferKind::Default => *all_users.get_or_init(|| accounts.counts().values().sum()),
-            _ => {
-                let held = held.get_or_init(|| grants.holders(now));
-                held.get(&offer.id).copied().unwrap_or_default()
-            }
-        };
+        let holders = holders(accounts, grants, now);
         let options = FileImport {
             mode,
             dry_run: request.dry_run,
@@ -88,6 +81,19 @@ pub(crate) async fn import_catalog(
     })
     .await?;
     Reply::json(&reply)
+}
+
+/// Counts the users who hold an offer. Counting is expensive, so it happens only if an offer is removed, and then once.
+fn holders(accounts: Accounts, grants: Grants, now: UnixSeconds) -> impl Fn(&Offer) -> usize {
+    let held = OnceCell::new();
+    let all_users = OnceCell::new();
+    move |offer| match offer.kind {
+        OfferKind::Default => *all_users.get_or_init(|| accounts.counts().values().sum()),
+        _ => {
+            let held = held.get_or_init(|| grants.holders(now));
+            held.get(&offer.id).copied().unwrap_or_default()
+        }
+    }
 }
 
 pub(crate) async fn history(
@@ -108,26 +114,29 @@ pub(crate) async fn undo(
     request: UndoCatalogRequest,
 ) -> Result<Reply, ApiError> {
     let (catalog, now) = (services.catalog.clone(), cx.now);
+    let (accounts, grants) = (services.accounts.clone(), services.grants.clone());
     let schedule = Arc::clone(&services.schedule);
     let reply = bulk(services, move || -> Result<_, ApiError> {
         let is_broadcast = |id: &str| {
             BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
         };
+        let holders = holders(accounts, grants, now);
         let options = Undo {
             version: request.version,
             dry_run: request.dry_run,
             now,
+            holders: &holders,
             write: &catalog_file::to_json,
             read: &|text| catalog_file::parse(text, None),
         };
-        let (version, difference) = catalog.undo(&options, &is_broadcast)?;
+        let (version, undone) = catalog.undo(&options, &is_broadcast)?;
         // As after an import: rendered broadcasts contain their rights.
-        if !request.dry_run && !difference.changes.is_empty() {
+        if !request.dry_run && !undone.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }
         Ok(UndoReply {
             version,
-            report: ImportReply::new(difference.into(), request.dry_run),
+            report: ImportReply::new(undone, request.dry_run),
         })
     })
     .await?;

@@ -99,10 +99,10 @@ pub(crate) async fn why(
         playback.explain_start(&viewer, &asset, livestream, device, now)
     })
     .await?;
-    if let Some(source) = explained.refused_by.take() {
+    if let Some(refusal) = explained.refused_by.take() {
         let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.snapshot());
         let step = cold(services, move || {
-            Ok::<_, ApiError>(rule_step(&schedule, &catalog, &source))
+            Ok::<_, ApiError>(rule_step(&schedule, &catalog, &refusal))
         });
         explained.steps.extend(step.await?);
     }

@@ -13,7 +13,7 @@ use http::{HeaderName, StatusCode};
 use ring::digest;
 use serde_json::Value;
 
-use crate::domain::decision::RightsSource;
+use crate::domain::decision::RightsRefusal;
 use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
 use crate::http::access::auth::PartnerIdentity;
@@ -127,16 +127,18 @@ pub(crate) fn journal(
 /// Returns the step that adds what has to be read from disk. The journal thread runs it later.
 fn late_facts(
     services: &Services,
-    refused_by: Option<RightsSource>,
+    refused_by: Option<RightsRefusal>,
     address: Option<Email>,
     entry: &JournalRecord,
 ) -> Option<LateFacts> {
-    if let Some(source) = refused_by {
+    if let Some(refusal) = refused_by {
         let schedule = Arc::clone(&services.schedule);
         // The snapshot is taken now: the rule may have changed when the journal thread runs this.
         let catalog = services.catalog.snapshot();
         return Some(Box::new(move |record| {
-            record.steps.extend(rule_step(&schedule, &catalog, &source));
+            record
+                .steps
+                .extend(rule_step(&schedule, &catalog, &refusal));
         }));
     }
     // Looking a user up by address reads the disk; the record keeps the user and never the address.

@@ -103,6 +103,8 @@ pub(crate) struct ExplainEntitlementReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
@@ -137,6 +139,8 @@ impl ExplainEntitlementReply {
             finding: found.describe(),
             passed: found.can_play(),
         });
+        let code = explained.denied.map(|denied| denial(denied).as_str());
+        let reason = code.and_then(|code| reason(code, &explained.steps));
         let allowed = limits.iter().all(|step| step.passed);
         let steps = explained
             .steps
@@ -145,9 +149,8 @@ impl ExplainEntitlementReply {
             .map(StepLine::from);
         Self {
             granted: explained.denied.is_none(),
-            code: explained
-                .denied
-                .map(|denied| denial(denied).as_str().into()),
+            code: code.map(Cow::Borrowed),
+            reason,
             pin_needed: explained.pin_needed,
             playable: playability.map(|found| allowed && found.can_play()),
             request_id: None,
@@ -157,10 +160,50 @@ impl ExplainEntitlementReply {
     }
 }
 
+/// What decided a denial, and what would have to be different.
+fn reason(code: &str, steps: &[DecisionStep]) -> Option<String> {
+    let found = |check: &str| {
+        steps
+            .iter()
+            .rev()
+            .find(|step| step.check == check && !step.passed)
+    };
+    let offers: Vec<&str> = steps
+        .iter()
+        .filter(|step| step.check == "offer")
+        .filter_map(|step| step.subject.as_deref())
+        .collect();
+    match code {
+        "NOT_ENTITLED" if !offers.is_empty() => Some(format!(
+            "the user has no offer that includes the asset. To allow it, grant one of: {}",
+            offers.join(", ")
+        )),
+        "GEO_BLOCKED" if !offers.is_empty() => {
+            let country = steps.iter().find(|step| step.check == "country");
+            let country = country.map_or("unknown", |step| step.finding.as_str());
+            Some(format!(
+                "no offer that the user has and that includes the asset is valid in the viewer's country ({country}). \
+                 To allow it, add the country to one of: {}; or grant an offer that is valid there",
+                offers.join(", ")
+            ))
+        }
+        "NO_LIVE_RIGHTS" | "NOT_AVAILABLE" if found("rule").is_some() => {
+            found("rule").map(|step| step.finding.clone())
+        }
+        _ => {
+            let decided = steps.iter().rev().find(|step| !step.passed);
+            decided.map(|step| step.finding.clone())
+        }
+    }
+}
+
 impl From<JournalRecord> for ExplainEntitlementReply {
     fn from(record: JournalRecord) -> Self {
+        let reason = record.code.as_deref();
+        let reason = reason.and_then(|code| self::reason(code, &record.steps));
         Self {
             granted: !record.is_refusal(),
+            reason,
             code: record.code.map(Cow::Owned),
             pin_needed: None,
             playable: None,

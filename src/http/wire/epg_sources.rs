@@ -1,5 +1,7 @@
 //! The state of EPG sources, for operators.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
@@ -16,6 +18,7 @@ pub(crate) struct WireSource {
     ignore_offsets: bool,
     languages: Vec<String>,
     mapped: usize,
+    channels: BTreeMap<String, String>,
     state: &'static str,
     last_attempt: Option<i64>,
     last_success: Option<i64>,
@@ -56,6 +59,7 @@ impl From<EpgSourceView> for WireSource {
             ignore_offsets: source.options.ignore_offsets,
             languages: source.options.languages,
             mapped: source.options.channels.len(),
+            channels: source.options.channels.into_iter().collect(),
             state: if state.failures > 0 {
                 "failing"
             } else if state.last.as_ref().is_some_and(held) {

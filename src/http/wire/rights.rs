@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use crate::catalog_file::{rights_to_json, rule_to_json};
 use crate::domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
-use crate::domain::decision::DecisionStep;
-use crate::domain::decision::RightsSource;
+use crate::domain::decision::{DecisionStep, RightsRefusal, RightsSource};
 use crate::domain::schedule::{Broadcast, Schedule};
 
 #[derive(Serialize)]
@@ -134,24 +133,21 @@ const RIGHTS: [(&str, Getter); 7] = [
     ("fastForward", |says| says.fast_forward.map(Value::from)),
 ];
 
-/// Makes the step of a refusal that names what withholds the rights at a position. Reads the broadcast from disk; a
-/// failure only omits the step.
+/// Makes the step of a refusal that names what withholds the rights at a position, and what would allow it. Reads the
+/// broadcast from disk; a failure only omits the step.
 pub(crate) fn rule_step(
     schedule: &Schedule,
     catalog: &CatalogSnapshot,
-    source: &RightsSource,
+    refusal: &RightsRefusal,
 ) -> Option<DecisionStep> {
-    let (subject, finding) = match source {
-        RightsSource::LivestreamDefaults => {
-            let finding =
-                "the schedule has no program at this position, so the livestream's defaults decide";
-            (None, finding.to_owned())
-        }
+    let (subject, finding) = match &refusal.source {
+        RightsSource::LivestreamDefaults => (None, in_gap(refusal.live).to_owned()),
         RightsSource::Program(id) => {
             let (livestream, broadcast) = schedule.broadcast(id).ok()??;
             let explained = catalog.explain(&livestream, &broadcast)?;
-            let (title, layers) = (&broadcast.metadata.title, withholding_layers(&explained));
-            (Some(id.as_str().to_owned()), format!("`{title}`: {layers}"))
+            let why = withheld(&broadcast, &explained, refusal);
+            let title = &broadcast.metadata.title;
+            (Some(id.as_str().to_owned()), format!("`{title}`: {why}"))
         }
     };
     Some(DecisionStep {
@@ -162,29 +158,101 @@ pub(crate) fn rule_step(
     })
 }
 
-/// Lists the withheld rights, or all of them if none is withheld, with their layers. Rules are quoted, because their
-/// numbers change.
-fn withholding_layers(explained: &ExplainedRight) -> String {
+const fn in_gap(live: bool) -> &'static str {
+    if live {
+        "the schedule has no program at this position, so the livestream's defaults decide: live is off. To allow \
+         it, set live on for the livestream"
+    } else {
+        "the schedule has no program at this position, so the livestream's defaults decide: neither start-over nor \
+         catch-up covers the position. To allow it, set start_over on or more catchup_days for the livestream"
+    }
+}
+
+/// Names the layer that withholds the right that was wanting, what would have to be different, and then the other
+/// rights that are off.
+fn withheld(broadcast: &Broadcast, explained: &ExplainedRight, refusal: &RightsRefusal) -> String {
     let all = rights(explained);
-    let withheld = |line: &&RightLine| line.value == Value::Bool(false);
-    let shown: Vec<&RightLine> = match all.iter().any(|line| withheld(&line)) {
-        true => all.iter().filter(withheld).collect(),
-        false => all.iter().collect(),
+    let line = |right: &str| all.iter().find(|line| line.right == right);
+    let is_off = |line: &&RightLine| {
+        line.value == Value::Bool(false) || (line.right == "catchup_days" && line.value == 0)
     };
-    let mut lines: Vec<String> = shown
+    let window = explained.rights.catchup;
+    let (finding, decided) = if refusal.live {
+        // Off, or the program would have been allowed.
+        (None, line("live"))
+    } else if refusal.at < broadcast.start {
+        let start = broadcast.start.in_utc();
+        return format!("it begins on {start}, and none of it may be watched before");
+    } else if refusal.at < broadcast.stop {
+        (None, line("start_over"))
+    } else if let Some((from, _)) = window.filter(|(from, _)| refusal.at < *from) {
+        return format!("its catch-up begins on {}", from.in_utc());
+    } else if let Some((_, to)) = window {
+        let ended = format!("its catch-up ended on {}: ", to.in_utc());
+        (Some(ended), line("catchup_days"))
+    } else {
+        let catchup = line("catchup").filter(is_off);
+        (None, catchup.or_else(|| line("catchup_days")))
+    };
+    let Some(decided) = decided else {
+        return "no layer gives the rights".to_owned();
+    };
+    let (right, value, by) = (decided.right, shown(&decided.value), described(decided));
+    let wanted = match right {
+        "catchup_days" => "more catchup_days".to_owned(),
+        // With live rights, which are on here, either lets a viewer go back.
+        "start_over" => "start_over or rewind on".to_owned(),
+        _ => format!("{right} on"),
+    };
+    let rule = explained
+        .layers
         .iter()
-        .map(|line| format!("{} {} by {}", line.right, line.value, line.by))
-        .collect();
-    lines.extend(explained.layers.iter().filter_map(|layer| {
-        let by = name(&layer.source);
-        match &layer.source {
-            Source::Rule(_, rule) if shown.iter().any(|line| line.by == by) => {
-                Some(format!("{by} is `{rule}`"))
-            }
+        .find_map(|layer| match &layer.source {
+            // Quoted, because the numbers of rules change.
+            Source::Rule(_, rule) if name(&layer.source) == decided.by => Some(rule),
             Source::Rule(..) | Source::Livestream | Source::Broadcast => None,
-        }
-    }));
-    lines.join(", ")
+        });
+    let rule = rule.map_or_else(String::new, |rule| format!(" (`{rule}`)"));
+    let others: Vec<String> = all
+        .iter()
+        .filter(|line| line.right != right && is_off(line))
+        .map(|line| format!("{} by {}", line.right, described(line)))
+        .collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        others => format!(". Also off: {}", others.join(", ")),
+    };
+    format!(
+        "{}{right} is {value} by {by}{rule}. To allow it, set {wanted} {}{others}",
+        finding.unwrap_or_default(),
+        places(&decided.by)
+    )
+}
+
+/// A value in the words of the command line.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "on".to_owned(),
+        Value::Bool(false) => "off".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn described(line: &RightLine) -> &str {
+    match line.by.as_str() {
+        "livestream" => "the livestream's default",
+        "broadcast" => "the override of this broadcast",
+        rule => rule,
+    }
+}
+
+/// The layers that can change a right which the layer `by` decides: itself, and later ones.
+fn places(by: &str) -> String {
+    match by {
+        "livestream" => "for the livestream, by a rule or for this broadcast".to_owned(),
+        "broadcast" => "in the override of this broadcast, or remove the override".to_owned(),
+        rule => format!("in {rule}, in a later rule or for this broadcast"),
+    }
 }
 
 fn rights(explained: &ExplainedRight) -> Vec<RightLine> {

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use chrono::DateTime;
 use serde_json::Value;
 
-use super::{failure, name_of, result_of, summary};
+use super::{failure, name_of, period, result_of, summary};
 use crate::cli::members::{elements, number, text, texts};
 use crate::types::html_escape::escape;
 
@@ -22,17 +21,12 @@ pub(super) fn page(report: &Value) -> String {
         }
     }
     let verdict = text(report, "verdict");
-    let session = text(report, "session");
-    let of = match session {
-        "" => format!("{} to {}", time(report, "from"), time(report, "to")),
-        session => format!("session {session}"),
-    };
     SKELETON
         .replace("{style}", STYLE)
         .replace("{verdict}", verdict)
         .replace("{version}", &number(report, "rulesVersion").to_string())
         .replace("{partner}", &escaped(text(report, "partner")))
-        .replace("{period}", &escaped(&of))
+        .replace("{period}", &escaped(&period(report)))
         .replace("{summary}", &escaped(&summary(report)))
         .replace("{scenarios}", &of_scenarios(report))
         // Last: texts of rules may contain the name of another placeholder.
@@ -68,12 +62,6 @@ fn of_scenarios(report: &Value) -> String {
     }
     out.push_str("</ol>\n");
     out
-}
-
-fn time(report: &Value, member: &str) -> String {
-    let seconds = report.get(member).and_then(Value::as_i64).unwrap_or(0);
-    let time = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-    time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn row(rule: &Value, result: &str, out: &mut String) {

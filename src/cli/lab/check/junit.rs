@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{evidence, summary};
+use super::{evidence, period, summary};
 use crate::cli::lab::step_result;
 use crate::cli::members::{elements, number, text};
 use crate::types::html_escape::escape;
@@ -52,7 +52,8 @@ fn suite(report: &Value) -> String {
     }
     let _ = writeln!(
         out,
-        "<system-out>{}</system-out>\n</testsuite>",
+        "<system-out>{}\n{}</system-out>\n</testsuite>",
+        escaped(&period(report)),
         escaped(&summary(report))
     );
     out
