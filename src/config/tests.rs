@@ -664,7 +664,7 @@ fn all_errors_in_networks_are_reported_at_once() {
         "keys `a b`: `id` must be",
         "network `e`: keys `x`: `key` is set twice",
         "keys `x`: `kee` is not known; did you mean `key`?",
-        "keys `x`: `key` is missing",
+        "keys `x`: `key` or `key_file` is required",
         "keys `x`: another table above has the same `id`",
         "network `e`: keys `a`: `key` must be a private key as PEM",
         "network `e`: another table above has the same `name`",

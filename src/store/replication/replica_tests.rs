@@ -470,5 +470,5 @@ fn member_that_was_away_too_long_stops_with_a_reason() {
     let Err(StoreError::Failed(why)) = nodes[1].start() else {
         panic!("it has started");
     };
-    assert!(why.contains("begins at 7"), "{why}");
+    assert!(why.contains("begins at commit 7"), "{why}");
 }
