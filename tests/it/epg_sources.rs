@@ -189,7 +189,7 @@ fn an_operator_can_fetch_a_source_now() {
         ("login", "html"),
         ("torn-gzip", "guide"),
         ("torn-xz", "guide"),
-        ("torn-text", "middle"),
+        ("torn-text", "breaks off"),
         ("half", "guide"),
         ("empty", "not a guide"),
         ("failing", "500"),

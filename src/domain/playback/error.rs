@@ -1,5 +1,6 @@
 //! Errors of playback. Each maps to an error code of the interface.
 
+use crate::domain::entitlement::Withheld;
 use crate::store::StoreError;
 use crate::types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
 
@@ -96,6 +97,15 @@ impl PlaybackError {
             Self::PinCodeRequired => "pin",
             Self::DrmMismatch | Self::KeyNotAllowed => "license",
             Self::Store(_) => "store",
+        }
+    }
+}
+
+impl From<Withheld> for PlaybackError {
+    fn from(withheld: Withheld) -> Self {
+        match withheld {
+            Withheld::NoLiveRights { by_default } => Self::NoLiveRights { by_default },
+            Withheld::NotAvailable => Self::NotAvailable,
         }
     }
 }

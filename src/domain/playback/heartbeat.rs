@@ -450,12 +450,3 @@ const fn answer_number(error: &PlaybackError) -> u16 {
         | PlaybackError::Store(_) => 9,
     }
 }
-
-impl From<Withheld> for PlaybackError {
-    fn from(withheld: Withheld) -> Self {
-        match withheld {
-            Withheld::NoLiveRights { by_default } => Self::NoLiveRights { by_default },
-            Withheld::NotAvailable => Self::NotAvailable,
-        }
-    }
-}

@@ -2,6 +2,7 @@
 //! operator.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -226,7 +227,11 @@ impl GateOnly {
         let (public_at, ops_at) = (public.address().unwrap(), ops.address().unwrap());
         let socket = folder.path().join("admin.sock");
         // A stale socket, as after a kill, must be replaced.
-        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        drop(UnixListener::bind(&socket).unwrap());
+        // A child process of another test has a copy of the listener between its fork and its exec.
+        while UnixStream::connect(&socket).is_ok() {
+            std::thread::yield_now();
+        }
         let admin = Listener::unix(&socket, RouteSet::Ops, true).unwrap();
         let running = serve(Arc::clone(&http), vec![public, ops, admin]);
         drop(guard);
