@@ -213,11 +213,11 @@ impl<'a> Assembly<'a> {
         playback: &Playback,
         telemetry: &Telemetry,
     ) -> Result<Quality, AppError> {
-        let (partners, unit) = (partners.clone(), self.config.telemetry.duration_unit);
+        let (units, unit) = (partners.duration_units(), self.config.telemetry.duration_unit);
         let quality = Quality::open(QualitySettings {
             directory: self.config.server.data_dir.join("quality"),
             sync,
-            unit_of: Box::new(move |partner| partners.duration_unit(partner).unwrap_or(unit)),
+            unit_of: Box::new(move |partner| units(partner).unwrap_or(unit)),
         })?;
         // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
         playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));

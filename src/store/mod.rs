@@ -441,5 +441,6 @@ impl Drop for Inner {
         }
         // After a checkpoint the next start has nothing to replay. If it fails, the WAL still has every commit.
         let _ = crate::store::maintenance::thread::checkpoint(&self.core);
+        tracing::debug!("store closed");
     }
 }

@@ -164,6 +164,27 @@ fn a_reload_applies_settings_without_refusing_requests() {
     assert_eq!(sessions.status, 404);
 }
 
+/// Otherwise the last figures are lost, and the next start has to replay commits.
+#[test]
+fn a_reload_and_a_stop_close_the_store() {
+    let installation = Installation::new(OPS);
+    let mut command = installation.command();
+    command
+        .env("PLAYGATE_LOG_LEVEL", "debug")
+        .args(["serve", "--listen", "127.0.0.1:0"]);
+    let mut appliance = Appliance::run(&installation.at("data"), command);
+    installation.wait_for_notification("READY=1");
+    sign_up(&appliance);
+    let closed = || installation.log().matches("store closed").count();
+    assert_eq!(closed(), 0);
+    signal(&appliance, Signal::HUP);
+    installation.wait_for_notification("RELOADING=1");
+    installation.wait_for_notification("READY=1");
+    assert_eq!(closed(), 1);
+    appliance.end();
+    assert_eq!(closed(), 2);
+}
+
 #[test]
 fn a_failing_reload_changes_nothing_and_is_reported() {
     let installation = Installation::new(OPS);

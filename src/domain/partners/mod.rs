@@ -6,6 +6,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use crate::domain::identities::{self, Identities, IdentityError, IdentityKind};
 use crate::store::{Commit, Schema, StoreError, Txn};
 use crate::types::{
@@ -106,9 +108,11 @@ impl Partners {
         Some(self.records.get(id)?.kind)
     }
 
-    #[must_use]
-    pub fn duration_unit(&self, id: &PartnerId) -> Option<DurationUnit> {
-        self.records.get(id)?.duration_unit
+    /// Returns a look-up of the duration unit of a partner. It holds no handle of the store, so that listeners of the
+    /// store may keep it: the store would keep itself open through them.
+    pub fn duration_units(&self) -> impl Fn(&PartnerId) -> Option<DurationUnit> + use<> {
+        let records = Arc::clone(&self.records);
+        move |id| records.get(id)?.duration_unit
     }
 
     /// Applies a change in one commit. The tokens of a disabled partner are rejected from the next request on.

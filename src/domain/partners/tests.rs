@@ -137,7 +137,7 @@ fn tokens_survive_a_restart() {
 fn update_changes_only_the_given_members() {
     let (_, partners) = partners();
     let (id, _) = partners.add("Acme", Standard, NOW).unwrap().wait().unwrap();
-    assert_eq!(partners.duration_unit(&id), None);
+    assert_eq!(partners.duration_units()(&id), None);
     let unit = |duration_unit| PartnerUpdate {
         duration_unit: Some(duration_unit),
         ..PartnerUpdate::default()
@@ -147,7 +147,7 @@ fn update_changes_only_the_given_members() {
         .wait()
         .unwrap();
     partners.set_disabled(id, true).wait().unwrap();
-    assert_eq!(partners.duration_unit(&id), Some(DurationUnit::Seconds));
+    assert_eq!(partners.duration_units()(&id), Some(DurationUnit::Seconds));
     partners.update(id, unit(None)).wait().unwrap();
     let listed = partners.list();
     assert_eq!((listed[0].disabled, listed[0].duration_unit), (true, None));
