@@ -213,7 +213,10 @@ impl<'a> Assembly<'a> {
         playback: &Playback,
         telemetry: &Telemetry,
     ) -> Result<Quality, AppError> {
-        let (units, unit) = (partners.duration_units(), self.config.telemetry.duration_unit);
+        let (units, unit) = (
+            partners.duration_units(),
+            self.config.telemetry.duration_unit,
+        );
         let quality = Quality::open(QualitySettings {
             directory: self.config.server.data_dir.join("quality"),
             sync,

@@ -7,6 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
 use super::{Accounts, User};
 use crate::types::{Country, PartnerId, UserId};
 
@@ -22,7 +25,8 @@ pub enum UserOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserSearch {
     pub partner: Option<PartnerId>,
-    /// Part of the e-mail address, the name or the id. The case is ignored, except in the id.
+    /// Each of these words is a part of the e-mail address, the name or the id. Case and accents are ignored, except in
+    /// the id.
     pub text: Option<String>,
     pub country: Option<Country>,
     pub disabled: Option<bool>,
@@ -59,27 +63,64 @@ impl UserSearch {
         }
     }
 
-    fn matches(&self, user: &User, lower: Option<&str>) -> bool {
+    fn words(&self) -> Vec<Word> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let word = |typed: &str| Word {
+            typed: typed.to_owned(),
+            folded: folded(typed),
+        };
+        text.split_whitespace().map(word).collect()
+    }
+
+    fn matches(&self, user: &User, words: &[Word]) -> bool {
         self.partner.is_none_or(|partner| user.partner == partner)
             && self.country.is_none_or(|of| user.country == Some(of))
             && self.disabled.is_none_or(|is| user.disabled == is)
             && self.tag.as_ref().is_none_or(|tag| user.tags.contains(tag))
-            && lower.is_none_or(|lower| self.contains(user, lower))
+            && (words.is_empty() || contains_all(user, words))
     }
+}
 
-    fn contains(&self, user: &User, lower: &str) -> bool {
-        let name = || {
-            user.name
+/// A word of a search.
+struct Word {
+    typed: String,
+    folded: String,
+}
+
+fn contains_all(user: &User, words: &[Word]) -> bool {
+    let email = folded(user.email.as_str());
+    let name = user.name.as_ref().map(|name| folded(name.as_str()));
+    words.iter().all(|word| {
+        email.contains(&word.folded)
+            || name
                 .as_ref()
-                .is_some_and(|name| name.as_str().to_lowercase().contains(lower))
-        };
-        let id = || {
-            let text = self.text.as_deref().unwrap_or_default();
-            user.id.to_string().contains(text)
-        };
-        // Stored addresses are in lower case.
-        user.email.as_str().contains(lower) || name() || id()
+                .is_some_and(|name| name.contains(&word.folded))
+            || user.id.to_string().contains(&word.typed)
+    })
+}
+
+/// Returns a text in lower case and without accents, as the lists of the console compare texts.
+fn folded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
     }
+    let lower = text.to_lowercase();
+    let mut folded = String::with_capacity(lower.len());
+    for letter in lower.nfd().filter(|letter| !is_combining_mark(*letter)) {
+        match letter {
+            // Unicode does not decompose these into a base letter and an accent.
+            'ß' => folded.push_str("ss"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            'þ' => folded.push_str("th"),
+            'ø' => folded.push('o'),
+            'đ' | 'ð' => folded.push('d'),
+            'ł' => folded.push('l'),
+            'ı' => folded.push('i'),
+            other => folded.push(other),
+        }
+    }
+    folded
 }
 
 impl Accounts {
@@ -87,7 +128,7 @@ impl Accounts {
     pub fn search(&self, search: &UserSearch) -> UserPage {
         // The skipped users must be sorted, too, so the page holds them.
         let kept = search.offset.saturating_add(search.limit);
-        let lower = search.text.as_ref().map(|text| text.to_lowercase());
+        let words = search.words();
         let mut page = BTreeMap::<SortKey, User>::new();
         let mut total = 0_usize;
         self.0.users.for_each(|id, user| {
@@ -101,7 +142,7 @@ impl Accounts {
             if !(search.count || follows && fits) {
                 return;
             }
-            let matching = user().filter(|user| search.matches(user, lower.as_deref()));
+            let matching = user().filter(|user| search.matches(user, &words));
             let Some(user) = matching else { return };
             // Counted even if the user is not on this page.
             total += 1;

@@ -65,6 +65,9 @@ fn a_search_filters_sorts_pages_and_counts() {
     assert_eq!(found(all.clone()).0, ["ann", "bob", "car"]);
     assert_eq!(found(of("B.COM")).0, ["ann", "car"]);
     assert_eq!(found(of("ÅSA")).0, ["ann"]);
+    assert_eq!(found(of("asa")).0, ["ann"]);
+    assert_eq!(found(of("zöe bob")).0, ["bob"]);
+    assert!(found(of("zoe ann")).0.is_empty());
     assert!(found(of("nobody")).0.is_empty());
     let id = f.accounts.search(&of("bob")).users[0].id.to_string();
     assert_eq!(found(of(&id[3..18])).0, ["bob"]);
