@@ -1,6 +1,6 @@
 // The audit log: every request that changes something, from any interface, and every read of mail with secrets.
 import { get, query } from './api.js';
-import { badge, clipped, el, link, quiet, when } from './dom.js';
+import { badge, el, full, link, quiet } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 
@@ -59,7 +59,7 @@ function entries(search) {
           head: t`Time`,
           id: 'at',
           value: (one) => one.timestamp,
-          cell: (one) => when(one.timestamp),
+          cell: (one) => full(one.timestamp),
           csv: (one) => new Date(one.timestamp * 1000).toISOString(),
         },
         {
@@ -75,7 +75,7 @@ function entries(search) {
           value: (one) => one.target,
           cell: (one) => target(one.target),
         },
-        { head: t`Request`, cell: ({ requestId }) => el('code.id', clipped(requestId)), csv: ({ requestId }) => requestId },
+        { head: t`Request`, cell: ({ requestId }) => el('code.calm', { title: requestId }, `…${requestId.slice(-7)}`), csv: ({ requestId }) => requestId },
         { head: t`Result`, id: 'status', value: ({ status }) => status ?? 0, cell: ({ status }) => came(status) },
       ],
       more: () =>

@@ -60,6 +60,7 @@ async function rights(id, self) {
     await call('DELETE', at`broadcasts/${id}/rights`);
     await self.done(t`Override removed. The rights of the livestream and the rules apply.`);
   };
+  const noDays = said.rights.some(({ right, value }) => right === 'catchup_days' && value === 0);
   const before = (name) => own?.says[name] ?? '';
   return [
     facts([
@@ -73,7 +74,7 @@ async function rights(id, self) {
     el('h3', t`Effective rights`),
     table(
       [t`Right`, t`Value`, t`Set by`],
-      said.rights.map(({ right, value, by }) => [NAMES()[right] ?? right, shown(value), by]),
+      said.rights.map(({ right, value, by }) => [NAMES()[right] ?? right, right === 'catchup' && value && noDays ? [yes(true), ' ', quiet(t`for 0 days, so none`)] : shown(value), by]),
       undefined,
       { compact: true },
     ),

@@ -137,7 +137,7 @@ const offers = (search) => [
   }),
 ];
 
-const NEW_RULE = '{\n  "livestream": "sport",\n  "title": "Match*",\n  "live": false\n}';
+const RULE_EXAMPLE = '{\n  "livestream": "sport",\n  "title": "Match*",\n  "live": false\n}';
 
 function rules(search) {
   const rulesPanel = list('', () => get('rules'), {
@@ -154,7 +154,7 @@ function rules(search) {
   const add = (self) =>
     form(
       t`Add rule`,
-      [area(t`Rule (JSON, as in the catalogue file)`, 'rule', NEW_RULE)],
+      [area(t`Rule (JSON, as in the catalogue file)`, 'rule', '', { placeholder: RULE_EXAMPLE, required: true })],
       async ({ rule }) => {
         await call('POST', 'rules', parsed(rule));
         await self.done(t`Added the rule.`);
@@ -200,7 +200,7 @@ function versions(search) {
   const place = el('div');
   const show = async (version) => {
     const report = await call('POST', `catalog/undo${query({ version, dryRun: true })}`);
-    place.replaceChildren(panel(t`Difference to version ${version}`, () => differences(report)));
+    place.replaceChildren(panel(t`What restoring version ${version} changes`, () => differences(report)));
     place.scrollIntoView({ block: 'nearest' });
   };
   const question = async (version) => {

@@ -30,6 +30,7 @@ export function differences({ added, changed, removed, unchanged, doubts, change
 }
 
 const members = ({ members: all = [] }) =>
+  all.length > 0 &&
   el(
     'div.diff',
     all.map(({ member, before, after }) => el('div', `${member}: `, el('del', before), ' → ', el('ins', after))),

@@ -26,7 +26,7 @@ function marks(from, to, most) {
   return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, i) => first + i * step);
 }
 
-const short = (value) => number(value, { notation: 'compact', maximumFractionDigits: 1 });
+const short = (value) => number(value, { notation: 'compact', maximumSignificantDigits: 3 });
 
 /**
  * A chart. `series`: { name, points: [[seconds, value or null], …] }, all with the same times. `bars` stacks the series;

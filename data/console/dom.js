@@ -1,6 +1,6 @@
 // Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
 // is never parsed as markup.
-import { clockSeconds, clockTime, dateTime, exactTime, isoDay, longTime, number, t, zoneShort } from './i18n.js';
+import { clockSeconds, clockTime, dateTime, exactTime, fullTime, isoDay, longTime, number, t, zoneShort } from './i18n.js';
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
@@ -69,6 +69,9 @@ function moment(seconds, text) {
 /** A time in the chosen zone, which it names, with UTC as tooltip; a dash if there is none. */
 export const when = (seconds) =>
   seconds === undefined || seconds === null ? absent() : moment(seconds, longTime(seconds));
+
+/** Date and time to the second in the chosen zone, for records. */
+export const full = (seconds) => moment(seconds, fullTime(seconds));
 
 /** Time to the second in the chosen zone, with the day if it is another, for what happens often. */
 export const exact = (seconds) => moment(seconds, exactTime(seconds));

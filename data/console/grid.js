@@ -72,7 +72,7 @@ export function grid(options) {
   const ruler = el(
     'div.track',
     { 'aria-hidden': 'true' },
-    hours.map((at) => place(el('span.hour', clockTime(at)), at, at + HOUR, from)),
+    hours.map((at) => place(el('span.hour', el('span', clockTime(at))), at, at + HOUR, from)),
   );
   ruler.style.width = width;
   const sparse = []; // rows that say so where they have no programme in view

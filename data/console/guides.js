@@ -78,8 +78,7 @@ async function source(name, self) {
       ]),
     el('p.actions', [
       action(t`Import now`, refresh('', t`Imported:`)),
-      action(t`Dry run`, refresh('?dryRun', t`Dry run:`)),
-      state === 'held' && action(t`Show why it is held`, refresh('?dryRun', t`Dry run:`)),
+      action(state === 'held' ? t`Show why it is held` : t`Dry run`, refresh('?dryRun', t`Dry run:`)),
       state === 'held' &&
         action(t`Accept`, refresh('?accept', t`Accepted:`), {
           ask: t`Fetch the guide of ${name} and import it despite plausibility issues?`,

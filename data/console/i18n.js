@@ -53,6 +53,10 @@ const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 export const longTime = (seconds) =>
   format({ ...DAY, year: 'numeric', ...CLOCK, timeZoneName: 'short' }).format(seconds * 1000);
 
+/** The same to the second. */
+export const fullTime = (seconds) =>
+  format({ ...DAY, year: 'numeric', ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);
+
 /** Date and time without the zone, which stands beside it. */
 export const dateTime = (seconds) => format({ ...DAY, year: 'numeric', ...CLOCK }).format(seconds * 1000);
 

@@ -1,6 +1,6 @@
 // The partner lab: the clock of the server, and of each lab partner its faults, clock, scenario and reset.
 import { at, call, get } from './api.js';
-import { absent, badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
+import { absent, back, badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { action, form, once, panel } from './panel.js';
@@ -23,7 +23,8 @@ const ROUTES = ['any', 'license', 'heartbeat', 'entitlement', 'preflight', 'logi
 export function lab({ rest: [name] }) {
   if (!name) return [serverClock(), partners()];
   return [
-    el('p', t`Lab partner`, ' ', el('strong', name), ' · ', el('a', { href: '#/lab' }, t`All lab partners`)),
+    back(t`All lab partners`, '#/lab'),
+    el('p', t`Lab partner`, ' ', el('strong', name)),
     faults(name),
     partnerClock(name),
     scenario(name),

@@ -35,7 +35,7 @@ function cut(all, { columns, filters, matches }, { text, chosen, sort, descendin
  * A panel with a list. `load(view)` returns all entries, or `{ rows, total }` of the page that `view` asks for.
  * `columns`: { head, id, cell(row, panel), value(row), csv(row) }; a column with `value` or `sorted` can be sorted by.
  * `filters`: { name, label, options, test(row, value) }. `matches(row)` are the texts that the search compares.
- * `bulk`: { verb, ask(number), fields, work(row, values) }, for entries with a `key`. `search` has the state, which
+ * `bulk`: { verb, ask(number), danger, fields, work(row, values) }, for entries with a `key`. `search` has the state, which
  * stays in the address, with the members of `keep` (a list for a repeated one). `none` is shown instead of an empty list. The panel's `renew` redraws it.
  */
 export function list(title, load, options) {
@@ -220,7 +220,7 @@ export function list(title, load, options) {
     if (bar.children.length) return void (bar.firstChild.textContent = t`${number} selected`);
     const buttons = changes.map((one) => [
       one.fields?.(),
-      el('button', { type: 'button', onclick: (event) => run(one, event.target) }, one.verb),
+      el(one.danger ? 'button.danger' : 'button', { type: 'button', onclick: (event) => run(one, event.target) }, one.verb),
     ]);
     bar.replaceChildren(el('strong', t`${number} selected`), ...buttons.flat().filter(Boolean));
   }

@@ -56,8 +56,8 @@ async function one(id) {
   const letter = await get(at`mail/${id}`);
   return [
     facts([
-      [t`Subject`, el('strong', letter.subject)],
-      [t`To`, letter.to],
+      [t`Subject`, letter.subject],
+      [t`To`, el('strong', letter.to)],
       [t`Created`, when(letter.createdAt)],
       [t`Type`, letter.kind],
       [t`State`, state(letter)],

@@ -61,7 +61,7 @@ async function draw(about) {
     el('div.tiles', [
       tile(t`Playback sessions`, count(value('playback_sessions')), t`active`),
       tile(t`Connections`, count(value('http_connections')), t`open`),
-      tile(t`Failed requests`, count(value('http_requests_total', { status: '5xx' }) ?? 0), t`since the start`),
+      tile(t`Failed requests`, count(value('http_requests_total', { status: '5xx' }) ?? 0), t`5xx since the start`),
       tile(t`Last backup`, age === undefined ? t`none` : span(age), age === undefined ? t`yet` : t`ago`),
       tile(t`Mail queue`, count(queued), queued ? t`oldest ${span(value('mail_oldest_seconds'))}` : t`waiting`),
       tile(t`Disk`, bytes(value('store_free_bytes') ?? 0), t`free`),
@@ -115,6 +115,9 @@ function byName(samples, step, member, most) {
   return shown;
 }
 
+/** By name, so that each class of status keeps its colour. */
+const byClass = (a, b) => a.name.localeCompare(b.name);
+
 async function activity(period) {
   const [{ step, samples }, { now }] = await Promise.all([get(`activity?period=${period}`), get('clock')]);
   const from = now - (period === 'day' ? 86_400 : 3_600);
@@ -133,7 +136,7 @@ async function activity(period) {
     ]),
     el('div.charts', [
       draws(t`Streams`, t`sessions`, t`no streams in this period`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),
-      draws(t`Requests by status`, t`per minute`, t`no requests in this period`, empty(byName(there, step, 'requests', 5)), true),
+      draws(t`Requests by status`, t`per minute`, t`no requests in this period`, empty(byName(there, step, 'requests', 5).sort(byClass)), true),
       draws(t`Refusals by code`, t`per minute`, t`no refusals in this period`, empty(byName(there, step, 'refusals', CODES_SHOWN)), true),
       draws(
         t`Log-ins`,
@@ -177,7 +180,7 @@ async function firstSteps() {
   if (!needed) return null;
   return el(
     'ol.steps',
-    steps.map(([done, text, place]) => el('li', yes(done, t`done`, t`open`), ' ', el('a', { href: `#/${place}` }, text))),
+    steps.map(([done, text, place]) => el('li', done ? badge(t`done`, 'good') : badge(t`open`), ' ', el('a', { href: `#/${place}` }, text))),
   );
 }
 

@@ -179,7 +179,7 @@ function plot([title, unit, factor, lines], { from, to, step, points }, earlier,
   const series = lines.map(([name, of]) => line(name, of, points, 0));
   if (earlier) {
     const [[name, of]] = lines;
-    series.push({ ...line([name, t`the day before`].filter(Boolean).join(', '), of, earlier.points, DAY), earlier: true });
+    series.push({ ...line([name, t`day before`].filter(Boolean).join(', '), of, earlier.points, DAY), earlier: true });
     series[0].name ||= t`this period`;
   }
   // A click shows this step and the ones beside it, with a point for each minute.

@@ -1,6 +1,6 @@
 // The request journal: what clients asked, what they were answered, and why at that moment.
 import { at, get, query } from './api.js';
-import { absent, back, badge, clipped, el, exact, facts, field, link, table } from './dom.js';
+import { absent, back, badge, clipped, el, exact, facts, field, full, link, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
 import { folded, form, panel } from './panel.js';
@@ -66,6 +66,15 @@ function reason({ steps, message }) {
   return failed ? `${failed.check}: ${failed.finding}` : (message ?? '');
 }
 
+const took = (micros) => (micros < 100 ? '< 0.1 ms' : `${number(micros / 1000, { maximumFractionDigits: 1 })} ms`);
+
+/** The link to a request, by its path if no route has it. */
+const asked = ({ route, path, id }) => {
+  const known = route !== 'none';
+  const anchor = link(known ? named(route) : path, 'requests', id);
+  return known ? anchor : clipped(path, anchor);
+};
+
 /** The requests, newest first; those of one session oldest first, with the time since the first of them. */
 function records({ time, before, ...wanted }, search) {
   const { session } = wanted;
@@ -102,7 +111,7 @@ function records({ time, before, ...wanted }, search) {
     columns: [
       { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => exact(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
       ...(session ? [sinceStart] : []),
-      { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => link(named(row.route), 'requests', row.id) },
+      { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => asked(row) },
       { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => (row.user ? clipped(row.email ?? row.user, viewer(row)) : absent()) },
       { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => (row.asset ? clipped(row.asset) : absent()) },
       {
@@ -113,7 +122,7 @@ function records({ time, before, ...wanted }, search) {
         csv: (row) => `${row.status} ${row.code ?? ''}`,
       },
       { head: t`Reason`, id: 'reason', value: reason, cell: reason },
-      { head: t`Took`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => el('span.calm', `${number(micros / 1000, { maximumFractionDigits: 1 })} ms`), csv: ({ micros }) => micros / 1000 },
+      { head: t`Took`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => el('span.calm', took(micros)), csv: ({ micros }) => micros / 1000 },
     ],
   });
 }
@@ -127,7 +136,7 @@ async function one(id) {
     el(`div.verdict.${kind(said)}`, `${said.status}`, said.code && el('small', ` ${said.code}`)),
     said.message && el('p', said.message),
     facts([
-      [t`Time`, exact(said.at)],
+      [t`Time`, full(said.at)],
       [t`Request`, el('code', `${said.method} ${said.path}`)],
       [t`Partner`, said.partner],
       [t`User`, viewer(said)],

@@ -147,6 +147,7 @@ function found(view, content, search) {
   const { page, ...keep } = view;
   return list(t`Found`, load, {
     search,
+    searchLabel: t`Filter this list`,
     keep,
     csv: 'programmes',
     sort: 'start',

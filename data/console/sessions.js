@@ -96,6 +96,7 @@ export function sessions({ search }) {
         bulk: [
           {
             verb: t`End`,
+            danger: true,
             ask: (number) => t`End ${number} sessions? Playback stops at their next heartbeat.`,
             work: end,
           },

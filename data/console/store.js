@@ -1,7 +1,7 @@
 // Backups, their restore, and verification of the store.
 import { at, call, get, readiness } from './api.js';
 import { absent, badge, bytes, count, el, facts, quiet, table, when, yes } from './dom.js';
-import { t } from './i18n.js';
+import { longTime, t } from './i18n.js';
 import { list } from './list.js';
 import { action, mayChange, panel } from './panel.js';
 
@@ -10,7 +10,7 @@ const RESTART_WITHIN_MS = 120_000;
 
 export function store({ search }) {
   const create = (self) => [
-    el('p.quiet', t`“backup.at” of playgate.toml makes one each night, “backup.keep” says how many are kept. Copy the folder of keys once by hand: it is in no backup.`),
+    el('p.quiet', t`“backup.at” of playgate.toml makes one each night, “backup.keep” says how many are kept. Copy the folder “keys” of the data directory once by hand: backups do not contain it.`),
     el(
       'p.actions',
       action(t`Create backup`, async () => {
@@ -42,8 +42,8 @@ function backups(search) {
     action(t`Restore`, () => restore(self, one), {
       label: t`Restore ${one.name}`,
       ask: one.own
-        ? t`Replace all data with the backup ${one.name}? Everything since then is set aside, and the service restarts.`
-        : t`Adopt the backup ${one.name} of another store? All data is replaced, and the service restarts.`,
+        ? t`Replace all data with the backup of ${longTime(one.createdAt)} (${one.name})? Everything since then is set aside, and the service restarts.`
+        : t`Adopt the backup of ${longTime(one.createdAt)} of another store (${one.name})? All data is replaced, and the service restarts.`,
     }),
   ];
   return list('', () => get('backups'), {

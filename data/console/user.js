@@ -39,7 +39,7 @@ async function account(id, self) {
       [t`Language`, user.locale],
       [t`Date of birth`, user.birthDate],
       [t`Created`, when(user.createdTimestamp)],
-      [t`Tags`, user.tags.length ? user.tags.map((tag) => badge(tag)) : undefined],
+      [t`Tags`, user.tags.length ? user.tags.map((tag) => [badge(tag), ' ']) : undefined],
       [t`Parental control`, parental.enabled ? t`PIN required from age ${parental.limit}` : t`off`],
       [t`PIN`, user.hasPin ? t`set` : t`none`],
       [t`Id`, el('code', user.userId)],
@@ -74,6 +74,8 @@ function editor(user, self) {
     await call('PUT', at`users/${user.userId}`, members);
     await self.done(t`Saved.`);
   };
+  // The API changes these members and removes none.
+  const kept = (value) => ({ value: value ?? '', required: Boolean(value) });
   const limits = [...new Set([...PARENTAL_LIMITS, parental.limit])].sort((a, b) => a - b);
   return el(
     'details',
@@ -81,10 +83,10 @@ function editor(user, self) {
     form(
       t`Save`,
       [
-        field(t`Name`, 'name', { value: user.name ?? '', maxlength: 128 }),
-        field(t`Country`, 'country', { value: user.country ?? '', maxlength: 2, size: 4 }),
-        field(t`Language`, 'locale', { value: user.locale ?? '', size: 6 }),
-        field(t`Date of birth`, 'birthDate', { type: 'date', value: user.birthDate ?? '' }),
+        field(t`Name`, 'name', { ...kept(user.name), maxlength: 128 }),
+        field(t`Country`, 'country', { ...kept(user.country), maxlength: 2, size: 4 }),
+        field(t`Language`, 'locale', { ...kept(user.locale), size: 6 }),
+        field(t`Date of birth`, 'birthDate', { ...kept(user.birthDate), type: 'date' }),
         field(t`Tags, separated by commas`, 'tags', { value: user.tags.join(', ') }),
         choice(
           t`Parental control`,

@@ -144,11 +144,13 @@ function all(partners, offers, search) {
       },
       {
         verb: t`Log out`,
+        danger: true,
         ask: (number) => t`Log ${number} users out everywhere? They have to log in again on each device.`,
         work: ({ userId }) => call('POST', at`users/${userId}/logout`),
       },
       {
         verb: t`Disable`,
+        danger: true,
         ask: (number) => t`Disable ${number} accounts? Their login and playback sessions end. You can enable them again.`,
         work: ({ userId }) => call('PUT', at`users/${userId}`, { disabled: true }),
       },

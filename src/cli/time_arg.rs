@@ -36,7 +36,7 @@ impl FromStr for TimeArg {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong =
-            "must be Unix seconds, a time such as 2027-01-31T18:00:00Z, or a span such as -15m";
+            "must be a date, a time such as 2027-01-31T18:00:00Z, Unix seconds, or a span such as -15m";
         match text.starts_with('-') {
             true => signed_seconds(text).map(Self::Span).map_err(|_| wrong),
             false => instant(text).map(Self::Instant).map_err(|_| wrong),
@@ -69,7 +69,7 @@ pub(super) fn signed_seconds(text: &str) -> Result<i64, Malformed> {
 
 #[derive(Args)]
 pub(super) struct TimeRange {
-    /// Start: Unix seconds, RFC 3339, or a span before now such as -15m
+    /// Start: a date (UTC), RFC 3339, Unix seconds, or a span before now such as -15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(super) from: Option<TimeArg>,
     /// End (exclusive), in the same form

@@ -347,7 +347,7 @@ describe('operators at the console', () => {
     const main = operator.panel('main');
     guides.programmes = 40;
     await main.getByRole('button', { name: 'Import now' }).click();
-    await operator.isRefused(/IMPORT_HELD 409.*no usable programme/, main);
+    await operator.isRefused(/IMPORT_HELD 409.*none of the guide's channels/, main);
     // The livestream with the name of the channel is proposed.
     const same = { livestream: [{ id: 'same-name', name: 'GUIDED' }] };
     await appliance.operate('POST', '/admin/v1/catalog/import?merge=true', same);
@@ -414,7 +414,7 @@ describe('operators at the console', () => {
     await operator.sees('3016', main);
     // The chart shows since when: both days, in a zone that it names, with the numbers for those who do not see it.
     const chart = main.getByRole('figure').filter({ hasText: 'Start failures' });
-    assert.match(await chart.textContent(), /^Start failures % · GMT\+5:30.*of attempts, the day before/);
+    assert.match(await chart.textContent(), /^Start failures % · GMT\+5:30.*of attempts, day before/);
     await chart.getByText('Numbers').click();
     const time = chart.getByRole('button').filter({ has: page.locator('time') }).first();
     await operator.follow(time);

@@ -109,8 +109,8 @@ fn is_served(path: &Path) -> bool {
     };
     match connect() {
         Ok(()) => true,
-        // A full queue, and a socket of another type.
-        Err(error) => matches!(error, Errno::AGAIN | Errno::PROTOTYPE),
+        // A full queue, a socket of another type, and one of a user who gives no access to it.
+        Err(error) => matches!(error, Errno::AGAIN | Errno::PROTOTYPE | Errno::ACCESS),
     }
 }
 
