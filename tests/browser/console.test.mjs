@@ -426,7 +426,7 @@ describe('the console', () => {
       const time = page.locator('#main time').first();
       const [iso, utc, shown] = await time.evaluate((at) => [at.dateTime, at.title, at.textContent]);
       assert.equal(utc, `${iso.slice(0, 19).replace('T', ' ')} UTC`);
-      const here = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: zone }).format(new Date(iso));
+      const here = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', timeZone: zone }).format(new Date(iso));
       assert.ok(shown.endsWith(`${here} ${name}`), `${shown}, not ${here} ${name}`);
     };
     await check('Asia/Kolkata', 'GMT+5:30');
