@@ -61,6 +61,8 @@ async function rights(id, self) {
     await self.done(t`Override removed. The rights of the livestream and the rules apply.`);
   };
   const noDays = said.rights.some(({ right, value }) => right === 'catchup_days' && value === 0);
+  const effective = ({ right, value }) =>
+    right === 'catchup' && value && noDays ? [shown(value), ' ', quiet(t`for 0 days, so none`)] : shown(value);
   const before = (name) => own?.says[name] ?? '';
   return [
     facts([
@@ -74,7 +76,7 @@ async function rights(id, self) {
     el('h3', t`Effective rights`),
     table(
       [t`Right`, t`Value`, t`Set by`],
-      said.rights.map(({ right, value, by }) => [NAMES()[right] ?? right, right === 'catchup' && value && noDays ? [yes(true), ' ', quiet(t`for 0 days, so none`)] : shown(value), by]),
+      said.rights.map((one) => [NAMES()[one.right] ?? one.right, effective(one), one.by]),
       undefined,
       { compact: true },
     ),

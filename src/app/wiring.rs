@@ -213,14 +213,12 @@ impl<'a> Assembly<'a> {
         playback: &Playback,
         telemetry: &Telemetry,
     ) -> Result<Quality, AppError> {
-        let (units, unit) = (
-            partners.duration_units(),
-            self.config.telemetry.duration_unit,
-        );
+        let own_unit = partners.duration_units();
+        let configured = self.config.telemetry.duration_unit;
         let quality = Quality::open(QualitySettings {
             directory: self.config.server.data_dir.join("quality"),
             sync,
-            unit_of: Box::new(move |partner| units(partner).unwrap_or(unit)),
+            unit_of: Box::new(move |partner| own_unit(partner).unwrap_or(configured)),
         })?;
         // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
         playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));

@@ -133,15 +133,10 @@ async fn sources(which: Sources, global: &Global) -> CommandResult {
     let Some(source) = which.source else {
         let mut all = admin.get(&path(&["epg", "sources"])).await?;
         if !which.json {
-            // The dashes beside it would read as nothing found.
-            for state in all
-                .as_array_mut()
-                .into_iter()
-                .flatten()
-                .map(|one| &mut one["state"])
-            {
-                if state == "new" {
-                    *state = "not fetched yet".into();
+            for source in all.as_array_mut().into_iter().flatten() {
+                // The dashes beside it would read as nothing found.
+                if source["state"] == "new" {
+                    source["state"] = "not fetched yet".into();
                 }
             }
         }

@@ -35,8 +35,7 @@ impl FromStr for TimeArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong =
-            "must be a date, a time such as 2027-01-31T18:00:00Z, Unix seconds, or a span such as -15m";
+        let wrong = "must be a date, a time such as 2027-01-31T18:00:00Z, Unix seconds, or a span such as -15m";
         match text.starts_with('-') {
             true => signed_seconds(text).map(Self::Span).map_err(|_| wrong),
             false => instant(text).map(Self::Instant).map_err(|_| wrong),

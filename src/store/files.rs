@@ -162,8 +162,10 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<
 /// Renames a file or directory. An error that is not a failed sync leaves both names as they were.
 pub(super) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     // A rename changes two directories; either entry can be lost on its own.
-    let other = (from.parent() != to.parent()).then_some(from.parent());
-    let parents = [to.parent(), other.flatten()];
+    let parents = match from.parent() == to.parent() {
+        true => [to.parent(), None],
+        false => [to.parent(), from.parent()],
+    };
     // They are opened before the rename: without a free descriptor, the caller would not know which names exist.
     let opened = match sync {
         true => {

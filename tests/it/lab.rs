@@ -814,13 +814,14 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
     let token = acme_token(&fixture);
     let token = token.as_str();
     let send = json!({"email": "ann@example.com"});
-    fixture
-        .server
-        .partner("POST", "/api/login/v2/password/send-reset-password", &send);
-    let mails = fixture
-        .server
-        .partner("GET", "/api/lab/v1/mail", &Value::Null)
-        .json();
+    let mails_after_a_reset = || {
+        let server = &fixture.server;
+        server.partner("POST", "/api/login/v2/password/send-reset-password", &send);
+        server
+            .partner("GET", "/api/lab/v1/mail", &Value::Null)
+            .json()
+    };
+    let mails = mails_after_a_reset();
     assert_eq!(mails[0]["to"], "ann@example.com");
     assert!(
         mails[0]["text"].as_str().unwrap().contains("token="),
@@ -831,13 +832,7 @@ fn a_lab_partner_reads_its_clock_and_mail_with_its_own_token() {
     fixture
         .server
         .operator("PUT", "partners/Lab/clock", &json!({"offset": back}));
-    fixture
-        .server
-        .partner("POST", "/api/login/v2/password/send-reset-password", &send);
-    let mails = fixture
-        .server
-        .partner("GET", "/api/lab/v1/mail", &Value::Null)
-        .json();
+    let mails = mails_after_a_reset();
     assert_eq!(mails[0]["createdAt"], NOON.0 + back, "{mails}");
     // The lab routes are not affected by faults.
     add(&fixture, &json!({"route": "any", "do": {"cut": "head"}}));

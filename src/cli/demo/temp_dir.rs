@@ -45,7 +45,7 @@ impl Drop for TempDataDir {
     fn drop(&mut self) {
         for _ in 0..ATTEMPTS {
             match fs::remove_dir_all(&self.0) {
-                // A thread of the store that runs until the process ends has created a file meanwhile, such as the ballast.
+                // A store that has failed is not closed: its threads may create files meanwhile, such as the ballast.
                 Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
                 // A directory that cannot be removed is left to the system's cleanup of temporary files.
                 Ok(()) | Err(_) => return,

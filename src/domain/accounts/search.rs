@@ -4,6 +4,7 @@
 //! [`UserSearch::limit`] users at a time, so its memory does not grow with the number of users, and no index has to be
 //! kept for it. The pass locks one of 256 shards at a time; logins wait for at most one of them.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -90,12 +91,13 @@ struct Word {
 fn contains_all(user: &User, words: &[Word]) -> bool {
     let email = folded(user.email.as_str());
     let name = user.name.as_ref().map(|name| folded(name.as_str()));
+    let id = LazyCell::new(|| user.id.to_string());
     words.iter().all(|word| {
         email.contains(&word.folded)
             || name
                 .as_ref()
                 .is_some_and(|name| name.contains(&word.folded))
-            || user.id.to_string().contains(&word.typed)
+            || id.contains(&word.typed)
     })
 }
 

@@ -240,7 +240,7 @@ fn a_long_rule_is_not_removed_by_the_text_of_another_one() {
         catalog.edit(edit).is_ok()
     };
     assert!(remove(first.to_string()));
-    // Again, by somebody whose list is outdated.
+    // The same request again, from an outdated list.
     assert!(!remove(first.to_string()));
     assert_eq!(catalog.snapshot().rules().count(), 1);
     assert!(remove(second.to_string()));

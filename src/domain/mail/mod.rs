@@ -395,7 +395,7 @@ fn sweep_batch(txn: &mut Txn<'_>, now: UnixSeconds) -> Result<usize, StoreError>
                 let secret = None;
                 txn.put::<Mails>(key, &MailRecord { secret, ..mail })?;
             }
-            // A damaged mail may hold its secret, so that it goes at the first time.
+            // A damaged mail may still contain its secret, so it is removed as soon as it is due.
             Some(_) | None => txn.delete::<Mails>(key)?,
         }
     }

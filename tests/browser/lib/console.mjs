@@ -80,25 +80,26 @@ class Operator {
 
   /** Goes to a page of the console by its address, and waits until all of it is there. */
   async open(path) {
-    await this.page.evaluate((hash) => {
-      if (location.hash === hash) return undefined;
-      // The console has heard of it first: it listens since the page was loaded.
-      const drawn = new Promise((done) => addEventListener('hashchange', done, { once: true }));
-      location.hash = hash;
-      return drawn.then(() => undefined);
-    }, `#/${path}`);
-    await this.settled();
+    const hash = `#/${path}`;
+    const isThere = await this.page.evaluate((wanted) => location.hash === wanted, hash);
+    if (isThere) return this.settled();
+    return this.#leave(() => this.page.evaluate((wanted) => void (location.hash = wanted), hash));
   }
 
   /** Clicks on what leads to another page of the console, and waits until all of that is there. */
-  async follow(link) {
+  follow(link) {
+    return this.#leave(() => link.click());
+  }
+
+  /** Does `work`, which changes the address, and waits until all of the new page is there. */
+  async #leave(work) {
     const seen = await this.page.evaluateHandle(() => {
       const state = { drawn: false };
-      // The console has heard of it first: it listens since the page was loaded.
+      // The console listens since the page was loaded, so it hears of the change first.
       addEventListener('hashchange', () => (state.drawn = true), { once: true });
       return state;
     });
-    await link.click();
+    await work();
     await this.page.waitForFunction(({ drawn }) => drawn, seen);
     await this.settled();
   }

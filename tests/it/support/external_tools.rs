@@ -139,7 +139,7 @@ pub fn free_port() -> u16 {
     const PORTS: RangeInclusive<u16> = 10_000..=29_999;
     static RETURNED: AtomicU32 = AtomicU32::new(0);
     let count = u32::from(PORTS.end() - PORTS.start()) + 1;
-    // Test processes that run at the same time begin far from each other.
+    // Test processes that run at the same time search from distant ports.
     let first = std::process::id().wrapping_mul(997);
     loop {
         let next = RETURNED.fetch_add(1, Ordering::Relaxed);
