@@ -14,6 +14,7 @@
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
 //! | [`descriptor_reserve`] | file descriptors for store and administrators when connections have used up the others |
+//! | [`thread_priority`] | threads whose work waits while requests need the processor |
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
 //! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
@@ -99,5 +100,6 @@ pub mod observe;
 pub mod ports;
 pub mod services;
 pub mod store;
+mod thread_priority;
 pub mod types;
 pub mod worker_pool;

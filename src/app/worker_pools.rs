@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
-
 use super::{AppError, metrics};
 use crate::domain::accounts::HashMemory;
 use crate::observe::metrics::Registry;
+use crate::thread_priority;
 use crate::worker_pool::pool::WorkerPool;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
@@ -18,9 +16,6 @@ use crate::worker_pool::pool::WorkerPool;
 const HASHES_WAITING: usize = 512;
 /// Time limit in the queue if hashes are expensive, by configuration or because they were imported.
 const HASHES_PATIENCE: Duration = Duration::from_secs(3);
-/// Niceness of hashing threads: while all cores hash, a heartbeat must not wait 16 ms for a time slice to
-/// end.
-const HASHES_NICE: i32 = 10;
 /// Threads for cold reads, which wait for the disk and not for a core.
 const COLD_THREADS: usize = 4;
 const COLD_WAITING: usize = 1_024;
@@ -32,10 +27,7 @@ pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppE
     let counts = metrics::register_hashing(metrics);
     let cores = available_parallelism().map_or(1, usize::from);
     let pool = WorkerPool::new("hashing", cores, HASHES_WAITING, move || {
-        // Applies to this thread only. If a sandbox forbids it, hashing slows other work down.
-        if let Err(error) = setpriority_process(Some(gettid()), HASHES_NICE) {
-            tracing::debug!(%error, "cannot lower the priority of hashing threads");
-        }
+        thread_priority::lower();
         HashMemory::counted(Arc::clone(&counts))
     });
     let pool = registered(pool, "hashing", metrics)?;
@@ -56,7 +48,7 @@ pub(super) fn compression(metrics: &Registry) -> Result<WorkerPool<()>, AppError
 
 pub(super) fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     // One at a time: two imports would compete for the writer and for memory.
-    let pool = WorkerPool::new("bulk", 1, BULK_WAITING, || ());
+    let pool = WorkerPool::new("bulk", 1, BULK_WAITING, thread_priority::lower);
     registered(pool, "bulk", metrics)
 }
 

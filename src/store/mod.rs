@@ -99,6 +99,7 @@ use crate::store::maintenance::thread::MaintenanceThread;
 use crate::store::recovery::layout::{Identity, StoreLayout};
 use crate::store::recovery::opening::{Recovered, Recovery};
 use crate::store::snapshot::history::Lineage;
+use crate::thread_priority;
 use engine::MemoryEngine;
 use wal::{CommitLog, FullLog, NoLog, Segments};
 use write_batch::WriteBatch;
@@ -289,6 +290,7 @@ impl Store {
         };
         *self.0.stop_maintenance.lock() = Some(stop);
         let thread = spawn("store-keeper", &self.0.core, move || {
+            thread_priority::lower();
             keeper.run(&stopped);
         })?;
         self.0.threads.lock().push(thread);

@@ -360,7 +360,13 @@ impl Writer {
     ) -> Result<Arc<dyn Engine>, StoreError> {
         let state = new_snapshot::durable_state(&self.core, None, self.number)?;
         // The new engine was built while commits went on; the few later ones are replayed here.
-        replay(&state.segments, number, state.last, state.schema, &*engine)?;
+        replay(
+            &state.segments,
+            number,
+            state.last,
+            state.schema,
+            &mut |commit, batch| engine.apply(commit, batch),
+        )?;
         Ok(self.core.replace_engine(engine, true))
     }
 

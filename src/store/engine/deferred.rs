@@ -11,12 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
-use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
 use crate::store::recovery::engine_checks::{check_history, retry_without_leftovers};
 use crate::store::recovery::layout::{EngineDir, StoreLayout};
@@ -29,6 +26,7 @@ use crate::store::snapshot::history::{CommitId, Lineage};
 use crate::store::table::{Schema, TreeName};
 use crate::store::wal::Segment;
 use crate::store::write_batch::BatchPart;
+use crate::thread_priority;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -38,8 +36,6 @@ const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
 const VERIFIED_IN_A_MILLISECOND: u64 = 400 * 1024;
 /// How long an abandoned thread may take to reach its next step.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
-/// Requests take priority over the verification.
-const NICE: i32 = 10;
 
 pub(in crate::store) struct DeferredEngine {
     shared: Arc<DeferredState>,
@@ -130,10 +126,7 @@ impl DeferredState {
         on_failure: &OnFailure,
     ) {
         let began = Instant::now();
-        // Without the lower priority, requests are only slower. A sandbox may forbid the call.
-        if let Err(error) = setpriority_process(Some(gettid()), NICE) {
-            tracing::debug!(%error, "cannot lower the priority of the thread that verifies the engine");
-        }
+        thread_priority::lower();
         // After an uncaught panic the engine would never become ready, and the writer would wait for ever.
         let made =
             catch_unwind(AssertUnwindSafe(|| make(&self.abandoned))).unwrap_or_else(|panic| {
@@ -334,17 +327,21 @@ impl Preparation {
                 applied.number, self.number
             )));
         }
-        let stoppable = AbandonableEngine {
-            engine: &engine,
-            abandoned,
-        };
         // The replay comes after the verification: a replay into a damaged engine could hide the damage in its checksums.
         replay(
             &self.segments,
             applied.number,
             self.lineage.commit(self.number),
             &self.schema,
-            &stoppable,
+            &mut |commit, batch| {
+                // The next start repeats the batch that was begun.
+                batch
+                    .parts()
+                    .try_for_each(|part| match abandoned.load(Ordering::Relaxed) {
+                        false => engine.apply_part(commit, &part),
+                        true => Err(StoreError::Closed),
+                    })
+            },
         )?;
         Ok(engine)
     }

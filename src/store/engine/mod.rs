@@ -3,7 +3,6 @@
 //! The engine is never the only copy. It contains the replayed commits, remembers the last one and
 //! the checksums of its trees, and is rebuilt from snapshot and WAL if it fails.
 
-pub(in crate::store) mod abandonable;
 mod checksum;
 mod memory;
 mod sled_engine;

@@ -79,7 +79,13 @@ fn change_over(
             break;
         }
         let state = new_snapshot::durable_state(core, None, number)?;
-        replay(&state.segments, reached, state.last, state.schema, &*engine)?;
+        replay(
+            &state.segments,
+            reached,
+            state.last,
+            state.schema,
+            &mut |commit, batch| engine.apply(commit, batch),
+        )?;
         reached = number;
     }
     // The sync can be slow or fail, so it runs while the old engine is still in use.

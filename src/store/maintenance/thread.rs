@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::descriptor_reserve;
 use crate::store::StoreError;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::store::engine::MemoryEngine;
+use crate::store::engine::{Engine as _, MemoryEngine};
 use crate::store::maintenance::compaction::Waste;
 use crate::store::maintenance::new_snapshot;
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
@@ -124,7 +124,8 @@ impl MaintenanceThread {
         let left = last_number(&self.writer).and_then(|number| {
             // Snapshot and WAL are loaded here; the writer only swaps the engines.
             let memory = MemoryEngine::default();
-            new_snapshot::durable_state(core, snapshot.as_ref(), number)?.load(&memory)?;
+            new_snapshot::durable_state(core, snapshot.as_ref(), number)?
+                .load(&mut |commit, batch| memory.apply(commit, batch))?;
             run_exclusive(&self.writer, move |writer| {
                 Ok(writer.detach_engine(memory, number))
             })

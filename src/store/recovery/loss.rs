@@ -64,7 +64,7 @@ impl Recovery<'_> {
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
                 let last = self.identity.lineage.commit(number);
-                replay(segments, applied, last, self.schema, &engine)?;
+                replay(segments, applied, last, self.schema, &mut |commit, batch| engine.apply(commit, batch))?;
                 engine.sync()?;
                 Opened {
                     engine: Arc::new(engine),

@@ -12,12 +12,11 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::store::StoreError;
-use crate::store::engine::abandonable::AbandonableEngine;
 use crate::store::engine::deferred::{
     DeferredEngine, FoundEngine, Preparation, Supervised, useful_patience, verify_supervised,
 };
@@ -30,6 +29,7 @@ use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::snapshot::history::CommitId;
 use crate::store::table::Schema;
 use crate::store::wal::{FileLog, Resume, Survey};
 
@@ -93,7 +93,7 @@ impl Recovery<'_> {
                 self.check(&sources, sources.last())?;
                 let state = self.durable_state(&sources, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
-                state.load(&memory)?;
+                state.load(&mut |commit, batch| memory.apply(commit, batch))?;
                 tracing::warn!("the disk is full or read-only: serving from memory, read-only");
                 Ok(Recovered {
                     engine: Arc::new(memory),
@@ -202,7 +202,7 @@ impl Recovery<'_> {
                         applied,
                         self.identity.lineage.commit(number),
                         self.schema,
-                        &engine,
+                        &mut |commit, batch| engine.apply(commit, batch),
                     )?;
                     return Ok(Opened {
                         engine: Arc::new(engine),
@@ -404,11 +404,18 @@ pub(in crate::store) fn make_engine(
     // sled panics on a disk that fails.
     let made = catch_unwind(AssertUnwindSafe(|| {
         let engine = SledEngine::open(&directory.path, state.schema, layout.sync)?;
+        let mut reached = CommitId::default();
         let filled = state
-            .load(&AbandonableEngine {
-                engine: &engine,
-                abandoned,
+            .load(&mut |commit, batch| {
+                reached = commit;
+                batch
+                    .parts()
+                    .try_for_each(|part| match abandoned.load(Ordering::Relaxed) {
+                        false => engine.fill(&part),
+                        true => Err(StoreError::Closed),
+                    })
             })
+            .and_then(|()| engine.finish_fill(reached))
             // The mark is written last: a directory without it is never opened.
             .and_then(|()| engine.sync())
             .and_then(|()| directory.mark_whole(layout.sync));

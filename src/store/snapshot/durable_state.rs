@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
-use crate::store::engine::Engine;
 use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChanges};
 use crate::store::snapshot::format::{Snapshot, Triple};
 use crate::store::snapshot::history::CommitId;
@@ -19,6 +18,10 @@ use crate::store::write_batch::{WriteBatch, visit};
 
 const BATCH_BYTES: usize = 1024 * 1024;
 const REPLAY_BYTES: usize = 8 * 1024 * 1024;
+
+/// Puts a batch and its commit id into an engine.
+pub(in crate::store) type ApplyBatch<'a> =
+    dyn FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> + 'a;
 
 pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
@@ -51,7 +54,7 @@ impl DurableState<'_> {
             .map_or(0, |snapshot| snapshot.head().number)
     }
 
-    pub(in crate::store) fn load(mut self, engine: &dyn Engine) -> Result<(), StoreError> {
+    pub(in crate::store) fn load(mut self, apply: &mut ApplyBatch<'_>) -> Result<(), StoreError> {
         let begin = self.begin();
         if let Some(snapshot) = self.snapshot.take() {
             let mut batch = WriteBatch::default();
@@ -61,12 +64,12 @@ impl DurableState<'_> {
                 if batch.bytes() >= BATCH_BYTES {
                     // The number stays 0 until the snapshot is complete, so that an interrupted load is noticed.
                     let unfinished = self.last.at(0);
-                    engine.apply(unfinished, &std::mem::take(&mut batch))?;
+                    apply(unfinished, &std::mem::take(&mut batch))?;
                 }
             }
-            engine.apply(self.last.at(begin), &batch)?;
+            apply(self.last.at(begin), &batch)?;
         }
-        replay(&self.segments, begin, self.last, self.schema, engine)
+        replay(&self.segments, begin, self.last, self.schema, apply)
     }
 
     /// Iterates the pairs, sorted by tree and key.
@@ -126,7 +129,7 @@ pub(in crate::store) fn replay(
     after: u64,
     last: CommitId,
     schema: &Schema,
-    engine: &dyn Engine,
+    apply: &mut ApplyBatch<'_>,
 ) -> Result<(), StoreError> {
     // Segments are selected by content and not by the name of the next one: a failed roll can leave an empty file
     // whose name is the number of a frame in the segment before it.
@@ -147,11 +150,11 @@ pub(in crate::store) fn replay(
                 return Ok(());
             }
             applied = reached;
-            engine.apply(last.at(reached), &std::mem::take(&mut batch))
+            apply(last.at(reached), &std::mem::take(&mut batch))
         })?;
     }
     if reached > applied {
-        engine.apply(last.at(reached), &batch)?;
+        apply(last.at(reached), &batch)?;
     }
     Ok(())
 }
