@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::accounts::{self, Accounts};
+use super::accounts::Accounts;
 use super::catalog::{Asset, Catalog, KeyId, Livestream};
 use super::entitlement::{self, EntitlementService, PositionRights, Subject};
 use super::playback::context::{AssetDelivery, Playable, PlayedProgram, ProgramAtPosition};
 use super::playback::{PlaybackContext, Viewer};
 use super::schedule::{self, Schedule};
-use crate::store::{StoreError, Txn};
+use crate::store::Txn;
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 pub(crate) struct ServiceContext {
@@ -162,7 +162,7 @@ impl PlaybackContext for ServiceContext {
         Some(*key.reveal())
     }
 
-    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
-        accounts::exists(txn, user)
+    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> bool {
+        self.accounts.exists_in(txn, user)
     }
 }

@@ -184,6 +184,12 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Whether this transaction or an earlier one of its group leaves a record under the key; `None` if neither changes it.
+    pub(crate) fn pending_presence<T: Table>(&self, key: &T::Key) -> Option<bool> {
+        let change = self.pending(T::NAME, &key.to_bytes())?;
+        Some(change.is_some())
+    }
+
     fn pending(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
         self.batch
             .get(tree, key)

@@ -155,6 +155,14 @@ impl Accounts {
         self.0.users.get(id)
     }
 
+    /// The same as [`exists`] from memory, for frequent write batches: a read of the engine waits while the engine applies
+    /// commits.
+    pub fn exists_in(&self, txn: &Txn<'_>, user: &UserId) -> bool {
+        // All commits before the present group are in memory.
+        let pending = txn.pending_presence::<Users>(user);
+        pending.unwrap_or_else(|| self.0.users.contains(user))
+    }
+
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.users.len()

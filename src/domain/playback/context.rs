@@ -3,7 +3,7 @@
 
 use crate::domain::accounts::User;
 use crate::domain::entitlement::{self, PositionRights, TAG_ANY_DEVICE};
-use crate::store::{StoreError, Txn};
+use crate::store::Txn;
 use crate::types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
 };
@@ -61,7 +61,7 @@ pub struct AssetDelivery {
     pub protocols: Vec<Protocol>,
 }
 
-/// Every method except [`PlaybackContext::exists`] reads memory only.
+/// Every method reads memory only.
 pub trait PlaybackContext: Send + Sync + 'static {
     /// `None` if the livestream is not in the catalogue.
     fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<ProgramAtPosition>;
@@ -91,5 +91,5 @@ pub trait PlaybackContext: Send + Sync + 'static {
     fn content_key(&self, asset: &AssetId, kid: &[u8; 16]) -> Option<[u8; 16]>;
 
     /// As seen by a transaction that creates a record of the user.
-    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError>;
+    fn exists(&self, txn: &Txn<'_>, user: &UserId) -> bool;
 }

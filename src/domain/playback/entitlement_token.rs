@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use foldhash::quality::RandomState;
 
 use super::context::Viewer;
 use super::error::PlaybackError;
@@ -210,7 +211,7 @@ impl Playback {
         self.store
             .write_for(WritePriority::Session, Durability::Logged, move |txn| {
                 // In the transaction: the account may be erased concurrently, and its tokens would survive.
-                if !context.exists(txn, &user)? {
+                if !context.exists(txn, &user) {
                     return Err(PlaybackError::UserGone);
                 }
                 // Bounds the memory of a client that requests tokens without end.
@@ -257,10 +258,10 @@ pub(crate) struct HeldEntitlement {
 
 #[derive(Default)]
 pub(crate) struct TokenMap {
-    pub(super) by_hash: DashMap<TokenHash, Arc<HeldEntitlement>>,
+    pub(super) by_hash: DashMap<TokenHash, Arc<HeldEntitlement>, RandomState>,
     /// Ordered by issue time: a user at the limit drops the oldest with each new one, which must not
     /// require a scan.
-    by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>>,
+    by_user: DashMap<UserId, BTreeSet<(UnixSeconds, TokenHash)>, RandomState>,
 }
 
 impl TokenMap {

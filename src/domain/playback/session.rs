@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use foldhash::quality::RandomState;
 use parking_lot::RwLock;
 
 use crate::domain::entitlement::checked_position;
@@ -300,8 +301,8 @@ fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
 
 #[derive(Default)]
 pub(crate) struct SessionMap {
-    pub(super) by_id: DashMap<SessionId, Arc<Session>>,
-    by_user: DashMap<UserId, Vec<Arc<Session>>>,
+    pub(super) by_id: DashMap<SessionId, Arc<Session>, RandomState>,
+    by_user: DashMap<UserId, Vec<Arc<Session>>, RandomState>,
 }
 
 impl SessionMap {

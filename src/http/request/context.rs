@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::http::Network;
@@ -50,11 +51,8 @@ impl fmt::Display for RequestId {
 
 /// Returns the 16 hexadecimal digits of a number, several times faster than `format!`.
 pub(crate) fn hex16(number: u64) -> [u8; 16] {
-    let mut text = [b'0'; 16];
-    for (digit, at) in text.iter_mut().zip((0..16).rev()) {
-        let nibble = u32::try_from((number >> (4 * at)) & 0xf).unwrap_or(0);
-        *digit = char::from_digit(nibble, 16).map_or(b'0', |c| u8::try_from(c).unwrap_or(b'0'));
-    }
+    let mut text = [0; 16];
+    HEXLOWER.encode_mut(&number.to_be_bytes(), &mut text);
     text
 }
 

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use foldhash::quality::RandomState;
 
 use crate::store::commit::packed::PackedTable;
 use crate::store::key::Key as _;
@@ -111,7 +112,8 @@ pub struct MemoryTable<T: Table>
 where
     T::Key: Hash,
 {
-    records: DashMap<T::Key, Arc<T::Record>>,
+    /// Hashed with a random seed, as by the standard library, in a fifth of the instructions.
+    records: DashMap<T::Key, Arc<T::Record>, RandomState>,
 }
 
 impl<T: Table> Default for MemoryTable<T>
@@ -120,7 +122,7 @@ where
 {
     fn default() -> Self {
         Self {
-            records: DashMap::new(),
+            records: DashMap::default(),
         }
     }
 }

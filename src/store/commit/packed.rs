@@ -144,6 +144,13 @@ where
         Some(value)
     }
 
+    #[must_use]
+    pub fn contains(&self, key: &T::Key) -> bool {
+        let bytes = key.to_bytes();
+        self.locate(&bytes)
+            .is_some_and(|(hash, shard)| shard.read().find(hash, &bytes).is_some())
+    }
+
     fn decode(&self, key: &T::Key) -> Option<V> {
         let bytes = key.to_bytes();
         let (hash, shard) = self.locate(&bytes)?;

@@ -174,6 +174,23 @@ fn operators_can_set_restricted_fields() {
     f.assert_sound();
 }
 
+#[test]
+fn a_write_batch_sees_whether_the_user_was_erased_before_it() {
+    let f = fixture();
+    let user = f.sign_up("ann@example.com").user.id;
+    let seen = || {
+        let accounts = f.accounts.clone();
+        let batch = f.store.write(Durability::Durable, move |txn| {
+            let before = accounts.exists_in(txn, &user);
+            txn.delete::<Users>(&user)?;
+            Ok::<_, StoreError>((before, accounts.exists_in(txn, &user)))
+        });
+        batch.wait().unwrap()
+    };
+    assert_eq!(seen(), (true, false));
+    assert_eq!(seen(), (false, false));
+}
+
 fn count_erased(txn: &mut Txn<'_>, user: &UserId, _: UnixSeconds) -> Result<(), StoreError> {
     let key = (255, *user.as_bytes());
     txn.delete::<Throttles>(&key)

@@ -9,7 +9,7 @@ use crate::domain::entitlement::PositionRights;
 use crate::domain::playback::context::{
     AssetDelivery, Playable, PlaybackContext, PlayedProgram, ProgramAtPosition, Viewer,
 };
-use crate::store::{StoreError, Txn};
+use crate::store::Txn;
 use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 #[derive(Default)]
@@ -133,7 +133,7 @@ impl PlaybackContext for Small {
         (asset.as_str() == "film" && *kid == KEY.0).then_some(KEY.1)
     }
 
-    fn exists(&self, _: &Txn<'_>, _: &UserId) -> Result<bool, StoreError> {
-        Ok(!self.erased.load(Ordering::Relaxed))
+    fn exists(&self, _: &Txn<'_>, _: &UserId) -> bool {
+        !self.erased.load(Ordering::Relaxed)
     }
 }
