@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::error::StoreError;
 use super::table::{Schema, TreeName};
 
 /// Bytes per change in the WAL for lengths and kind.
@@ -78,6 +80,19 @@ impl WriteBatch {
                 is_last: ended,
             })
         })
+    }
+
+    /// Calls `each` with one part after the other, until the store closes.
+    pub(super) fn apply_unless(
+        &self,
+        closed: &AtomicBool,
+        each: impl Fn(&BatchPart<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.parts()
+            .try_for_each(|part| match closed.load(Ordering::Relaxed) {
+                false => each(&part),
+                true => Err(StoreError::Closed),
+            })
     }
 
     pub(super) const fn bytes(&self) -> usize {

@@ -333,14 +333,9 @@ impl Preparation {
             applied.number,
             self.lineage.commit(self.number),
             &self.schema,
+            // If the store closes, the next start repeats the batch that was begun.
             &mut |commit, batch| {
-                // The next start repeats the batch that was begun.
-                batch
-                    .parts()
-                    .try_for_each(|part| match abandoned.load(Ordering::Relaxed) {
-                        false => engine.apply_part(commit, &part),
-                        true => Err(StoreError::Closed),
-                    })
+                batch.apply_unless(abandoned, |part| engine.apply_part(commit, part))
             },
         )?;
         Ok(engine)

@@ -64,7 +64,8 @@ impl Recovery<'_> {
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
                 let last = self.identity.lineage.commit(number);
-                replay(segments, applied, last, self.schema, &mut |commit, batch| engine.apply(commit, batch))?;
+                let apply = &mut |commit, batch: &_| engine.apply(commit, batch);
+                replay(segments, applied, last, self.schema, apply)?;
                 engine.sync()?;
                 Opened {
                     engine: Arc::new(engine),

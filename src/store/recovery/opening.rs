@@ -12,7 +12,7 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -408,12 +408,7 @@ pub(in crate::store) fn make_engine(
         let filled = state
             .load(&mut |commit, batch| {
                 reached = commit;
-                batch
-                    .parts()
-                    .try_for_each(|part| match abandoned.load(Ordering::Relaxed) {
-                        false => engine.fill(&part),
-                        true => Err(StoreError::Closed),
-                    })
+                batch.apply_unless(abandoned, |part| engine.fill(part))
             })
             .and_then(|()| engine.finish_fill(reached))
             // The mark is written last: a directory without it is never opened.
