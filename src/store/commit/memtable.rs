@@ -56,6 +56,9 @@ struct MemtableState {
     /// Whether a caller waits for the engine, so that the next batch is taken immediately.
     is_urgent: bool,
     bulk_writers: usize,
+    /// Whether commits of bulk writers wait, also after the last one has ended. At the usual limit the writer, and every
+    /// other commit, would then wait for the batch that is being applied: up to three seconds.
+    has_bulk: bool,
 }
 
 impl MemtableState {
@@ -108,10 +111,10 @@ impl Memtable {
         // While a slow engine is rebuilt, blocking the writer at the lower limit would stop the service.
         let full = |state: &MemtableState| {
             let bytes = state.waiting.bytes();
-            let limit = || match (is_ready(), state.bulk_writers) {
+            let limit = || match (is_ready(), state.has_bulk) {
                 (false, _) => UNREADY_BYTES,
-                (true, 0) => WAITING_BYTES,
-                (true, _) => BULK_BYTES + WAITING_BYTES,
+                (true, false) => WAITING_BYTES,
+                (true, true) => BULK_BYTES + WAITING_BYTES,
             };
             bytes > WAITING_BYTES && bytes > limit()
         };
@@ -162,7 +165,9 @@ impl Memtable {
     }
 
     pub(in crate::store) fn begin_bulk(&self) {
-        self.state.lock().bulk_writers += 1;
+        let mut state = self.state.lock();
+        state.bulk_writers += 1;
+        state.has_bulk = true;
     }
 
     pub(in crate::store) fn end_bulk(&self) {
@@ -241,6 +246,7 @@ impl Memtable {
         state.applying = Some(Arc::clone(&batch));
         state.taken = state.number;
         state.is_urgent = false;
+        state.has_bulk = state.bulk_writers > 0;
         self.changed.notify_all();
         Some((state.number, batch))
     }
@@ -274,6 +280,7 @@ impl Memtable {
         *state = MemtableState {
             // Bulk writers may still hold their guards.
             bulk_writers: state.bulk_writers,
+            has_bulk: state.bulk_writers > 0,
             ..MemtableState::default()
         };
         drop(state);
@@ -352,6 +359,25 @@ mod tests {
         memtable.drain().unwrap();
         memtable.end();
         assert!(!memtable.wait());
+    }
+
+    #[test]
+    fn commit_after_a_bulk_write_does_not_wait_for_its_batches() {
+        let memtable = Arc::new(Memtable::default());
+        let large = || batch(b"a", Some(&vec![7; BULK_BYTES]));
+        memtable.begin_bulk();
+        memtable.push(1, large(), || true);
+        // The engine is busy with this batch until the end of the test.
+        assert_eq!(memtable.next_batch().unwrap().0, 1);
+        memtable.push(2, large(), || true);
+        memtable.end_bulk();
+        let (sender, pushed) = std::sync::mpsc::channel();
+        let writer = Arc::clone(&memtable);
+        thread::spawn(move || {
+            writer.push(3, batch(b"b", Some(b"1")), || true);
+            sender.send(()).unwrap();
+        });
+        pushed.recv_timeout(Duration::from_secs(10)).unwrap();
     }
 
     #[test]
