@@ -57,7 +57,7 @@ struct MemtableState {
     is_urgent: bool,
     bulk_writers: usize,
     /// Whether commits of bulk writers wait, also after the last one has ended. At the usual limit the writer, and every
-    /// other commit, would then wait for the batch that is being applied: up to three seconds.
+    /// other commit, would then wait for the batch that is being applied: 0.8 s with 100,000 new users.
     has_bulk: bool,
 }
 
