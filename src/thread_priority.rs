@@ -12,6 +12,6 @@ pub(crate) fn lower() {
     // A sandbox may forbid the call. Requests are then slower while such work is done.
     if let Err(error) = setpriority_process(Some(gettid()), NICE) {
         let thread = std::thread::current();
-        tracing::debug!(%error, thread = thread.name(), "cannot lower the priority of a thread");
+        tracing::debug!(%error, thread = thread.name(), "cannot lower the priority of this thread");
     }
 }

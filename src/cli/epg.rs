@@ -134,7 +134,7 @@ async fn sources(which: Sources, global: &Global) -> CommandResult {
         let mut all = admin.get(&path(&["epg", "sources"])).await?;
         if !which.json {
             for source in all.as_array_mut().into_iter().flatten() {
-                // The dashes beside it would read as nothing found.
+                // The other columns of a new source are dashes, which would look like a guide without programmes.
                 if source["state"] == "new" {
                     source["state"] = "not fetched yet".into();
                 }

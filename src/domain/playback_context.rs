@@ -163,6 +163,6 @@ impl PlaybackContext for ServiceContext {
     }
 
     fn exists(&self, txn: &Txn<'_>, user: &UserId) -> bool {
-        self.accounts.exists_in(txn, user)
+        self.accounts.exists_in_memory(txn, user)
     }
 }

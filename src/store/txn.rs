@@ -184,8 +184,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Whether this transaction or an earlier one of its group leaves a record under the key; `None` if neither changes it.
-    pub(crate) fn pending_presence<T: Table>(&self, key: &T::Key) -> Option<bool> {
+    /// Whether the record exists after the changes of this transaction and its group; `None` if they do not change it.
+    pub(crate) fn exists_in_pending<T: Table>(&self, key: &T::Key) -> Option<bool> {
         let change = self.pending(T::NAME, &key.to_bytes())?;
         Some(change.is_some())
     }

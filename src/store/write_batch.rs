@@ -82,14 +82,15 @@ impl WriteBatch {
         })
     }
 
-    /// Calls `each` with one part after the other, until the store closes.
-    pub(super) fn apply_unless(
+    /// Calls `each` for every part. Once `abandoned` is set, because the store closes, the rest is left out and the result is
+    /// [`StoreError::Closed`].
+    pub(super) fn try_for_each_part(
         &self,
-        closed: &AtomicBool,
+        abandoned: &AtomicBool,
         each: impl Fn(&BatchPart<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.parts()
-            .try_for_each(|part| match closed.load(Ordering::Relaxed) {
+            .try_for_each(|part| match abandoned.load(Ordering::Relaxed) {
                 false => each(&part),
                 true => Err(StoreError::Closed),
             })

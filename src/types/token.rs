@@ -49,7 +49,7 @@ impl TokenHash {
         // Only the lower-case spelling that was issued is known: one token has one hash.
         const FORM: &[u8; PARTNER_TOKEN_LENGTH] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
         let text: &[u8; PARTNER_TOKEN_LENGTH] = text.as_bytes().try_into().ok()?;
-        // A fold without branches takes a fifth of the instructions of `all`.
+        // A fold, because `all` branches at each byte: 600 of the 28,000 instructions of a schedule read.
         let form = text.iter().zip(FORM).fold(true, |form, (byte, place)| {
             let known = matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
             form & known & ((*byte == b'-') == (*place == b'-'))

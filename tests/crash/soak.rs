@@ -88,7 +88,7 @@ fn mixed_load_with_a_fast_clock_loses_nothing() {
     let launch = Launch::new(&data)
         .with("PLAYGATE_LAB_CLOCK", "true")
         .with("PLAYGATE_ENVIRONMENT", "staging")
-        // Three minutes of this load exceed a user's usual budget of a day.
+        // This load exceeds the default daily telemetry budget of a user after about three minutes.
         .with("PLAYGATE_TELEMETRY_USER_BYTES_PER_DAY", "64GiB");
     let appliance = launch.ready();
     let mut workload = Workload::new(&launch, &appliance).unwrap();

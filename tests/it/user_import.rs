@@ -518,7 +518,8 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
         listed[0].as_array().unwrap().len()
     };
     let (mut there, mut refusals) = (0, 0);
-    // The import and the backup need some connections. On a busy machine they may not meet in a whole pass.
+    // The import and the backup need some connections. On a busy machine they may not overlap, and then the descriptors
+    // suffice for both, so a pass without a refusal is repeated.
     let passes = std::iter::repeat_n(1..10, 5).flatten();
     for more in passes {
         if more == 1 && refusals > 0 {

@@ -155,11 +155,11 @@ impl Accounts {
         self.0.users.get(id)
     }
 
-    /// The same as [`exists`] from memory, for frequent write batches: a read of the engine waits while the engine applies
-    /// commits.
-    pub fn exists_in(&self, txn: &Txn<'_>, user: &UserId) -> bool {
-        // All commits before the present group are in memory.
-        let pending = txn.pending_presence::<Users>(user);
+    /// Like [`exists`], but reads the table in memory. For frequent transactions: a read of the engine waits while it
+    /// applies commits.
+    pub fn exists_in_memory(&self, txn: &Txn<'_>, user: &UserId) -> bool {
+        // The table in memory has all commits before the current group.
+        let pending = txn.exists_in_pending::<Users>(user);
         pending.unwrap_or_else(|| self.0.users.contains(user))
     }
 

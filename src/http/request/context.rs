@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::http::Network;
@@ -50,14 +51,8 @@ impl fmt::Display for RequestId {
 
 /// Returns the 16 hexadecimal digits of a number, several times faster than `format!`.
 pub(crate) fn hex16(number: u64) -> [u8; 16] {
-    const fn digit(value: u8) -> u8 {
-        value + if value < 10 { b'0' } else { b'a' - 10 }
-    }
     let mut text = [0; 16];
-    let (pairs, _) = text.as_chunks_mut();
-    for (pair, byte) in pairs.iter_mut().zip(number.to_be_bytes()) {
-        *pair = [digit(byte >> 4), digit(byte & 0xf)];
-    }
+    HEXLOWER.encode_mut(&number.to_be_bytes(), &mut text);
     text
 }
 

@@ -229,21 +229,21 @@ pub(crate) fn check_path(path: &str) -> Result<(), ApiError> {
             "a path begins with a slash; see /docs",
         ));
     }
-    // Folds without branches: every request pays for this.
-    let (plain, escaped) = bytes.iter().fold((true, false), |(plain, escaped), byte| {
-        let allowed = matches!(byte, 0x21..=0x7e) & (*byte != b'\\');
-        (plain & allowed, escaped | (*byte == b'%'))
-    });
-    if !plain {
-        return Err(ApiError::malformed(
-            "the path has a character that must be percent-encoded",
-        ));
+    let mut suspicious = false;
+    let mut before = 0;
+    for byte in bytes {
+        match *byte {
+            0x21..=0x7e if *byte != b'\\' => {}
+            _ => {
+                return Err(ApiError::malformed(
+                    "the path has a character that must be percent-encoded",
+                ));
+            }
+        }
+        // `/.` starts a dot segment or a hidden file and `%` an escape; both need a closer check.
+        suspicious |= *byte == b'%' || before == b'/' && matches!(*byte, b'.' | b'/');
+        before = *byte;
     }
-    // `/.` starts a dot segment or a hidden file and `%` an escape; both need a closer check.
-    let pairs = bytes.iter().zip(bytes.iter().skip(1));
-    let suspicious = pairs.fold(escaped, |found, (before, byte)| {
-        found | ((*before == b'/') & matches!(byte, b'.' | b'/'))
-    });
     if suspicious {
         check_escapes(path)
     } else {

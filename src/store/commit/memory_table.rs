@@ -112,7 +112,7 @@ pub struct MemoryTable<T: Table>
 where
     T::Key: Hash,
 {
-    /// Hashed with a random seed, as by the standard library, in a fifth of the instructions.
+    /// foldhash has a random seed too, and takes fewer instructions than the hash of the standard library.
     records: DashMap<T::Key, Arc<T::Record>, RandomState>,
 }
 

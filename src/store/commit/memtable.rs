@@ -56,8 +56,8 @@ struct MemtableState {
     /// Whether a caller waits for the engine, so that the next batch is taken immediately.
     is_urgent: bool,
     bulk_writers: usize,
-    /// Whether commits of bulk writers wait, also after the last one has ended. At the usual limit the writer, and every
-    /// other commit, would then wait for the batch that is being applied: 0.8 s with 100,000 new users.
+    /// Whether `waiting` may contain commits of bulk writers, even if the last of them has ended. Otherwise the usual limit
+    /// would block every commit until the previous batch is applied: 0.8 s with 100,000 new users.
     has_bulk: bool,
 }
 

@@ -53,25 +53,25 @@ type Slot<T, V> = Option<(<T as Table>::Key, Arc<V>)>;
 
 #[derive(Default)]
 struct Shard {
-    /// The place in `bytes` of each key's entry.
+    /// Where the entry of each key begins in `bytes`.
     places: HashTable<u32>,
-    bytes: Chunks,
+    bytes: ChunkedBytes,
     garbage: usize,
 }
 
-/// Bytes that grow without being copied. One growing buffer would copy each record eight times while a table is filled,
-/// and leave pieces of freed memory behind: 20 MB with a million users.
+/// Storage of entries in chunks of fixed size, so that growth copies nothing. A single buffer copies each entry about eight
+/// times while a table is filled, and with a million users it left 20 MB of freed memory behind.
 #[derive(Default)]
-struct Chunks(Vec<Vec<u8>>);
+struct ChunkedBytes(Vec<Vec<u8>>);
 
-impl Chunks {
+impl ChunkedBytes {
     fn len(&self) -> usize {
         let last = self.0.last().map_or(0, Vec::len);
         self.0.len().saturating_sub(1) * CHUNK + last
     }
 
-    /// Returns the chunk that has room for an entry of this size, and the place of the entry in it. `None` if the entry is
-    /// larger than a chunk, or the place too large.
+    /// Returns the chunk to append an entry of `needed` bytes to, and the place of the entry: its offset in all chunks.
+    /// `None` if the entry is larger than a chunk, or the place too large.
     fn reserve(&mut self, needed: usize) -> Option<(&mut Vec<u8>, u32)> {
         if needed > CHUNK {
             return None;
@@ -99,11 +99,11 @@ impl Chunks {
         Some((key, *head, rest))
     }
 
-    fn is_at(&self, place: u32, key: &[u8]) -> bool {
+    fn has_key_at(&self, place: u32, key: &[u8]) -> bool {
         self.entry(place).is_some_and(|(found, ..)| found == key)
     }
 
-    fn hash_at(&self, place: u32, hasher: &RandomState) -> u64 {
+    fn key_hash_at(&self, place: u32, hasher: &RandomState) -> u64 {
         self.entry(place)
             .map_or(0, |(key, ..)| hasher.hash_one(key))
     }
@@ -295,13 +295,13 @@ impl Shard {
     fn find(&self, hash: u64, key: &[u8]) -> Option<(u8, &[u8])> {
         let place = self
             .places
-            .find(hash, |place| self.bytes.is_at(*place, key))?;
+            .find(hash, |place| self.bytes.has_key_at(*place, key))?;
         self.bytes.entry(*place).map(|(_, head, rest)| (head, rest))
     }
 
     fn remove(&mut self, hash: u64, key: &[u8]) {
         let Self { places, bytes, .. } = self;
-        let Ok(found) = places.find_entry(hash, |place| bytes.is_at(*place, key)) else {
+        let Ok(found) = places.find_entry(hash, |place| bytes.has_key_at(*place, key)) else {
             return;
         };
         let (place, _) = found.remove();
@@ -324,7 +324,7 @@ impl Shard {
         chunk.push(head);
         chunk.extend_from_slice(key);
         chunk.extend_from_slice(rest);
-        places.insert_unique(hash, place, |place| bytes.hash_at(*place, hasher));
+        places.insert_unique(hash, place, |place| bytes.key_hash_at(*place, hasher));
     }
 
     fn compact_if_wasteful(&mut self, hasher: &RandomState) {

@@ -16,7 +16,7 @@ use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::maintenance::{new_snapshot, thread};
 use crate::store::replication::{ENTRY_MAX, Replica};
 use crate::store::shared::Shared;
-use crate::store::snapshot::durable_state::replay;
+use crate::store::snapshot::durable_state::{apply_to, replay};
 use crate::store::table::TreeName;
 use crate::store::txn::Txn;
 use crate::store::wal::{CommitLog, FileLog, FullLog};
@@ -365,7 +365,7 @@ impl Writer {
             number,
             state.last,
             state.schema,
-            &mut |commit, batch| engine.apply(commit, batch),
+            &mut apply_to(&*engine),
         )?;
         Ok(self.core.replace_engine(engine, true))
     }

@@ -335,7 +335,7 @@ impl Preparation {
             &self.schema,
             // If the store closes, the next start repeats the batch that was begun.
             &mut |commit, batch| {
-                batch.apply_unless(abandoned, |part| engine.apply_part(commit, part))
+                batch.try_for_each_part(abandoned, |part| engine.apply_part(commit, part))
             },
         )?;
         Ok(engine)

@@ -108,39 +108,32 @@ impl SledEngine {
         Ok(())
     }
 
-    /// Puts changes into an engine that nobody reads before [`SledEngine::finish_fill`], and that is thrown away without
-    /// it. So no transaction is needed: sled has one lock for those of all engines, which would hold up the readers of
-    /// the present engine for milliseconds.
-    pub(in crate::store) fn fill(&self, part: &BatchPart<'_>) -> Result<(), StoreError> {
+    /// Loads changes into a new engine without a transaction: sled has one lock for the transactions of all databases of a
+    /// process, and a transaction would make reads of the current engine wait for milliseconds. Nobody reads the new engine
+    /// before [`SledEngine::finish_load`]; if that is not reached, the engine is discarded.
+    pub(in crate::store) fn load_part(&self, part: &BatchPart<'_>) -> Result<(), StoreError> {
         let mut digests = self.digests.lock();
         for changes in part.changes.chunk_by(|(a, ..), (b, ..)| a == b) {
             let name = changes.first().map_or("", |(name, ..)| *name);
             let tree = self.tree(name)?;
             let digest = digests.entry(name).or_default();
-            for (_, key, change) in changes {
-                let old = match change {
-                    Some(value) => {
-                        digest.add(key, value);
-                        tree.insert(key, *value)
-                    }
-                    None => tree.remove(key),
-                };
-                if let Some(old) = old.map_err(engine_error)? {
-                    digest.remove(key, &old);
-                }
-            }
+            apply_changes(changes, digest, |key, change| match change {
+                Some(value) => tree.insert(key, value),
+                None => tree.remove(key),
+            })
+            .map_err(engine_error)?;
         }
         Ok(())
     }
 
-    /// Stores the checksums of what was filled in, and the last commit of it.
-    pub(in crate::store) fn finish_fill(&self, commit: CommitId) -> Result<(), StoreError> {
+    /// Stores the checksums of the trees and the id of the last commit.
+    pub(in crate::store) fn finish_load(&self, commit: CommitId) -> Result<(), StoreError> {
         for (name, digest) in &*self.digests.lock() {
             let digest = digest.to_bytes();
             let stored = self.meta.insert(digest_key(name), digest.as_slice());
             stored.map_err(engine_error)?;
         }
-        // Sets the commit.
+        // An empty batch stores the commit id only.
         self.apply(commit, &WriteBatch::default())
     }
 
@@ -149,6 +142,24 @@ impl SledEngine {
             .get(name)
             .ok_or_else(|| StoreError::Engine(format!("no tree `{name}`")))
     }
+}
+
+/// Applies changes of one tree with `apply`, which returns the replaced value, and updates the checksum of the tree.
+fn apply_changes<E>(
+    changes: &[(TreeName, &[u8], Option<&[u8]>)],
+    digest: &mut Digest,
+    mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<Option<sled::IVec>, E>,
+) -> Result<(), E> {
+    for (_, key, change) in changes {
+        if let Some(value) = change {
+            digest.add(key, value);
+        }
+        // The replaced value comes from the tree, so that replaying a commit again does not falsify the checksum.
+        if let Some(old) = apply(key, *change)? {
+            digest.remove(key, &old);
+        }
+    }
+    Ok(())
 }
 
 fn stored_digest(meta: &sled::Tree, name: TreeName) -> Result<Digest, StoreError> {
@@ -294,20 +305,10 @@ impl Engine for SledEngine {
                 let mut changed = Vec::with_capacity(parts.len());
                 for (tree, (name, changes, digest)) in trees.iter().zip(&parts) {
                     let mut digest = *digest;
-                    for (_, key, change) in *changes {
-                        let old = match change {
-                            Some(value) => {
-                                digest.add(key, value);
-                                tree.insert(*key, *value)?
-                            }
-                            None => tree.remove(*key)?,
-                        };
-                        // The replaced value comes from the tree, so that replaying a commit again does not falsify the
-                        // checksum.
-                        if let Some(old) = old {
-                            digest.remove(key, &old);
-                        }
-                    }
+                    apply_changes(changes, &mut digest, |key, change| match change {
+                        Some(value) => tree.insert(key, value),
+                        None => tree.remove(key),
+                    })?;
                     meta.insert(digest_key(name).as_bytes(), digest.to_bytes().as_slice())?;
                     changed.push((*name, digest));
                 }

@@ -15,7 +15,7 @@ use crate::store::files::size_of;
 use crate::store::maintenance::{disk_space, new_snapshot};
 use crate::store::recovery::opening;
 use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::replay;
+use crate::store::snapshot::durable_state::{apply_to, replay};
 use crate::store::{StoreError, WritePriority};
 
 /// An engine up to this size is never replaced.
@@ -84,7 +84,7 @@ fn change_over(
             reached,
             state.last,
             state.schema,
-            &mut |commit, batch| engine.apply(commit, batch),
+            &mut apply_to(&*engine),
         )?;
         reached = number;
     }

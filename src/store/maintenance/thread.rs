@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use crate::descriptor_reserve;
 use crate::store::StoreError;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::store::engine::{Engine as _, MemoryEngine};
+use crate::store::engine::MemoryEngine;
 use crate::store::maintenance::compaction::Waste;
 use crate::store::maintenance::new_snapshot;
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::shared::{OnDisk, Shared};
+use crate::store::snapshot::durable_state::apply_to;
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Closed, Expected, FileLog, Survey};
 
@@ -125,7 +126,7 @@ impl MaintenanceThread {
             // Snapshot and WAL are loaded here; the writer only swaps the engines.
             let memory = MemoryEngine::default();
             new_snapshot::durable_state(core, snapshot.as_ref(), number)?
-                .load(&mut |commit, batch| memory.apply(commit, batch))?;
+                .load(&mut apply_to(&memory))?;
             run_exclusive(&self.writer, move |writer| {
                 Ok(writer.detach_engine(memory, number))
             })

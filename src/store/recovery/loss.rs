@@ -6,7 +6,7 @@ use crate::store::engine::Engine as _;
 use crate::store::recovery::engine_checks::check_begun;
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
-use crate::store::snapshot::durable_state::{DurableState, replay};
+use crate::store::snapshot::durable_state::{DurableState, apply_to, replay};
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{StoredEnd, Survey};
 use crate::store::{Store, StoreError};
@@ -64,8 +64,7 @@ impl Recovery<'_> {
                 if best.is_none_or(|(reaches, _)| reaches <= number) =>
             {
                 let last = self.identity.lineage.commit(number);
-                let apply = &mut |commit, batch: &_| engine.apply(commit, batch);
-                replay(segments, applied, last, self.schema, apply)?;
+                replay(segments, applied, last, self.schema, &mut apply_to(&engine))?;
                 engine.sync()?;
                 Opened {
                     engine: Arc::new(engine),

@@ -27,7 +27,7 @@ use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
 use crate::store::recovery::loss::Loss;
 use crate::store::shared::OnFailure;
 use crate::store::snapshot::durable_reader::DurableReader;
-use crate::store::snapshot::durable_state::{DurableState, replay};
+use crate::store::snapshot::durable_state::{DurableState, apply_to, replay};
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::Schema;
@@ -93,7 +93,7 @@ impl Recovery<'_> {
                 self.check(&sources, sources.last())?;
                 let state = self.durable_state(&sources, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
-                state.load(&mut |commit, batch| memory.apply(commit, batch))?;
+                state.load(&mut apply_to(&memory))?;
                 tracing::warn!("the disk is full or read-only: serving from memory, read-only");
                 Ok(Recovered {
                     engine: Arc::new(memory),
@@ -202,7 +202,7 @@ impl Recovery<'_> {
                         applied,
                         self.identity.lineage.commit(number),
                         self.schema,
-                        &mut |commit, batch| engine.apply(commit, batch),
+                        &mut apply_to(&engine),
                     )?;
                     return Ok(Opened {
                         engine: Arc::new(engine),
@@ -408,9 +408,9 @@ pub(in crate::store) fn make_engine(
         let filled = state
             .load(&mut |commit, batch| {
                 reached = commit;
-                batch.apply_unless(abandoned, |part| engine.fill(part))
+                batch.try_for_each_part(abandoned, |part| engine.load_part(part))
             })
-            .and_then(|()| engine.finish_fill(reached))
+            .and_then(|()| engine.finish_load(reached))
             // The mark is written last: a directory without it is never opened.
             .and_then(|()| engine.sync())
             .and_then(|()| directory.mark_whole(layout.sync));

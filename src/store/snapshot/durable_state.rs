@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use crate::store::StoreError;
+use crate::store::engine::Engine;
 use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChanges};
 use crate::store::snapshot::format::{Snapshot, Triple};
 use crate::store::snapshot::history::CommitId;
@@ -19,9 +20,15 @@ use crate::store::write_batch::{WriteBatch, visit};
 const BATCH_BYTES: usize = 1024 * 1024;
 const REPLAY_BYTES: usize = 8 * 1024 * 1024;
 
-/// Puts a batch and its commit id into an engine.
+/// Applies a batch and its commit id to an engine.
 pub(in crate::store) type ApplyBatch<'a> =
     dyn FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> + 'a;
+
+pub(in crate::store) fn apply_to(
+    engine: &dyn Engine,
+) -> impl FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> {
+    |commit, batch| engine.apply(commit, batch)
+}
 
 pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::vec;
 
@@ -152,7 +152,7 @@ fn fill(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     sync: bool,
 ) -> Result<(), StoreError> {
-    let mut out = SnapshotFrames::begin(path, head, sync)?;
+    let mut out = SnapshotWriter::begin(path, head, sync)?;
     let mut digests = BTreeMap::<TreeName, Digest>::new();
     let mut batch = WriteBatch::default();
     for pair in pairs {
@@ -190,17 +190,12 @@ pub(in crate::store) fn copy(
         .ok_or_else(|| StoreError::damaged_file(from, "has no head"))?;
     // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
-    let mut out = SnapshotFrames::begin(to, head, sync)?;
-    let mut bytes = vec![0; FRAME_BYTES];
-    loop {
-        match input.read(&mut bytes)? {
-            0 => return out.finish(),
-            read => out.write(bytes.get(..read).unwrap_or_default())?,
-        }
-    }
+    let mut out = SnapshotWriter::begin(to, head, sync)?;
+    io::copy(&mut input, &mut out)?;
+    out.finish()
 }
 
-struct SnapshotFrames<'a> {
+struct SnapshotWriter<'a> {
     path: &'a Path,
     out: BufWriter<File>,
     number: u64,
@@ -208,7 +203,7 @@ struct SnapshotFrames<'a> {
     unsynced: usize,
 }
 
-impl<'a> SnapshotFrames<'a> {
+impl<'a> SnapshotWriter<'a> {
     fn begin(path: &'a Path, head: &SnapshotHead, sync: bool) -> Result<Self, StoreError> {
         let mut out = Self {
             path,
@@ -217,7 +212,7 @@ impl<'a> SnapshotFrames<'a> {
             sync,
             unsynced: 0,
         };
-        out.write(MAGIC)?;
+        out.write_all(MAGIC)?;
         out.put(&head.to_bytes()?)?;
         Ok(out)
     }
@@ -236,17 +231,24 @@ impl<'a> SnapshotFrames<'a> {
 
     fn put(&mut self, payload: &[u8]) -> Result<(), StoreError> {
         self.number += 1;
-        self.write(&frame(self.number, 0, payload)?)
+        self.write_all(&frame(self.number, 0, payload)?)?;
+        Ok(())
     }
+}
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.out.write_all(bytes)?;
-        self.unsynced += bytes.len();
+impl Write for SnapshotWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.unsynced += written;
         if self.sync && self.unsynced >= SYNC_STEP {
             self.unsynced = 0;
             sync_data(self.out.get_ref(), self.path)?;
         }
-        Ok(())
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -181,9 +181,9 @@ fn a_write_batch_sees_whether_the_user_was_erased_before_it() {
     let seen = || {
         let accounts = f.accounts.clone();
         let batch = f.store.write(Durability::Durable, move |txn| {
-            let before = accounts.exists_in(txn, &user);
+            let before = accounts.exists_in_memory(txn, &user);
             txn.delete::<Users>(&user)?;
-            Ok::<_, StoreError>((before, accounts.exists_in(txn, &user)))
+            Ok::<_, StoreError>((before, accounts.exists_in_memory(txn, &user)))
         });
         batch.wait().unwrap()
     };
