@@ -26,7 +26,7 @@ async function draw() {
       [t`Fleet`, el('code', report.fleet)],
     ]),
     el('h3', t`Members`),
-    table([t`Name`, t`Role`, t`Address`, t`Version`, t`Commits behind`, t`Clock`, t`State`], members.map(member)),
+    table([t`Name`, t`Role`, t`Address`, t`Version`, t`Commits behind`, t`Requests`, t`Clock`, t`State`], members.map(member)),
     el('h3', 'etcd'),
     table([t`Address`, t`Version`, t`Role`, t`Size`, t`Sync time`, t`Certificate ends`, t`State`], etcd.map(endpoint)),
   ];
@@ -41,6 +41,7 @@ const member = (one) => [
   el('code', one.address),
   one.version,
   count(one.behind),
+  one.owner ? '' : t`${count(one.answered)} answered, ${count(one.forwarded)} forwarded`,
   one.clockMillis === undefined ? absent() : `${count(one.clockMillis)} ms`,
   one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`),
 ];

@@ -574,6 +574,7 @@ export default {
   "Fleet": "Flotte",
   "Address": "Adresse",
   "Commits behind": "Änderungen im Rückstand",
+  "{0} answered, {1} forwarded": "{0} beantwortet, {1} weitergeleitet",
   "Sync time": "Schreibzeit",
   "Certificate ends": "Zertifikat endet",
   "problem": "Problem",

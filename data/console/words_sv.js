@@ -574,6 +574,7 @@ export default {
   "Fleet": "Flotta",
   "Address": "Adress",
   "Commits behind": "Ändringar efter",
+  "{0} answered, {1} forwarded": "{0} besvarade, {1} vidarebefordrade",
   "Sync time": "Skrivtid",
   "Certificate ends": "Certifikatet upphör",
   "problem": "problem",

@@ -40,7 +40,7 @@ pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
 }
 
 fn register_members(metrics: &Registry, fleet: &Arc<FleetView>) {
-    let figures: [(&str, &str, fn(&MemberReport) -> Option<i64>); 5] = [
+    let figures: [(&str, &str, fn(&MemberReport) -> Option<i64>); 7] = [
         (
             "playgate_fleet_member_owner",
             "1 for the member that is the owner, 0 for a standby.",
@@ -60,6 +60,16 @@ fn register_members(metrics: &Registry, fleet: &Arc<FleetView>) {
             "playgate_fleet_member_silent_seconds",
             "Seconds since the member wrote its record to etcd.",
             |member| Some(member.silent.max(0)),
+        ),
+        (
+            "playgate_fleet_member_answered_requests",
+            "Requests of clients since its start that the member answered as a standby.",
+            |member| i64::try_from(member.answered).ok(),
+        ),
+        (
+            "playgate_fleet_member_forwarded_requests",
+            "Requests of clients since its start that the member forwarded to the owner as a standby.",
+            |member| i64::try_from(member.forwarded).ok(),
         ),
         (
             "playgate_fleet_member_clock_milliseconds",

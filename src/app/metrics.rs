@@ -411,7 +411,8 @@ mod tests {
         };
         let store = Store::in_memory(domain::schema());
         let now = UnixSeconds(1_800_000_000);
-        let telemetry = Telemetry::open(store, settings, now, |error| panic!("{error}")).unwrap();
+        let telemetry = Telemetry::open(store, settings, |error| panic!("{error}")).unwrap();
+        telemetry.begin(now).unwrap();
         let event = NewEvent {
             timestamp_millis: 0,
             sequence: 1,

@@ -27,9 +27,9 @@ use crate::domain::journal::RequestJournal;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
-use crate::domain::quality::QualityError;
+use crate::domain::quality::{OpenedSession, QualityError};
 use crate::domain::store_admin::StoreAdmin;
-use crate::domain::telemetry::{StandbyTelemetry, TelemetryError};
+use crate::domain::telemetry::TelemetryError;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
@@ -47,6 +47,7 @@ pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, op
 pub use settings::{backups as backup_settings, license_systems, tls};
 use wiring::Assembly;
 
+#[derive(Clone)]
 pub struct App {
     pub services: Arc<Services>,
     pub http: Arc<HttpState>,
@@ -82,16 +83,6 @@ pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
 
-/// Opens the event files of a fleet member that is not the owner.
-pub fn standby_telemetry(
-    config: &Config,
-    store: &Store,
-    sync: bool,
-) -> Result<StandbyTelemetry, AppError> {
-    let settings = settings::telemetry(config, sync);
-    StandbyTelemetry::open(store.clone(), settings).map_err(AppError::Telemetry)
-}
-
 pub struct Parts {
     pub config: Config,
     pub store: Store,
@@ -104,6 +95,8 @@ pub struct Parts {
     pub on_failure: Box<dyn Fn(String) + Send + Sync>,
     pub examine: Examine,
     pub restart: Option<Restart>,
+    /// Whether the store follows the owner of a fleet: the services change nothing before [`take_over`].
+    pub is_standby: bool,
 }
 
 pub struct Ports {
@@ -147,6 +140,16 @@ impl App {
 }
 
 pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
+    let is_standby = parts.is_standby;
+    let (services, http) = assemble(parts)?;
+    metrics::register(&services);
+    if !is_standby {
+        begin(&services)?;
+    }
+    Ok((services, http))
+}
+
+fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
     let Parts {
         config,
         store,
@@ -157,6 +160,7 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         on_failure,
         examine,
         restart,
+        is_standby: _,
     } = parts;
     let (clock, entropy) = (ports.clock, ports.entropy);
     let http = settings::http(&config, listener);
@@ -179,8 +183,8 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         EntitlementService::new(catalog.clone(), Arc::clone(&schedule), grants.clone(), pins);
     let context = ServiceContext::new(&accounts, &catalog, &schedule, &entitlement, pins);
     let playback = assembly.playback(context)?;
-    let (telemetry, forwarder) = assembly.telemetry(sync, clock.now(), on_failure)?;
-    let quality = assembly.quality(sync, &partners, &playback, &telemetry)?;
+    let (telemetry, forwarder) = assembly.telemetry(sync, on_failure)?;
+    let quality = assembly.quality(sync, &partners)?;
     let journal = RequestJournal::open(store.clone(), settings::journal(&config, sync))
         .map_err(AppError::Threads)?;
     let services = Services {
@@ -228,6 +232,31 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
         store,
         config,
     };
-    metrics::register(&services);
     Ok((services, http))
+}
+
+/// Lets the services of a standby change the store, once this member is the owner of its fleet. Blocks.
+pub fn take_over(services: &Services) -> Result<(), AppError> {
+    // What the next changes are based on.
+    services.catalog.catch_up()?;
+    services.schedule.catch_up().map_err(AppError::setting)?;
+    services.clock_guard.take_over()?;
+    begin(services)
+}
+
+fn begin(services: &Services) -> Result<(), AppError> {
+    let Services {
+        playback,
+        quality,
+        telemetry,
+        ..
+    } = services;
+    services.schedule.begin();
+    let now = services.clock.now();
+    telemetry.begin(now).map_err(AppError::Telemetry)?;
+    // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
+    playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));
+    playback.observe(Arc::new(quality.clone()));
+    telemetry.observe(Arc::new(quality.clone()));
+    Ok(())
 }

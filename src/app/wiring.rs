@@ -15,7 +15,7 @@ use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
 use crate::domain::playback_context::ServiceContext;
-use crate::domain::quality::{OpenedSession, Quality, QualitySettings};
+use crate::domain::quality::{Quality, QualitySettings};
 use crate::domain::schedule::{self, Schedule};
 use crate::domain::telemetry::{self, Forwarder, Telemetry};
 use crate::http::wire::epg_json;
@@ -23,7 +23,6 @@ use crate::http::wire::telemetry::write_line;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
 use crate::store::Store;
-use crate::types::UnixSeconds;
 
 pub(super) struct Assembly<'a> {
     config: &'a Config,
@@ -183,11 +182,10 @@ impl<'a> Assembly<'a> {
     pub(super) fn telemetry(
         &self,
         sync: bool,
-        now: UnixSeconds,
         on_failure: Box<dyn Fn(String) + Send + Sync>,
     ) -> Result<(Telemetry, Option<Arc<Forwarder>>), AppError> {
         let events = settings::telemetry(self.config, sync);
-        let telemetry = Telemetry::open(self.store.clone(), events, now, move |error| {
+        let telemetry = Telemetry::open(self.store.clone(), events, move |error| {
             on_failure(error.to_string());
         })
         .map_err(AppError::Telemetry)?;
@@ -206,24 +204,13 @@ impl<'a> Assembly<'a> {
         Ok((telemetry, Some(Arc::new(forwarder))))
     }
 
-    pub(super) fn quality(
-        &self,
-        sync: bool,
-        partners: &Partners,
-        playback: &Playback,
-        telemetry: &Telemetry,
-    ) -> Result<Quality, AppError> {
+    pub(super) fn quality(&self, sync: bool, partners: &Partners) -> Result<Quality, AppError> {
         let own_unit = partners.duration_units();
         let configured = self.config.telemetry.duration_unit;
-        let quality = Quality::open(QualitySettings {
+        Ok(Quality::open(QualitySettings {
             directory: self.config.server.data_dir.join("quality"),
             sync,
             unit_of: Box::new(move |partner| own_unit(partner).unwrap_or(configured)),
-        })?;
-        // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
-        playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));
-        playback.observe(Arc::new(quality.clone()));
-        telemetry.observe(Arc::new(quality.clone()));
-        Ok(quality)
+        })?)
     }
 }

@@ -63,17 +63,12 @@ impl Serve {
                 return Ok(ServerExit::Stopped);
             };
             let Some(membership) = startup.membership.clone() else {
-                let server = Server::start(startup, store, Some(reload), None).await?;
+                let server = Server::start(startup, store, Some(reload)).await?;
                 announce(&server);
                 return server.run().await;
             };
-            let mut member = FleetMember::start(&startup, membership, &store).await?;
-            if !member.stand_by(&mut startup, &reload, &store).await? {
-                member.stop().await;
-                return Ok(ServerExit::Stopped);
-            }
-            let server = Server::start(startup, store, Some(reload), Some(member)).await?;
-            server.run().await
+            let member = FleetMember::start(&startup, membership, &store).await?;
+            Server::run_member(startup, store, reload, member).await
         })
     }
 }

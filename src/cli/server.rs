@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tracing::level_filters::LevelFilter;
 
 use super::exit::{CommandResult, Exit, Failure};
-use super::fleet::FleetMember;
+use super::fleet::{FleetMember, StandbyEnd};
 use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
@@ -17,11 +17,12 @@ use super::startup::Startup;
 use super::{
     admin_socket, descriptors, inherited_sockets, listeners, output, systemd, verify_subprocess,
 };
-use crate::app::{App, AppError, Parts};
+use crate::app::{self, App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Config, Loaded, LogFormat, LogLevel};
 use crate::domain::partners::Partners;
-use crate::http::server::listener::{Listener, RunningServer, serve_with_late};
+use crate::http::routing::router::RouteSet;
+use crate::http::server::listener::{Listener, RunningServer};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;
 use crate::observe::log;
@@ -98,70 +99,46 @@ impl Server {
         startup: Startup,
         store: Store,
         again: Option<Reload>,
-        member: Option<FleetMember>,
     ) -> Result<Self, Failure> {
-        let Startup {
-            config,
-            ports,
-            tls,
-            sync,
-            fail,
-            failures,
-            signals,
-            // Applied when the store was opened.
-            accept_loss: _,
-            membership: _,
-        } = startup;
-        let (restarted, restarts) = mpsc::channel(1);
-        let restart: Restart = Arc::new(move || {
-            // A second request is dropped: one restart is enough.
-            let _ = restarted.try_send(());
-        });
-        let bound = listeners::all(&config, tls.as_ref()).await?;
-        let admin = listeners::admin(&config.server.data_dir)?;
-        // A full or read-only disk must not prevent the start: viewers need no administration socket.
-        let late = listeners::admin_later(admin.is_none(), config.server.data_dir.clone());
-        let App { services, http } = App::open(Parts {
-            ports,
-            config,
-            store,
-            // Without `public_url` the address of the first listener is the public one.
-            listener: bound.listeners.first().and_then(Listener::address),
-            tls,
-            sync,
-            on_failure: Box::new(move |error| fail(error)),
-            examine: verify_subprocess::verify_in_subprocess(),
-            restart: again.is_some().then_some(restart),
-        })?;
-        check_lab_partners(&services.config, &services.partners)?;
-        let jobs =
-            Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
-        // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
-        services.playback.refresh(services.clock.now());
-        // Before readiness is reported: a signal may follow immediately.
-        let signals = signals.map_or_else(Signals::listen, Ok)?;
-        let mut listeners = bound.listeners;
-        listeners.extend(admin);
-        let mut shown = bound.shown.into_iter();
-        let running = serve_with_late(Arc::clone(&http), listeners, late);
-        // Other members may forward connections only now, because this process accepts them from here on.
-        if let Some(member) = &member {
-            member.begin(&http, running.forwarded());
+        let opened = OpenServer::open(startup, store, again.as_ref(), false).await?;
+        opened.begin(again, None)
+    }
+
+    /// Runs the server of a fleet member: it serves clients as a standby, and everybody once it is the owner.
+    pub(super) async fn run_member(
+        startup: Startup,
+        store: Store,
+        again: Reload,
+        mut member: FleetMember,
+    ) -> Result<ServerExit, Failure> {
+        let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
+        let mut opened = OpenServer::open(startup, store, Some(&again), true).await?;
+        let App { services, http } = opened.app.clone();
+        member.open(&http).await;
+        opened.accept_clients();
+        let jobs = Jobs::start_as_standby(&services)
+            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        systemd::notify_ready("standing by");
+        let (signals, failures) = (&mut opened.signals, &mut opened.failures);
+        let end = member
+            .stand_by(&services.config, &again, signals, failures)
+            .await?;
+        watchdog.abort();
+        if let StandbyEnd::Exit(exit) = end {
+            announce_end(exit);
+            opened.running.stop(SHUTDOWN_TIME).await;
+            let _ = jobs.stop(JOBS_TIME);
+            member.stop().await;
+            return Ok(exit);
         }
-        Ok(Self {
-            running,
-            member,
-            services,
-            http,
-            public: shown.next().unwrap_or_default(),
-            secure: shown.collect(),
-            ops: bound.ops,
-            failures,
-            restarts,
-            reload: again,
-            jobs,
-            signals,
-        })
+        // Blocking is allowed here: the tasks of the runtime have their own threads.
+        if !jobs.stop(JOBS_TIME) {
+            tracing::warn!("a job of the standby did not finish in time");
+        }
+        // Blocks for what the services read from the store.
+        let taken = tokio::task::spawn_blocking(move || app::take_over(&services)).await;
+        taken.map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
+        opened.begin(Some(again), Some(member))?.run().await
     }
 
     /// Serves until a signal, a restored backup or a failure of the store ends it.
@@ -180,9 +157,8 @@ impl Server {
         let end = self.end().await;
         // The shutdown has its own time limit.
         watchdog.abort();
-        match end {
-            Ok(ServerExit::Restart) => systemd::notify_restarting(),
-            Ok(ServerExit::Stopped) | Err(_) => systemd::notify_stopping(),
+        if end.is_err() {
+            systemd::notify_stopping();
         }
         // Load balancers read `/readyz` and stop sending while running requests still finish.
         self.services.readiness.stopping();
@@ -192,10 +168,8 @@ impl Server {
             std::mem::forget(self);
             return Err(Failure::new(Exit::Fatal, error));
         }
-        if end == Ok(ServerExit::Stopped) {
-            // A restart keeps the sockets open, so that connections wait in their queues; a stop must refuse
-            // them.
-            inherited_sockets::close_all();
+        if let Ok(exit) = end {
+            announce_end(exit);
         }
         if let Some(member) = &self.member {
             member.end();
@@ -208,6 +182,10 @@ impl Server {
             tracing::warn!("shutdown: a job did not finish in time");
         }
         if let Some(member) = self.member {
+            // The sync thread of telemetry would save it at its end, when the store rejects commits.
+            if let Err(error) = self.services.telemetry.save_usage() {
+                tracing::warn!(%error, "failed to save the usage of the telemetry budgets");
+            }
             // After the last commit, so that the next owner does not wait for one.
             member.stop().await;
         }
@@ -280,6 +258,134 @@ impl Server {
 
     fn notify_ready(&self, remark: &str) {
         systemd::notify_ready(&format!("serving on {}{remark}", self.public));
+    }
+}
+
+/// A server whose services are open.
+struct OpenServer {
+    app: App,
+    running: RunningServer,
+    clients: Vec<Listener>,
+    operators: Vec<Listener>,
+    public: String,
+    secure: Vec<String>,
+    ops: Option<SocketAddr>,
+    failures: mpsc::Receiver<String>,
+    restarts: mpsc::Receiver<()>,
+    signals: Signals,
+}
+
+impl OpenServer {
+    async fn open(
+        startup: Startup,
+        store: Store,
+        again: Option<&Reload>,
+        is_standby: bool,
+    ) -> Result<Self, Failure> {
+        let Startup {
+            config,
+            ports,
+            tls,
+            sync,
+            fail,
+            failures,
+            signals,
+            // Applied when the store was opened.
+            accept_loss: _,
+            membership: _,
+        } = startup;
+        let (restarted, restarts) = mpsc::channel(1);
+        let restart: Restart = Arc::new(move || {
+            // A second request is dropped: one restart is enough.
+            let _ = restarted.try_send(());
+        });
+        let bound = listeners::all(&config, tls.as_ref()).await?;
+        let app = App::open(Parts {
+            ports,
+            config,
+            store,
+            // Without `public_url` the address of the first listener is the public one.
+            listener: bound.listeners.first().and_then(Listener::address),
+            tls,
+            sync,
+            on_failure: Box::new(move |error| fail(error)),
+            examine: verify_subprocess::verify_in_subprocess(),
+            restart: again.is_some().then_some(restart),
+            is_standby,
+        })?;
+        // Before readiness is reported: a signal may follow immediately.
+        let signals = signals.map_or_else(Signals::listen, Ok)?;
+        let mut shown = bound.shown.into_iter();
+        let (clients, operators) = bound
+            .listeners
+            .into_iter()
+            .partition(|listener| listener.options.routes == RouteSet::Public);
+        Ok(Self {
+            running: RunningServer::new(Arc::clone(&app.http)),
+            app,
+            clients,
+            operators,
+            public: shown.next().unwrap_or_default(),
+            secure: shown.collect(),
+            ops: bound.ops,
+            failures,
+            restarts,
+            signals,
+        })
+    }
+
+    fn accept_clients(&mut self) {
+        self.running.accept(std::mem::take(&mut self.clients));
+    }
+
+    /// Starts what changes the store, and accepts all connections.
+    fn begin(
+        mut self,
+        reload: Option<Reload>,
+        member: Option<FleetMember>,
+    ) -> Result<Server, Failure> {
+        let App { services, http } = self.app.clone();
+        let data_dir = &services.config.server.data_dir;
+        let admin = listeners::admin(data_dir)?;
+        // A full or read-only disk must not prevent the start: viewers need no administration socket.
+        let late = listeners::admin_later(admin.is_none(), data_dir.clone());
+        check_lab_partners(&services.config, &services.partners)?;
+        let jobs =
+            Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
+        services.playback.refresh(services.clock.now());
+        self.accept_clients();
+        self.running.accept(self.operators.into_iter().chain(admin));
+        self.running.accept_late(late);
+        // Other members may forward connections only now, because this process accepts them from here on.
+        if let Some(member) = &member {
+            member.begin(&http, self.running.forwarded());
+        }
+        Ok(Server {
+            running: self.running,
+            member,
+            services,
+            http,
+            public: self.public,
+            secure: self.secure,
+            ops: self.ops,
+            failures: self.failures,
+            restarts: self.restarts,
+            reload,
+            jobs,
+            signals: self.signals,
+        })
+    }
+}
+
+fn announce_end(exit: ServerExit) {
+    match exit {
+        ServerExit::Restart => systemd::notify_restarting(),
+        ServerExit::Stopped => {
+            systemd::notify_stopping();
+            // A restart keeps the sockets open, so that connections wait in their queues; a stop must refuse them.
+            inherited_sockets::close_all();
+        }
     }
 }
 

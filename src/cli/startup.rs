@@ -21,7 +21,7 @@ use crate::http::routing::router::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
 use crate::http::server::listener::Listener;
 use crate::http::server::maintenance::{self, Notice};
-use crate::http::server::standby;
+use crate::http::server::pass_on;
 use crate::ports::tls::Tls;
 use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError};
 
@@ -165,8 +165,8 @@ async fn maintain(
     // The owner does not use this store, so its clients can still be served.
     let mut passing = match &startup.membership {
         Some(membership) => {
-            let pass_on = fleet::pass_on_without_store(config, membership)?;
-            standby::serve(&public, ConnectionLimits::from(config), &pass_on)
+            let to_owner = fleet::pass_on_without_store(config, membership)?;
+            pass_on::serve(&public, ConnectionLimits::from(config), &to_owner)
         }
         None => JoinSet::new(),
     };

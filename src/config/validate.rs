@@ -74,15 +74,6 @@ const RULES: &[CrossKeyRule] = &[
         message: "`fleet.username` and `fleet.password` need each other",
     },
     CrossKeyRule {
-        keys: &["telemetry.forward.url", "fleet.endpoints"],
-        broken: |config| {
-            let fleet = !config.fleet.endpoints.is_empty();
-            // Each member has its own event files, but the shared store has only one forward cursor.
-            fleet && config.telemetry_forward.url.is_some()
-        },
-        message: "`telemetry.forward.url` cannot be used with `fleet.endpoints`: events of a member that stops being the owner would not be forwarded",
-    },
-    CrossKeyRule {
         keys: &["fleet.listen"],
         broken: |config| !matches!(config.fleet.listen, ListenAddress::Tcp { .. }),
         message: "`fleet.listen` must be host:port",

@@ -5,11 +5,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::catch_up::CatchUp;
 use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
 use super::membership::Membership;
@@ -25,6 +26,15 @@ pub(super) struct DriverState {
     stopping: AtomicBool,
     claim: Mutex<Option<Claim>>,
     changed: Condvar,
+    pub(super) catch_up: CatchUp,
+    /// Number of the last entry that readers of the store see.
+    pub(super) published: Arc<AtomicU64>,
+    /// Uptime in milliseconds when the store last had everything of the log.
+    followed: AtomicI64,
+    pub(super) answered_here: AtomicU64,
+    pub(super) forwarded: AtomicU64,
+    /// Notified where the log has to be read; `changed` would also wake the thread that renews the claim.
+    asked: Condvar,
     /// Uptime in milliseconds when etcd last answered.
     answered: AtomicI64,
     /// Uptime in milliseconds until which this member must not become the owner.
@@ -43,6 +53,12 @@ impl DriverState {
             stopping: AtomicBool::new(false),
             claim: Mutex::new(None),
             changed: Condvar::new(),
+            catch_up: CatchUp::default(),
+            published: Arc::default(),
+            followed: AtomicI64::new(i64::MIN),
+            answered_here: AtomicU64::new(0),
+            forwarded: AtomicU64::new(0),
+            asked: Condvar::new(),
             answered: AtomicI64::new(fence.now()),
             promised: AtomicI64::new(promised),
             others: Mutex::new(None),
@@ -56,18 +72,70 @@ impl DriverState {
 
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    fn notify(&self) {
         self.changed.notify_all();
+        self.asked.notify_all();
     }
 
     pub(super) fn claim(&self) -> Option<Claim> {
         *self.claim.lock()
     }
 
-    pub(super) fn wait(&self, seen: Option<Claim>, wait: Duration) {
+    /// Waits until the claim has changed, or requests after number `asked` need a read of the log.
+    pub(super) fn wait(&self, seen: Option<Claim>, asked: u64, wait: Duration) {
         let mut claim = self.claim.lock();
-        if *claim == seen && !self.is_stopping() {
-            self.changed.wait_for(&mut claim, wait);
+        if *claim == seen && !self.catch_up.needs_log_after(asked) && !self.is_stopping() {
+            self.asked.wait_for(&mut claim, wait);
         }
+    }
+
+    /// Answers the requests up to a number, as [`CatchUp::reach`] does.
+    pub(super) fn reach(&self, asked: u64) {
+        self.followed.store(self.fence.now(), Ordering::Release);
+        self.catch_up.reach(asked);
+    }
+
+    pub(super) fn has_followed_within(&self, time: Duration) -> bool {
+        let followed = self.followed.load(Ordering::Acquire);
+        self.fence.now() <= followed.saturating_add(millis(time))
+    }
+
+    /// Waits until the state has every change that was acknowledged before this call. Returns false if the time passes.
+    pub(super) async fn caught_up(&self, within: Duration) -> bool {
+        let (number, needs_log) = self.catch_up.ask();
+        if needs_log {
+            self.wake_log_reader();
+        }
+        self.catch_up.reached(number, within).await
+    }
+
+    /// Lets the log be read for the requests up to a number.
+    pub(super) fn require_log(&self, number: u64) {
+        self.catch_up.require_log(number);
+        self.wake_log_reader();
+    }
+
+    /// Lets the log be read for all requests from now on.
+    pub(super) fn stop_asking_owner(&self) {
+        self.catch_up.stop_asking_owner();
+        self.wake_log_reader();
+    }
+
+    fn wake_log_reader(&self) {
+        // With the lock, so that the thread does not miss it between its check and its wait.
+        drop(self.claim.lock());
+        self.asked.notify_all();
+    }
+
+    /// Number of the last commit. Every change that any member acknowledged before this call is in this commit or an earlier
+    /// one. `None` if another member may be the owner.
+    pub(super) fn last_commit(&self) -> Option<u64> {
+        let number = self.published.load(Ordering::Acquire);
+        // Checked afterwards: no other member can have changed anything before the number was read.
+        self.fence.holds().then_some(number)
     }
 
     pub(super) fn others(&self) -> Option<Vec<MemberRecord>> {
@@ -116,7 +184,7 @@ impl DriverState {
             Claim::Other { .. } => self.fence.end(),
         }
         if current.replace(next) != Some(next) {
-            self.changed.notify_all();
+            self.notify();
         }
     }
 }

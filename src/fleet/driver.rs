@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,15 @@ use tokio::sync::watch;
 use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, MemberRecord};
 use super::fence::Fence;
+use super::last_commit::{self, LastCommit};
 use super::membership::Membership;
 use super::own_lease;
 use super::peers::PeerClient;
 use super::promises;
+use super::standing::{FollowerState, Standing};
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
-    Claim, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog, SharedLogError,
+    Claim, Entry, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog, SharedLogError,
 };
 use crate::store::{Store, StoreError};
 use crate::types::VERSION;
@@ -32,34 +35,15 @@ const CALL: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
 const WAITING_LOGGED: Duration = Duration::from_secs(60);
+/// Least time between two reads of the log. Requests of clients that come meanwhile share the next one: a read costs etcd
+/// some 25 times as much processor time as a request costs the member that answers it.
+const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
 /// One position in the log is remembered per this many bytes.
 const SAMPLE: u64 = 1024 * 1024;
 const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
 /// Attempts to read a damaged entry before the process ends. Each one asks another member of etcd.
 const DAMAGED_MAX: u32 = 10;
-
-/// The state of a member, as seen by its clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// The member forwards connections to the owner; `None` if there is no owner.
-    Standby { owner: Option<String> },
-    /// The member has applied everything, and serves.
-    Owner,
-    /// The member was the owner. Its services may lack changes of the next owner in memory.
-    Deposed,
-}
-
-impl Standing {
-    pub fn follow(standing: &watch::Sender<Self>, owner: Option<String>) {
-        let next = Self::Standby { owner };
-        standing.send_if_modified(|standing| {
-            let differs = *standing != next;
-            *standing = next;
-            differs
-        });
-    }
-}
 
 pub struct DriverSettings {
     pub etcd: EtcdSettings,
@@ -73,6 +57,7 @@ pub struct DriverSettings {
 }
 
 pub struct FleetDriver {
+    store: Store,
     log: Arc<Mutex<EtcdLog>>,
     fence: Arc<Fence>,
     shared: Arc<DriverState>,
@@ -103,6 +88,9 @@ impl FleetDriver {
             let lease = settings.lease;
             EtcdLog::new(&etcd, membership.fleet, lease, runtime.clone())
         };
+        let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
+        let shared = DriverState::new(membership.clone(), Arc::clone(&fence), settings.lease);
+        let shared = Arc::new(shared);
         let status = join_log(&store, || {
             let entropy = Arc::clone(&entropy);
             Ok(Replication {
@@ -111,16 +99,13 @@ impl FleetDriver {
                 log: Box::new(log(CALL)?),
                 nonce: Box::new(move || entropy.array()),
                 patience: PATIENCE,
+                published: Arc::clone(&shared.published),
             })
         })?;
-        let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
-        let shared = DriverState::new(membership.clone(), Arc::clone(&fence), settings.lease);
-        let shared = Arc::new(shared);
-        runtime.spawn(promises::ask(
-            Arc::clone(&shared),
-            settings.client,
-            settings.lease,
-        ));
+        let (owner, client) = (Arc::clone(&shared), settings.client.clone());
+        runtime.spawn(promises::ask(owner, client, settings.lease));
+        let (standby, owners) = (Arc::clone(&shared), settings.standing.subscribe());
+        runtime.spawn(last_commit::ask(standby, settings.client, owners));
         let mut asking = log(CALL)?;
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&settings.directory, &mut asking);
@@ -133,7 +118,7 @@ impl FleetDriver {
         };
         let mut follow = FollowLoop {
             log: log(CALL)?,
-            store,
+            store: store.clone(),
             shared: Arc::clone(&shared),
             standing: settings.standing,
             status,
@@ -147,9 +132,12 @@ impl FleetDriver {
                 applied: 0,
                 seen: 0,
                 knows: Vec::new(),
+                answered: 0,
+                forwarded: 0,
             },
             recorded: None,
             owner: None,
+            is_owner_record_old: false,
             clock,
             samples: VecDeque::new(),
             keep: settings.keep,
@@ -161,6 +149,7 @@ impl FleetDriver {
             spawn("fleet-follow", move || follow.run())?,
         ];
         Ok(Self {
+            store,
             log: Arc::new(Mutex::new(asking)),
             fence,
             shared,
@@ -178,6 +167,12 @@ impl FleetDriver {
         }
     }
 
+    /// Returns a handle that tells whether a follower is up to date.
+    #[must_use]
+    pub fn follower(&self) -> FollowerState {
+        FollowerState::new(Arc::clone(&self.shared))
+    }
+
     #[must_use]
     pub fn fence(&self) -> Arc<Fence> {
         Arc::clone(&self.fence)
@@ -188,12 +183,20 @@ impl FleetDriver {
         Arc::new(move |time| shared.promise(time))
     }
 
+    /// Returns a function that reads the number of the last commit, for the standbys that ask for it.
+    pub fn last_commit(&self) -> LastCommit {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move || shared.last_commit())
+    }
+
     /// Releases the claim, so that another member can take it immediately. Blocks.
     pub fn stop(self) {
         self.shared.stop();
         for thread in self.threads {
             let _ = thread.join();
         }
+        // A failed store rejects commits anyway.
+        let _ = self.store.leave_log();
     }
 }
 
@@ -248,6 +251,7 @@ struct FollowLoop {
     record: MemberRecord,
     recorded: Option<Instant>,
     owner: Option<MemberRecord>,
+    is_owner_record_old: bool,
     clock: Arc<dyn Clock>,
     /// Commit numbers, and the bytes that were applied up to each of them.
     samples: VecDeque<(u64, u64)>,
@@ -264,10 +268,15 @@ enum Ended {
 impl FollowLoop {
     fn run(&mut self) {
         while !self.shared.is_stopping() {
-            match self.tick() {
+            // Before the tick: a request that comes during it needs the next one.
+            let (asked, began) = (self.shared.catch_up.asked(), Instant::now());
+            match self.tick(asked) {
                 // More entries may be waiting.
                 Ok(true) => {}
-                Ok(false) => self.shared.wait(self.told, TICK),
+                Ok(false) => {
+                    self.shared.wait(self.told, asked, TICK);
+                    std::thread::park_timeout(READ_EVERY.saturating_sub(began.elapsed()));
+                }
                 Err(Ended::Deposed) => {
                     tracing::warn!("another member has become the owner");
                     self.standing.send_replace(Standing::Deposed);
@@ -278,12 +287,12 @@ impl FollowLoop {
         }
     }
 
-    /// Returns whether entries were read.
-    fn tick(&mut self) -> Result<bool, Ended> {
+    /// Returns whether entries were read. `asked`: the requests that this tick can answer.
+    fn tick(&mut self, asked: u64) -> Result<bool, Ended> {
         let claim = self.shared.claim();
-        let entries = match self.status.role {
+        let (entries, head) = match self.status.role {
             // Only the owner appends, so it has nothing to read.
-            MemberRole::Owner { .. } => Vec::new(),
+            MemberRole::Owner { .. } => (Vec::new(), None),
             MemberRole::Follower => self.read()?,
         };
         let read = !entries.is_empty();
@@ -295,6 +304,9 @@ impl FollowLoop {
             Ok(status) => {
                 self.status = status;
                 self.told = claim;
+                if head.is_some_and(|head| self.status.position.number >= head) {
+                    self.shared.reach(asked);
+                }
             }
             // An append has no answer, or etcd does not answer. The next tick tries again.
             Err(error @ (StoreError::Unsettled | StoreError::SharedLog(_) | StoreError::Moved)) => {
@@ -310,18 +322,19 @@ impl FollowLoop {
         Ok(read)
     }
 
-    fn read(&mut self) -> Result<Vec<crate::store::replication::Entry>, Ended> {
+    /// Returns the next entries, and the last number in the log, if etcd has answered.
+    fn read(&mut self) -> Result<(Vec<Entry>, Option<u64>), Ended> {
         let from = self.status.position.number + 1;
-        match self.log.read(from, READ_BYTES, Duration::ZERO) {
-            Ok(entries) => {
+        match self.log.read_with_head(from, READ_BYTES) {
+            Ok((entries, head)) => {
                 self.damaged = 0;
-                Ok(entries)
+                Ok((entries, Some(head)))
             }
-            Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => Ok(Vec::new()),
+            Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => Ok((Vec::new(), None)),
             Err(error @ SharedLogError::Damaged { .. }) if self.damaged < DAMAGED_MAX => {
                 self.damaged += 1;
                 tracing::error!(%error, "damaged entry in the shared log; reading it from another etcd member");
-                Ok(Vec::new())
+                Ok((Vec::new(), None))
             }
             Err(
                 error @ (SharedLogError::Damaged { .. }
@@ -363,9 +376,14 @@ impl FollowLoop {
 
     fn record_of(&mut self, member: MemberId) -> Option<MemberRecord> {
         let id = data_encoding::HEXLOWER.encode(&member);
-        if self.owner.as_ref().is_none_or(|owner| owner.id != id) {
-            let members = self.log.members().unwrap_or_default();
-            self.owner = members.into_iter().find(|record| record.id == id);
+        let is_known = |owner: &MemberRecord| owner.id == id;
+        if self.is_owner_record_old || !self.owner.as_ref().is_some_and(is_known) {
+            // While etcd is away the owner keeps its address, and answers reads.
+            self.owner = match self.log.members() {
+                Ok(members) => members.into_iter().find(is_known),
+                Err(_) => self.owner.take().filter(is_known),
+            };
+            self.is_owner_record_old = false;
         }
         self.owner.clone()
     }
@@ -376,9 +394,11 @@ impl FollowLoop {
         }
         self.recorded = Some(Instant::now());
         // The address of the owner may have changed.
-        self.owner = None;
+        self.is_owner_record_old = true;
         self.record.applied = self.status.position.number;
         self.record.seen = self.clock.now().0;
+        self.record.answered = self.shared.answered_here.load(Ordering::Relaxed);
+        self.record.forwarded = self.shared.forwarded.load(Ordering::Relaxed);
         if let Err(error) = self.know_others() {
             tracing::debug!(%error, "failed to read the members");
             return Ok(());

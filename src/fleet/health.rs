@@ -115,6 +115,8 @@ fn member(
         version: record.version,
         is_owner,
         silent,
+        answered: record.answered,
+        forwarded: record.forwarded,
         clock,
         error,
     }

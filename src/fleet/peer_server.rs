@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,17 +19,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::driver::Promise;
+use super::last_commit::{LastCommit, SILENCE_MAX};
 use super::membership::{self, Membership, use_invitation};
 use super::peer_tls::{is_member, public_key, server_config};
 use super::peers::{
-    GREETING, PART, PeerAnswer, PeerRequest, SNAPSHOT_TIME, Welcome, read_line, write_line,
+    BEAT, BEATS_MAX, GREETING, PART, PeerAnswer, PeerRequest, SNAPSHOT_TIME, Welcome, decode_beat,
+    read_line, write_line,
 };
 use crate::ports::Clock;
 use crate::store::{Store, StoreError};
-use crate::types::{ConnectionOrigin, from_hex};
+use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 const KEYS: &str = "keys";
+const NOT_THE_OWNER: &str = "not the owner";
 /// Connections that have not proved to be those of members. Any host that reaches the listener could use up the
 /// descriptors of the process; further connections wait in the queue of the kernel.
 const STRANGERS_MAX: usize = 256;
@@ -47,16 +50,30 @@ pub struct PeerServer {
     pub format: u32,
     pub clock: Arc<dyn Clock>,
     pub promise: Promise,
+    pub last_commit: LastCommit,
     /// Set while this member is the owner.
     pub take_over: Arc<Mutex<Option<TakeOver>>>,
     /// Set while this member is not the owner.
     pub erase: Arc<Mutex<Option<Erase>>>,
+    /// Set while this member is the owner.
+    pub take_beats: Arc<Mutex<Option<TakeBeats>>>,
+    /// Set once the services are open.
+    pub figures: Arc<OnceLock<ReadFigures>>,
     /// Held while a snapshot is made: another one would delete its partial file.
     pub copying: Mutex<()>,
 }
 
 /// Erases the events of a user. Blocks.
 pub type Erase = Arc<dyn Fn([u8; 16]) -> Result<(), String> + Send + Sync>;
+
+/// Takes heartbeats that another member has answered. Returns the sessions that hold no slot.
+pub type TakeBeats = Arc<dyn Fn(&[RelayedBeat]) -> Vec<SessionId> + Send + Sync>;
+
+/// Returns figures that this member has made and changed since a time. Blocks.
+pub type ReadFigures = Arc<dyn Fn(i64) -> Result<Vec<FiguresFile>, String> + Send + Sync>;
+
+/// More sessions without a slot are told with the next heartbeats, so that an answer is a short line.
+const IDLE_MAX: usize = 1_000;
 
 impl PeerServer {
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
@@ -117,7 +134,7 @@ impl PeerServer {
             PeerRequest::Forward(origin) if member => {
                 let take_over = self.take_over.lock().clone();
                 let Some(take_over) = take_over else {
-                    let refused = PeerAnswer::Refused("not the owner".to_owned());
+                    let refused = PeerAnswer::Refused(NOT_THE_OWNER.to_owned());
                     return write_line(&mut stream, &refused).await;
                 };
                 write_line(&mut stream, &PeerAnswer::Ok).await?;
@@ -129,9 +146,18 @@ impl PeerServer {
                 let answer = tokio::task::spawn_blocking(move || erased(erase, &user)).await?;
                 write_line(&mut stream, &answer).await
             }
+            PeerRequest::Beats { count } if member => {
+                let answer = self.beats(&mut stream, count).await?;
+                write_line(&mut stream, &answer).await
+            }
+            PeerRequest::Figures { since } if member => self.send_figures(stream, since).await,
             PeerRequest::Time if member => {
                 let time = PeerAnswer::Time(self.clock.now_millis());
                 write_line(&mut stream, &time).await
+            }
+            PeerRequest::LastCommits if member => {
+                write_line(&mut stream, &PeerAnswer::Ok).await?;
+                self.tell_last_commits(stream).await
             }
             PeerRequest::Promise { millis } if member => {
                 let answer = match (self.promise)(Duration::from_millis(millis)) {
@@ -152,13 +178,72 @@ impl PeerServer {
             }
             PeerRequest::Forward(_)
             | PeerRequest::Erase { .. }
+            | PeerRequest::Beats { .. }
+            | PeerRequest::Figures { .. }
             | PeerRequest::Time
+            | PeerRequest::LastCommits
             | PeerRequest::Promise { .. }
             | PeerRequest::Copy { .. } => {
                 let refused = PeerAnswer::Refused("not a member".to_owned());
                 write_line(&mut stream, &refused).await
             }
         }
+    }
+
+    /// Ends when this member is not surely the owner: the other member then reads the log.
+    async fn tell_last_commits(&self, mut stream: TlsStream<TcpStream>) -> io::Result<()> {
+        loop {
+            timeout(SILENCE_MAX, stream.read_u8()).await??;
+            let Some(number) = (self.last_commit)() else {
+                return Ok(());
+            };
+            let answer = async {
+                stream.write_u64(number).await?;
+                stream.flush().await
+            };
+            timeout(SILENCE_MAX, answer).await??;
+        }
+    }
+
+    async fn send_figures(&self, mut stream: TlsStream<TcpStream>, since: i64) -> io::Result<()> {
+        let figures = self.figures.get().cloned();
+        let made = tokio::task::spawn_blocking(move || match figures {
+            Some(figures) => figures(since),
+            None => Err("the services are not open yet".to_owned()),
+        });
+        let files = match made.await? {
+            Ok(files) => files,
+            Err(why) => return write_line(&mut stream, &PeerAnswer::Refused(why)).await,
+        };
+        let listed = files
+            .iter()
+            .map(|file| (file.hour, file.changed, file.content.len()));
+        write_line(&mut stream, &PeerAnswer::Figures(listed.collect())).await?;
+        for file in &files {
+            timeout(SNAPSHOT_TIME, stream.write_all(&file.content)).await??;
+        }
+        stream.flush().await
+    }
+
+    async fn beats(
+        &self,
+        stream: &mut TlsStream<TcpStream>,
+        count: usize,
+    ) -> io::Result<PeerAnswer> {
+        if count > BEATS_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut rows = vec![0; count * BEAT];
+        timeout(GREETING, stream.read_exact(&mut rows)).await??;
+        let take = self.take_beats.lock().clone();
+        let Some(take) = take else {
+            return Ok(PeerAnswer::Refused(NOT_THE_OWNER.to_owned()));
+        };
+        let beats: Vec<_> = rows.chunks_exact(BEAT).filter_map(decode_beat).collect();
+        let idle = take(&beats);
+        let idle = idle.iter().take(IDLE_MAX);
+        let ids = idle.map(|session| HEXLOWER.encode(session.as_bytes()));
+        Ok(PeerAnswer::Idle(ids.collect()))
     }
 
     /// Sends a snapshot. A client that is not a member needs the secret of an invitation. Blocks.
@@ -266,12 +351,55 @@ fn check_format(reads: u32, own: u32) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::atomic::AtomicI64;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
     use super::*;
     use crate::fleet::fence::tests::Uptime;
     use crate::fleet::peers::PeerClient;
     use crate::store::{Options, Schema, check_snapshot};
+
+    fn server(data: &Path, last_commit: fn() -> Option<u64>) -> PeerServer {
+        let schema = Schema::default();
+        PeerServer {
+            membership: Membership {
+                fleet: [1; 16],
+                member: [3; 16],
+                name: "south".to_owned(),
+                key: [4; 32],
+            },
+            data_dir: data.to_owned(),
+            store: Store::open(data, schema.clone(), Options::default()).unwrap(),
+            format: schema.format(),
+            clock: Arc::new(Uptime(AtomicI64::new(0))),
+            promise: Arc::new(|_| false),
+            last_commit: Arc::new(last_commit),
+            take_over: Arc::default(),
+            erase: Arc::default(),
+            take_beats: Arc::default(),
+            figures: Arc::default(),
+            copying: Mutex::default(),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_last_commit_is_told_as_long_as_the_member_is_the_owner() {
+        static LAST: AtomicU64 = AtomicU64::new(7);
+        let data = tempfile::tempdir().unwrap();
+        let last_commit = || Some(LAST.load(Ordering::SeqCst)).filter(|number| *number > 0);
+        let server = server(data.path(), last_commit);
+        let client = PeerClient::new(&server.membership).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let running = tokio::spawn(Arc::new(server).run(listener));
+        let mut commits = client.last_commits(&address).await.unwrap();
+        assert_eq!(commits.next().await.unwrap(), 7);
+        LAST.store(8, Ordering::SeqCst);
+        assert_eq!(commits.next().await.unwrap(), 8);
+        LAST.store(0, Ordering::SeqCst);
+        assert!(commits.next().await.is_err());
+        running.abort();
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn copies_at_the_same_time_are_whole_and_leave_no_file() {
@@ -280,28 +408,12 @@ mod tests {
         fs::create_dir_all(&outgoing).unwrap();
         fs::write(outgoing.join("of-a-killed-process.snapshot"), "x").unwrap();
         fs::create_dir(data.path().join(KEYS)).unwrap();
-        let membership = Membership {
-            fleet: [1; 16],
-            member: [3; 16],
-            name: "south".to_owned(),
-            key: [4; 32],
-        };
         let schema = Schema::default();
-        let server = PeerServer {
-            membership: membership.clone(),
-            data_dir: data.path().to_owned(),
-            store: Store::open(data.path(), schema.clone(), Options::default()).unwrap(),
-            format: schema.format(),
-            clock: Arc::new(Uptime(AtomicI64::new(0))),
-            promise: Arc::new(|_| false),
-            take_over: Arc::default(),
-            erase: Arc::default(),
-            copying: Mutex::default(),
-        };
+        let server = server(data.path(), || None);
+        let client = PeerClient::new(&server.membership).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let running = tokio::spawn(Arc::new(server).run(listener));
-        let client = PeerClient::new(&membership).unwrap();
         let received = ["a", "b"].map(|name| data.path().join(name));
         let [first, second] = &received;
         let copied = tokio::join!(

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::membership::{Invitation, Membership};
 use super::peer_tls::{any_name, client_config, public_key};
 use crate::ports::private_file;
-use crate::types::{ConnectionOrigin, from_hex};
+use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 /// Timeout for the connection with its handshake, and for most answers.
 pub(super) const GREETING: Duration = Duration::from_secs(3);
@@ -32,6 +32,9 @@ pub(super) const GREETING: Duration = Duration::from_secs(3);
 pub(super) const SNAPSHOT_TIME: Duration = Duration::from_secs(30 * 60);
 /// An erasure rewrites segments of whole hours.
 const ERASURE_TIME: Duration = Duration::from_secs(5 * 60);
+const FIGURES_TIME: Duration = Duration::from_secs(60);
+/// Far more than the figures of an hour have.
+const FIGURES_MAX: usize = 64 * 1024 * 1024;
 const LINE_MAX: usize = 64 * 1024;
 pub(super) const PART: usize = 256 * 1024;
 
@@ -40,6 +43,8 @@ pub(super) const PART: usize = 256 * 1024;
 pub(super) enum PeerRequest {
     Forward(ConnectionOrigin),
     Time,
+    /// Asks for the number of the last commit: once for each byte that follows.
+    LastCommits,
     /// Asks the member not to become the owner before this time has passed.
     Promise {
         millis: u64,
@@ -47,8 +52,16 @@ pub(super) enum PeerRequest {
     Erase {
         user: String,
     },
+    /// Heartbeats that a standby has answered. That many records of [`BEAT`] bytes follow.
+    Beats {
+        count: usize,
+    },
     Copy {
         format: u32,
+    },
+    /// Asks for the figures that the member has made and changed since a time.
+    Figures {
+        since: i64,
     },
     /// Asks for a copy of the store and the key of the fleet. The only request that is allowed without this key.
     Join {
@@ -65,7 +78,45 @@ pub(super) enum PeerAnswer {
     /// Unix milliseconds.
     Time(i64),
     Welcome(Welcome),
+    /// Ids of sessions without a slot, in hexadecimal.
+    Idle(Vec<String>),
+    /// Hour, change and length of each file. The files follow.
+    Figures(Vec<(i64, i64, usize)>),
     Refused(String),
+}
+
+/// Bytes of a heartbeat between members.
+pub(super) const BEAT: usize = 40;
+/// Heartbeats of one request.
+pub(super) const BEATS_MAX: usize = 100_000;
+
+fn encode_beat(beat: &RelayedBeat) -> [u8; BEAT] {
+    let mut bytes = [0; BEAT];
+    let parts = [
+        &beat.session.as_bytes()[..],
+        &beat.position.to_be_bytes(),
+        &beat.bitrate.to_be_bytes(),
+        &beat.width.to_be_bytes(),
+        &beat.height.to_be_bytes(),
+    ];
+    let all = parts.into_iter().flatten();
+    bytes.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
+    bytes
+}
+
+pub(super) fn decode_beat(bytes: &[u8]) -> Option<RelayedBeat> {
+    let (session, rest) = bytes.split_first_chunk()?;
+    let (position, rest) = rest.split_first_chunk()?;
+    let (bitrate, rest) = rest.split_first_chunk()?;
+    let (width, rest) = rest.split_first_chunk()?;
+    let (height, _) = rest.split_first_chunk()?;
+    Some(RelayedBeat {
+        session: SessionId::from_bytes(*session),
+        position: i64::from_be_bytes(*position),
+        bitrate: u64::from_be_bytes(*bitrate),
+        width: u32::from_be_bytes(*width),
+        height: u32::from_be_bytes(*height),
+    })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,6 +175,64 @@ impl PeerClient {
         }
     }
 
+    /// Tells the owner of heartbeats. Returns the sessions that hold no slot.
+    pub async fn relay(
+        &self,
+        address: &str,
+        beats: &[RelayedBeat],
+    ) -> Result<Vec<SessionId>, PeerError> {
+        let mut idle = Vec::new();
+        for beats in beats.chunks(BEATS_MAX) {
+            let mut stream = connect(address, &self.0).await?;
+            let count = beats.len();
+            let rows: Vec<u8> = beats.iter().flat_map(encode_beat).collect();
+            let sending = async {
+                write_line(&mut stream, &PeerRequest::Beats { count }).await?;
+                stream.write_all(&rows).await?;
+                stream.flush().await?;
+                read_line(&mut stream).await
+            };
+            let answer = timeout(GREETING, sending).await;
+            let answer = answer
+                .unwrap_or_else(|late| Err(late.into()))
+                .map_err(|error| not_reached(address, error))?;
+            match answer {
+                PeerAnswer::Idle(ids) => idle.extend(
+                    ids.iter()
+                        .filter_map(|id| from_hex(id).map(SessionId::from_bytes)),
+                ),
+                other => return Err(unexpected(address, other)),
+            }
+        }
+        Ok(idle)
+    }
+
+    /// Returns figures that a member has made and changed since a time. There may be more.
+    pub async fn figures(&self, address: &str, since: i64) -> Result<Vec<FiguresFile>, PeerError> {
+        let mut stream = connect(address, &self.0).await?;
+        let request = PeerRequest::Figures { since };
+        let listed = match ask(address, &mut stream, &request, FIGURES_TIME).await? {
+            PeerAnswer::Figures(listed) => listed,
+            other => return Err(unexpected(address, other)),
+        };
+        let reading = async {
+            let mut files = Vec::new();
+            for (hour, changed, length) in listed {
+                let mut content = vec![0; length.min(FIGURES_MAX)];
+                stream.read_exact(&mut content).await?;
+                files.push(FiguresFile {
+                    hour,
+                    changed,
+                    content,
+                });
+            }
+            Ok(files)
+        };
+        let read = timeout(FIGURES_TIME, reading).await;
+        read.unwrap_or_else(|late| Err(late.into()))
+            .map_err(|error| not_reached(address, error))
+    }
+
     pub async fn copy(
         &self,
         address: &str,
@@ -145,6 +254,15 @@ impl PeerClient {
         let mut stream = connect(address, &self.0).await?;
         match ask(address, &mut stream, &PeerRequest::Time, GREETING).await? {
             PeerAnswer::Time(millis) => Ok(millis),
+            other => Err(unexpected(address, other)),
+        }
+    }
+
+    /// Connects to a member that tells the number of its last commit while it is the owner.
+    pub(super) async fn last_commits(&self, address: &str) -> Result<LastCommits, PeerError> {
+        let mut stream = connect(address, &self.0).await?;
+        match ask(address, &mut stream, &PeerRequest::LastCommits, GREETING).await? {
+            PeerAnswer::Ok => Ok(LastCommits(stream)),
             other => Err(unexpected(address, other)),
         }
     }
@@ -172,6 +290,16 @@ impl PeerClient {
             PeerAnswer::Ok => Ok(stream),
             other => Err(unexpected(address, other)),
         }
+    }
+}
+
+pub(super) struct LastCommits(TlsStream<TcpStream>);
+
+impl LastCommits {
+    pub(super) async fn next(&mut self) -> io::Result<u64> {
+        self.0.write_u8(0).await?;
+        self.0.flush().await?;
+        self.0.read_u64().await
     }
 }
 
@@ -226,9 +354,11 @@ fn unexpected(address: &str, answer: PeerAnswer) -> PeerError {
         address: address.to_owned(),
         why: match answer {
             PeerAnswer::Refused(why) => why,
-            PeerAnswer::Ok | PeerAnswer::Time(_) | PeerAnswer::Welcome(_) => {
-                "unexpected answer".to_owned()
-            }
+            PeerAnswer::Ok
+            | PeerAnswer::Time(_)
+            | PeerAnswer::Idle(_)
+            | PeerAnswer::Figures(_)
+            | PeerAnswer::Welcome(_) => "unexpected answer".to_owned(),
         },
     }
 }

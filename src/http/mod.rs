@@ -2,8 +2,8 @@
 //!
 //! A request arrives at a listener ([`server`]) and a [`connection`]. The [`pipeline`] shows its way on one page: the
 //! head is read and validated ([`request`]), the route found ([`routing`]), access checked ([`access`]), the body read,
-//! the request parsed into a value of its type and handled ([`api`], [`admin`]), and the [`response`] built. No product
-//! rule belongs here, and nothing here names the store.
+//! the request parsed into a value of its type and handled ([`api`], [`admin`]), and the [`response`] built. At a
+//! [`standby`] of a fleet some requests go to the owner instead. No product rule belongs here, and nothing here names the store.
 
 pub mod access;
 pub(crate) mod admin;
@@ -24,5 +24,6 @@ pub mod request;
 pub mod response;
 pub mod routing;
 pub mod server;
+pub(crate) mod standby;
 pub mod state;
 pub(crate) mod wire;

@@ -10,7 +10,8 @@
 //!    concern it.
 //! 6. `wait_until_fresh` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
 //!
-//! No rule of a single route belongs here.
+//! At a standby of a fleet, `standby` decides before step 1 where a request is answered. No rule of a single route belongs
+//! here.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -34,7 +35,7 @@ use crate::http::connection::state::ConnectionState;
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::{self, ConnectionCut, LabRequest};
-use crate::http::request::body::{self, BodyStream, Coding, SentBody, drain};
+use crate::http::request::body::{self, BodyStream, Coding, SentBody, drain_refused};
 use crate::http::request::context::{Context, client_address, reported_country};
 use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
@@ -45,18 +46,22 @@ use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, bu
 use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input, ParseRequest, Payload};
 use crate::http::routing::route::{BodyRule, Route};
 use crate::http::routing::router::{Params, RouteMatch, RouteSet};
+use crate::http::standby::{self, OwnerConnections};
 use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
 
+#[derive(Clone)]
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
     pub routes: RouteSet,
     pub administrator: Option<Administrator>,
     pub peer: IpAddr,
     pub conn_state: Arc<ConnectionState>,
+    /// Set at a member of a fleet, on connections of clients.
+    pub owner: Option<Arc<OwnerConnections>>,
 }
 
-struct AdmittedRequest {
+pub(crate) struct AdmittedRequest {
     proof: Proof,
     params: Params,
     cx: Context,
@@ -70,7 +75,7 @@ enum CheckResult {
     Go(AdmittedRequest),
 }
 
-enum PipelineStep {
+pub(crate) enum PipelineStep {
     Answered(Answer),
     Read(AdmittedRequest),
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
@@ -83,16 +88,28 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
         let target_has_fragment = self.conn_state.begin();
+        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.is_standby()) {
+            let (service, owner) = (self.clone(), Arc::clone(owner));
+            return ResponseFuture::Later(Box::pin(async move {
+                standby::answer(service, &owner, request, target_has_fragment).await
+            }));
+        }
         let (parts, body) = request.into_parts();
+        self.respond(parts, body, target_has_fragment)
+    }
+}
+
+impl Service {
+    pub(crate) fn respond(
+        &self,
+        parts: Parts,
+        body: Incoming,
+        target_has_fragment: bool,
+    ) -> ResponseFuture {
         let http = &self.http;
         let heads = RequestHeaders::read(&parts.headers, &http.names);
         let mut record = RequestRecord::new(http, self.routes, &parts, &heads);
-        // Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
-        let step = catch_unwind(AssertUnwindSafe(|| {
-            self.start(&mut record, &parts, &heads, &body, target_has_fragment)
-        }));
-        let step = step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(http))));
-        match step {
+        match self.start_guarded(&mut record, &parts, &heads, &body, target_has_fragment) {
             // No body is left to drain, so the response needs no boxed future.
             PipelineStep::Answered(answer)
                 if body.is_end_stream()
@@ -120,9 +137,22 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             ))),
         }
     }
-}
 
-impl Service {
+    /// Parsing and cheap handlers run right here, so a panic must not unwind into hyper.
+    pub(crate) fn start_guarded(
+        &self,
+        record: &mut RequestRecord,
+        parts: &Parts,
+        heads: &RequestHeaders<'_>,
+        body: &Incoming,
+        target_has_fragment: bool,
+    ) -> PipelineStep {
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            self.start(record, parts, heads, body, target_has_fragment)
+        }));
+        step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(&self.http))))
+    }
+
     fn start(
         &self,
         record: &mut RequestRecord,
@@ -369,7 +399,8 @@ async fn answer_later(
         .map_or(Duration::MAX, |(_, route)| route.work.deadline());
     let answer = match step {
         PipelineStep::Answered(answer) => {
-            drain_refused(&mut record, &parts, body).await;
+            // Body bytes that were not drained would be read as the next request.
+            record.close |= !drain_refused(&parts.headers, body).await;
             answer
         }
         PipelineStep::Waiting(future) => with_deadline(&http, deadline, future).await,
@@ -397,17 +428,6 @@ async fn answer_later(
     let fault = record.fault.clone();
     let response = build_response(&http, &conn_state, record, &parts, &heads, answer);
     faults::cut(fault.as_ref(), response)
-}
-
-/// Drains the body of a request that was refused before its body was read. Otherwise the client, still
-/// sending, would see a reset instead of the response.
-async fn drain_refused(record: &mut RequestRecord, parts: &Parts, mut body: Incoming) {
-    // A client that sent `Expect: 100-continue` waits with its body; polling the body would ask for it.
-    if !parts.headers.contains_key(http::header::EXPECT) {
-        drain(&mut body).await;
-    }
-    // Body bytes that were not drained would be read as the next request.
-    record.close |= !body.is_end_stream();
 }
 
 async fn read_body(

@@ -18,6 +18,7 @@ use crate::http::response::cache::ResponseCache;
 use crate::http::response::localized_messages::{BadMessages, Messages};
 use crate::http::response::reset_page_view::Pages;
 use crate::http::response::xmltv_cache::XmltvCache;
+use crate::http::standby::StandbyFleet;
 use crate::services::Services;
 
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +51,6 @@ pub struct HttpState {
     /// Set by the demo once its sample data is complete.
     pub demo: OnceLock<DemoAccess>,
     pub ids: RequestIds,
-    /// Random for each process, so that entity tags from before a restart never match.
-    pub etag_seed: u64,
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
     pub(crate) catalog_lists: CatalogLists,
@@ -61,6 +60,8 @@ pub struct HttpState {
     pub sunset: Option<HeaderValue>,
     /// Set on the owner of a fleet.
     pub freshness_check: OnceLock<FreshnessCheck>,
+    /// Set on every member of a fleet.
+    pub(crate) fleet: OnceLock<Arc<dyn StandbyFleet>>,
 }
 
 impl HttpState {
@@ -97,7 +98,7 @@ impl HttpState {
                 HeaderValue::from_str(date).map_err(|_| InvalidSetting::Sunset(date.clone()))
             })
             .transpose()?;
-        let random = || u64::from_be_bytes(services.entropy.array());
+        let random = u64::from_be_bytes(services.entropy.array());
         Ok(Self {
             names,
             messages,
@@ -106,16 +107,16 @@ impl HttpState {
             console: Console::built_in(),
             lab_player: LabPlayer::built_in(),
             demo: OnceLock::new(),
-            ids: RequestIds::new(random()),
+            ids: RequestIds::new(random),
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
             catalog_lists: CatalogLists::default(),
-            etag_seed: random(),
             metrics: HttpMetrics::new(&services.metrics),
             origins,
             geo_header,
             sunset,
             freshness_check: OnceLock::new(),
+            fleet: OnceLock::new(),
             services,
             authenticator,
             settings,

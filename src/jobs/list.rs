@@ -11,12 +11,15 @@ use super::{JobFailure, Task};
 use crate::domain::accounts::AccountsError;
 use crate::domain::epg_sources::Refresh;
 use crate::domain::identities::IdentityError;
+use crate::domain::schedule::ScheduleError;
 use crate::domain::telemetry::TelemetryError;
 use crate::observe::activity::STEP;
 use crate::services::Services;
 use crate::types::UnixSeconds;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Until then, a standby forwards the reads of a catalogue or schedule that has changed.
+const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 const MINUTE: Duration = Duration::from_secs(60);
 /// Distance in seconds from the middle of the demo's guide at which it is extended. The guide reaches 26 hours both
 /// ways, and players go back a few hours.
@@ -38,6 +41,44 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.extend(geoip(services));
     tasks.extend(certificate(services));
     tasks
+}
+
+/// The jobs of a standby of a fleet, which change only its memory and its own files.
+pub(super) fn tasks_of_standby(services: &Arc<Services>) -> Vec<Task> {
+    let (guard, following) = (Arc::clone(&services.clock_guard), Arc::clone(services));
+    let retaining = Arc::clone(services);
+    let mut tasks = vec![
+        Task::new("standby-clock", SECOND, move |_| {
+            guard.follow();
+            Ok::<_, Infallible>(0)
+        }),
+        Task::new("standby-state", FOLLOW_EVERY, move |_| follow(&following)),
+        Task::new("standby-retention", 60 * MINUTE, move |now| {
+            let days = retaining.config.schedule.retention_days;
+            retaining.schedule.hide_old_days(now, days);
+            let records = retaining.journal.retain(now)?;
+            let hours = match &retaining.forwarder {
+                Some(forwarder) => forwarder.retain_as_standby(now)?,
+                None => retaining.telemetry.retain_as_standby(now)?,
+            };
+            Ok::<_, JobFailure>(records + hours)
+        }),
+    ];
+    tasks.extend(forwarding(services));
+    tasks.extend(geoip(services));
+    tasks.extend(certificate(services));
+    tasks
+}
+
+/// Derives catalogue and schedule again after commits of the owner.
+fn follow(services: &Services) -> Result<usize, ScheduleError> {
+    let Services {
+        catalog, schedule, ..
+    } = services;
+    // The rights of the catalogue are part of the rendered schedule.
+    let is_new_catalog = catalog.catch_up_then(|| schedule.refresh())?;
+    let is_new_schedule = schedule.catch_up()?;
+    Ok(usize::from(is_new_catalog) + usize::from(is_new_schedule))
 }
 
 /// Checks the clock even without requests, and records the highest time seen.
@@ -279,6 +320,8 @@ fn journal(services: &Arc<Services>) -> [Task; 2] {
 fn forwarding(services: &Arc<Services>) -> Option<Task> {
     let (forwarder, readiness) = (services.forwarder.clone()?, Arc::clone(&services.readiness));
     let at_shutdown = Arc::clone(&forwarder);
+    // The jobs of the standby have stopped it.
+    forwarder.resume();
     let task = Task::new("telemetry-forwarding", SECOND, move |now| {
         let done = forwarder.run(now);
         // As with mail: an unavailable sink does not make the service unready.

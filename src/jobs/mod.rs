@@ -118,6 +118,11 @@ impl Jobs {
         Ok(jobs)
     }
 
+    pub fn start_as_standby(services: &Arc<Services>) -> io::Result<Self> {
+        let tasks = list::tasks_of_standby(services);
+        Self::run(tasks, &services.clock_guard, &services.metrics)
+    }
+
     fn run(tasks: Vec<Task>, guard: &Arc<ClockGuard>, metrics: &Registry) -> io::Result<Self> {
         let (alive, running) = channel();
         let mut jobs = Self {

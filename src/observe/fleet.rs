@@ -63,6 +63,10 @@ pub struct MemberReport {
     pub behind: u64,
     /// Seconds since the member wrote its record.
     pub silent: i64,
+    /// Requests of clients since its start that the member answered as a standby.
+    pub answered: u64,
+    /// Those that it forwarded to the owner.
+    pub forwarded: u64,
     /// Milliseconds by which the member's clock is ahead.
     pub clock: Option<i64>,
     /// Why it did not answer.

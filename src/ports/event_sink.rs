@@ -48,8 +48,11 @@ impl SinkError {
 pub trait EventSink: Send + Sync {
     fn post(&self, lines: Vec<u8>, key: &str) -> Result<(), SinkError>;
 
-    /// Aborts the request in progress and refuses new ones, because the process is about to exit.
+    /// Aborts the request in progress and refuses new ones.
     fn stop(&self);
+
+    /// Accepts requests again.
+    fn resume(&self);
 }
 
 pub(crate) struct HttpSink {
@@ -132,6 +135,10 @@ impl EventSink for HttpSink {
 
     fn stop(&self) {
         self.stopped.send_replace(true);
+    }
+
+    fn resume(&self) {
+        self.stopped.send_replace(false);
     }
 }
 

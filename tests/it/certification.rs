@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::appliance::{binary, err};
 use crate::support::demo::Demo;
 use crate::support::external_tools::program;
 use crate::support::lab_report::{junit, with_result};
-use crate::support::process::{InTime as _, KilledOnDrop, Lines};
+use crate::support::process::{InTime as _, KilledOnDrop, Lines, signal};
 use crate::support::until::until_some;
 use crate::terminal::on_terminal;
 
@@ -259,17 +260,15 @@ fn an_interrupted_certification_ends_the_client_and_leaves_no_fault_and_no_moved
             let pid = fs::read_to_string(&client).ok()?;
             pid.ends_with('\n').then(|| pid.trim().to_owned())
         });
-        let kill = |id: &str, signal: &str| {
-            let mut sent = Command::new("kill");
-            sent.args([signal, id]).stderr(Stdio::null());
-            sent.status_in_time().success()
-        };
-        assert!(kill(&run.id().to_string(), "-INT"));
+        assert!(signal(run.id(), Signal::INT));
         assert_eq!(run.status_in_time().code(), Some(1));
         let rest: Vec<String> = notes.collect();
         let expected = "error: the run was interrupted";
         assert!(rest.iter().any(|line| line.contains(expected)), "{rest:?}");
-        assert!(!kill(&pid, "-0"), "the client runs on");
+        assert!(
+            !Path::new("/proc").join(&pid).exists(),
+            "the client runs on"
+        );
         fs::remove_file(client).unwrap();
         assert_undisturbed(&demo);
     }

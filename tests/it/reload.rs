@@ -12,11 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
-use crate::support::process::InTime as _;
+use crate::support::process::{InTime as _, signal};
 use crate::support::raw_http::{Wire, ask, request};
 use crate::support::stop_on_drop::StopOnDrop;
 
@@ -94,11 +94,6 @@ impl Installation {
     }
 }
 
-fn signal(appliance: &Appliance, signal: Signal) {
-    let process = Pid::from_child(&appliance.process);
-    kill_process(process, signal).unwrap();
-}
-
 /// Signs up with a password of twelve characters and returns the status.
 fn sign_up_status(address: SocketAddr, partner: &str, who: &str) -> u16 {
     let body = format!(r#"{{"identity":"{who}@example.com","accessKey":"twelve marks"}}"#);
@@ -138,7 +133,7 @@ fn a_reload_applies_settings_without_refusing_requests() {
         let stop = StopOnDrop(&stopping);
         for length in [13, 12] {
             installation.configure(&format!("{OPS}accounts.password_min = {length}\n"));
-            signal(&appliance, Signal::HUP);
+            assert!(signal(appliance.process.id(), Signal::HUP));
             let reloading = installation.wait_for_notification("RELOADING=1");
             assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
             installation.wait_for_notification("READY=1");
@@ -177,7 +172,7 @@ fn a_reload_and_a_stop_close_the_store() {
     sign_up(&appliance);
     let closed = || installation.log().matches("store closed").count();
     assert_eq!(closed(), 0);
-    signal(&appliance, Signal::HUP);
+    assert!(signal(appliance.process.id(), Signal::HUP));
     installation.wait_for_notification("RELOADING=1");
     installation.wait_for_notification("READY=1");
     assert_eq!(closed(), 1);
@@ -201,7 +196,7 @@ fn a_failing_reload_changes_nothing_and_is_reported() {
     for (config, words) in mistakes {
         installation.configure(&config);
         let before = installation.log().len();
-        signal(&appliance, Signal::HUP);
+        assert!(signal(appliance.process.id(), Signal::HUP));
         installation.wait_for_notification("RELOADING=1");
         let message = installation.wait_for_notification("READY=1");
         assert!(message.contains("a reload was rejected"), "{message}");
@@ -247,7 +242,7 @@ fn repeated_reexecs_leak_nothing() {
     let log = installation.at("data/store/log");
     let mut first = None;
     for round in 0..rounds {
-        signal(&appliance, Signal::HUP);
+        assert!(signal(appliance.process.id(), Signal::HUP));
         installation.wait_for_notification("RELOADING=1");
         installation.wait_for_notification("READY=1");
         appliance.wait_for_reexec();
@@ -264,7 +259,7 @@ fn repeated_reexecs_leak_nothing() {
         // Threads open and close files of their own. A socket leaked in each round would exceed the margin.
         assert!(open <= *first_open + 6, "round {round}: {open}");
     }
-    signal(&appliance, Signal::TERM);
+    assert!(signal(appliance.process.id(), Signal::TERM));
     assert!(appliance.process.status_in_time().success());
 }
 
@@ -329,11 +324,11 @@ fn inherited_sockets_survive_the_process() {
         let live = ask(ops.local_addr().unwrap(), request("GET", "/livez", &[], ""));
         assert_eq!(live.status, 200);
         if round == 0 {
-            signal(&appliance, Signal::HUP);
+            assert!(signal(appliance.process.id(), Signal::HUP));
             appliance.wait_for_reexec();
         }
     }
-    signal(&appliance, Signal::TERM);
+    assert!(signal(appliance.process.id(), Signal::TERM));
     installation.wait_for_notification("STOPPING=1");
     assert!(appliance.process.status_in_time().success());
 

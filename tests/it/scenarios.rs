@@ -4,17 +4,18 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::appliance::err;
 use crate::support::demo::Demo;
-use crate::support::process::{InTime as _, KilledOnDrop, Lines};
+use crate::support::process::{InTime as _, KilledOnDrop, Lines, signal};
 use crate::support::raw_http::{Answer, Wire, request};
 
 /// Above the rate limit of heartbeats and below the documented interval.
@@ -359,9 +360,7 @@ fn an_interrupted_run_removes_its_faults() {
     let run = demo.run("Lab", file.to_str().unwrap());
     let faults = || demo.ok(&["lab", "fault", "list", "--partner", "Lab", "--json"]);
     assert_eq!(faults().as_array().unwrap().len(), 1);
-    let id = run.process.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &id]).status_in_time();
-    assert!(sent.success());
+    assert!(signal(run.process.id(), Signal::INT));
     let verdict = run.end();
     assert_eq!(verdict.code, 1);
     assert!(verdict.notes.contains("interrupted"), "{}", verdict.notes);

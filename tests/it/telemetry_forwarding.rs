@@ -3,149 +3,22 @@
 //!
 //! `PLAYGATE_KILL_ROUNDS` makes the kill test longer.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
+use crate::support::event_sink::{ReceivedRequest, Sink, SinkAction};
 use crate::support::process::InTime as _;
 use crate::support::server::{PASSWORD, TestServer, Viewer};
 use crate::support::until::until_some;
 
 const TRACKER: &str = "/api/tracker/v1/telemetry-events";
 const SECRET: &str = "Bearer canary-of-the-sink";
-
-/// What the sink does after it has read a request.
-#[derive(Clone)]
-enum SinkAction {
-    /// Accepts it.
-    Accept,
-    /// Sends this and closes.
-    Respond(&'static str),
-    /// Keeps the connection open without an answer.
-    Hang,
-}
-
-/// A received request.
-#[derive(Clone, Debug)]
-struct ReceivedRequest {
-    head: Vec<String>,
-    body: Vec<u8>,
-    taken: bool,
-}
-
-impl ReceivedRequest {
-    fn header(&self, name: &str) -> &str {
-        let prefix = format!("{name}: ");
-        let found = self.head.iter().find_map(|line| line.strip_prefix(&prefix));
-        found.unwrap()
-    }
-
-    fn text(&self) -> &str {
-        str::from_utf8(&self.body).unwrap()
-    }
-
-    fn lines(&self) -> usize {
-        self.text().lines().count()
-    }
-}
-
-type Decide = fn(&[u8]) -> SinkAction;
-
-/// A sink on its own port. It follows the queued actions, and otherwise decides by the body.
-struct Sink {
-    url: String,
-    queued: Arc<Mutex<VecDeque<SinkAction>>>,
-    requests: Receiver<ReceivedRequest>,
-}
-
-impl Sink {
-    fn start() -> Self {
-        Self::deciding(|_| SinkAction::Accept)
-    }
-
-    fn deciding(decide: Decide) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/in?table=events", listener.local_addr().unwrap());
-        let queued = Arc::<Mutex<VecDeque<SinkAction>>>::default();
-        let queued_actions = Arc::clone(&queued);
-        let (sender, requests) = channel();
-        thread::spawn(move || {
-            let mut held = Vec::new();
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                // A killed process sends nothing or only a part.
-                let Some((head, body)) = read(&mut stream) else {
-                    continue;
-                };
-                let queued_action = queued_actions.lock().unwrap().pop_front();
-                let action = queued_action.unwrap_or_else(|| decide(&body));
-                let taken = matches!(action, SinkAction::Accept);
-                let response = match action {
-                    SinkAction::Accept => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-                    SinkAction::Respond(words) => words,
-                    SinkAction::Hang => {
-                        held.push(stream.try_clone().unwrap());
-                        ""
-                    }
-                };
-                // Before the answer, so that whatever follows the answer finds this request.
-                if sender.send(ReceivedRequest { head, body, taken }).is_err() {
-                    return;
-                }
-                // A killed process does not read.
-                let _ = stream.write_all(response.as_bytes());
-            }
-        });
-        Self {
-            url,
-            queued,
-            requests,
-        }
-    }
-
-    fn enqueue(&self, action: SinkAction) {
-        self.queued.lock().unwrap().push_back(action);
-    }
-
-    /// Waits for the next request.
-    fn next_request(&self) -> ReceivedRequest {
-        self.requests.recv_timeout(Duration::from_secs(60)).unwrap()
-    }
-
-    /// Returns the requests since the last call.
-    fn received(&self) -> Vec<ReceivedRequest> {
-        self.requests.try_iter().collect()
-    }
-}
-
-fn read(stream: &mut TcpStream) -> Option<(Vec<String>, Vec<u8>)> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
-    let head: Vec<String> = String::from_utf8(head)
-        .unwrap()
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    let length = head
-        .iter()
-        .find_map(|line| line.strip_prefix("content-length: "))?;
-    let mut body = vec![0; length.parse().unwrap()];
-    stream.read_exact(&mut body).ok()?;
-    Some((head, body))
-}
 
 /// Starts a server that forwards to the sink.
 fn server(sink: &Sink, batch: &str) -> TestServer {

@@ -82,6 +82,7 @@ impl Admin {
             examine: verify_subprocess::verify_in_subprocess(),
             // A command ends after its request: there is nothing to restart.
             restart: None,
+            is_standby: false,
         })?;
         Self::to(app.http).await
     }

@@ -56,7 +56,7 @@ impl Demo {
         on_runtime(async {
             let startup = Startup::new(loaded).with_tls()?;
             let store = startup.open()?;
-            let server = Server::start(startup, store, again, None).await?;
+            let server = Server::start(startup, store, again).await?;
             let filled = seed::fill(&server.http).await?;
             let access = DemoAccess {
                 partner_token: filled.partner_token.clone(),

@@ -142,6 +142,7 @@ impl Fleet {
             log: Box::new(self.log(own.fleet)?),
             nonce: Box::new(move || entropy.array()),
             patience: LEASE,
+            published: Arc::default(),
         })?;
         let mut log = self.log(own.fleet)?;
         let mut at = status.position.number;

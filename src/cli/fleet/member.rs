@@ -1,37 +1,40 @@
-//! The service as a member of a fleet: stands by until it is the owner, and forwards connections until then.
+//! The service as a member of a fleet: its threads and connections to other members, and the wait until it is the owner.
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::pass_on::pass_on;
-use crate::app;
+use super::figures;
+use super::pass_on::{FleetLink, pass_on};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::reexec::reexec;
 use crate::cli::reload::Reload;
+use crate::cli::server::ServerExit;
 use crate::cli::signals::{SignalAction, Signals};
 use crate::cli::startup::Startup;
-use crate::cli::{listeners, output, systemd};
+use crate::cli::{listeners, output};
 use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
-use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure, Standing};
+use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
 use crate::fleet::etcd::EtcdSettings;
 use crate::fleet::health::FleetExaminer;
 use crate::fleet::membership::{Membership, MembershipError, directory};
-use crate::fleet::peer_server::{Erase, PeerServer, TakeOver};
+use crate::fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
 use crate::fleet::peers::PeerClient;
+use crate::fleet::standing::Standing;
 use crate::http::freshness::Freshness;
+use crate::http::routing::router::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::listener::tcp_socket;
-use crate::http::server::standby::{self, PassOn};
+use crate::http::server::pass_on::{PassOn, serve};
 use crate::http::state::HttpState;
 use crate::observe::fleet::FleetReport;
 use crate::ports::SystemClock;
@@ -41,7 +44,6 @@ use crate::types::UserId;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);
-const RETENTION_EVERY: Duration = Duration::from_secs(3_600);
 
 impl From<MembershipError> for Failure {
     fn from(error: MembershipError) -> Self {
@@ -124,10 +126,25 @@ pub(in crate::cli) struct FleetMember {
     examiner: Arc<FleetExaminer>,
     standing: watch::Receiver<Standing>,
     take_over: Arc<Mutex<Option<TakeOver>>>,
+    take_beats: Arc<Mutex<Option<TakeBeats>>>,
     erase: Arc<Mutex<Option<Erase>>>,
+    figures: Arc<OnceLock<ReadFigures>>,
     client: PeerClient,
-    /// Tasks that accept connections of clients until this member is the owner.
-    accepting: JoinSet<()>,
+    link: Arc<FleetLink>,
+    accepting: Accepting,
+}
+
+pub(in crate::cli) enum StandbyEnd {
+    Owner,
+    Exit(ServerExit),
+}
+
+/// The tasks that accept connections and pass them on unread.
+struct Accepting {
+    /// Until the services are open.
+    clients: JoinSet<()>,
+    /// Until this member is the owner.
+    operators: JoinSet<()>,
 }
 
 impl FleetMember {
@@ -153,9 +170,10 @@ impl FleetMember {
         };
         let own = settings.address.clone();
         let listener = listen(&config.fleet.listen).await?;
-        let pass_on = pass_on(client.clone(), standing.clone(), own);
+        let pass_on = pass_on(client.clone(), standing.clone(), own.clone());
         let accepting = accept(startup, &pass_on).await?;
-        let (take_over, erase) = (Arc::default(), Arc::default());
+        let (take_over, take_beats, erase) = (Arc::default(), Arc::default(), Arc::default());
+        let figures = Arc::default();
         let fail = Arc::clone(&startup.fail);
         let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
         let (joining, runtime) = (store.clone(), Handle::current());
@@ -186,12 +204,25 @@ impl FleetMember {
             format: domain::schema().format(),
             clock: Arc::clone(&startup.ports.clock),
             promise: driver.promise(),
+            last_commit: driver.last_commit(),
             take_over: Arc::clone(&take_over),
             erase: Arc::clone(&erase),
+            take_beats: Arc::clone(&take_beats),
+            figures: Arc::clone(&figures),
             copying: Mutex::default(),
         };
         tokio::spawn(Arc::new(server).run(listener));
+        let link = FleetLink {
+            client: client.clone(),
+            standing: standing.clone(),
+            own,
+            follower: driver.follower(),
+            is_owner: AtomicBool::new(false),
+            beats: Mutex::default(),
+            is_relay_failing: AtomicBool::new(false),
+        };
         Ok(Self {
+            link: Arc::new(link),
             accepting,
             examiner: Arc::new(examiner),
             client,
@@ -199,73 +230,76 @@ impl FleetMember {
             driver,
             standing,
             take_over,
+            take_beats,
+            figures,
         })
     }
 
-    /// Passes connections on until this member is the owner. Returns false if a signal ends the process.
+    /// Lets the services of this member serve clients as those of a standby. From then on the listeners of clients belong to
+    /// the caller.
+    pub(in crate::cli) async fn open(&mut self, http: &HttpState) {
+        let telemetry = http.services.telemetry.clone();
+        *self.erase.lock() = Some(Arc::new(move |user| {
+            let erased = telemetry.erase_as_standby(&UserId::from_bytes(user));
+            erased.map_err(|error| error.to_string())
+        }));
+        let _ = http.fleet.set(Arc::clone(&self.link) as _);
+        let (link, services) = (Arc::clone(&self.link), Arc::clone(&http.services));
+        tokio::spawn(link.relay_beats(services));
+        let quality = http.services.quality.clone();
+        let _ = self.figures.set(Arc::new(move |since| {
+            quality
+                .files_since(since)
+                .map_err(|error| error.to_string())
+        }));
+        let (services, client) = (Arc::clone(&http.services), self.client.clone());
+        let others = Arc::new(self.driver.others());
+        tokio::spawn(figures::copy(Arc::clone(&services), client, others));
+        tokio::spawn(figures::hand_over(services, self.standing.clone()));
+        self.accepting.clients.shutdown().await;
+    }
+
+    /// Waits until this member is the owner, or a signal ends the process.
     ///
     /// # Errors
     /// The store has failed, or the member cannot follow its fleet.
     pub(in crate::cli) async fn stand_by(
         &mut self,
-        startup: &mut Startup,
+        config: &Config,
         reload: &Reload,
-        store: &Store,
-    ) -> Result<bool, Failure> {
-        let mut signals = startup.signals.take().map_or_else(Signals::listen, Ok)?;
-        let config = &startup.config;
-        let telemetry = Arc::new(app::standby_telemetry(config, store, startup.sync)?);
-        let erasing = Arc::clone(&telemetry);
-        *self.erase.lock() = Some(Arc::new(move |user| {
-            let erased = erasing.erase(&UserId::from_bytes(user));
-            erased.map_err(|error| error.to_string())
-        }));
-        let mut retention = tokio::time::interval(RETENTION_EVERY);
-        let clock = Arc::clone(&startup.ports.clock);
-        systemd::notify_ready("standing by");
-        tracing::info!(
-            "standing by: following the shared log, passing connections on to the owner"
-        );
-        let watchdog = tokio::spawn(systemd::feed_watchdog(store.clone()));
-        let owner = loop {
+        signals: &mut Signals,
+        failures: &mut mpsc::Receiver<String>,
+    ) -> Result<StandbyEnd, Failure> {
+        tracing::info!("standing by: following the shared log");
+        let end = loop {
             if *self.standing.borrow_and_update() == Standing::Owner {
-                break Ok(true);
+                break StandbyEnd::Owner;
             }
             tokio::select! {
                 asked = signals.next() => match asked {
                     SignalAction::End(signal) => {
                         tracing::info!(signal, "stopping");
-                        break Ok(false);
+                        break StandbyEnd::Exit(ServerExit::Stopped);
                     }
                     SignalAction::Reload => match reload.examine(config, None).await {
-                        Ok(()) => break Err(reexec()),
+                        Ok(()) => break StandbyEnd::Exit(ServerExit::Restart),
                         Err(failure) => tracing::error!("SIGHUP: reload rejected: {}", failure.message()),
                     }
                 },
-                Some(failure) = startup.failures.recv() => {
-                    break Err(Failure::new(Exit::Fatal, failure));
+                Some(failure) = failures.recv() => {
+                    return Err(Failure::new(Exit::Fatal, failure));
                 }
                 _ = self.standing.changed() => {}
-                _ = retention.tick() => {
-                    let (telemetry, now) = (Arc::clone(&telemetry), clock.now());
-                    tokio::task::spawn_blocking(move || {
-                        if let Err(error) = telemetry.retain(now) {
-                            tracing::warn!(%error, "failed to drop old telemetry");
-                        }
-                    });
-                }
             }
         };
-        // From here on the telemetry files belong to the service.
+        // From here on the telemetry files belong to the owner.
         self.erase.lock().take();
-        watchdog.abort();
         // The sockets stay open in this process, and the listeners of the service take them over.
-        self.accepting.shutdown().await;
-        startup.signals = Some(signals);
-        owner
+        self.accepting.operators.shutdown().await;
+        Ok(end)
     }
 
-    /// Starts to serve the connections that other members forward.
+    /// Starts to serve as the owner: the connections that other members forward, and the own clients.
     pub(in crate::cli) fn begin(&self, http: &HttpState, forwarded: ForwardedConnections) {
         let (others, client) = (self.driver.others(), self.client.clone());
         let runtime = Handle::current();
@@ -291,9 +325,15 @@ impl FleetMember {
                 false if fence.is_lost() => Freshness::Lost,
                 false => Freshness::Unknown,
             }));
+        let services = Arc::clone(&http.services);
+        *self.take_beats.lock() = Some(Arc::new(move |beats| {
+            services.playback.take_relayed(beats, services.clock.now())
+        }));
         *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
             forwarded.serve(stream, origin);
         }));
+        // Last, so that no client of this member is answered without the check of freshness.
+        self.link.is_owner.store(true, Ordering::Release);
     }
 
     /// Starts the tasks that refresh the fleet report and the warning in `/readyz`.
@@ -362,7 +402,7 @@ fn severe(report: &FleetReport) -> Option<String> {
 }
 
 /// Opens all listeners and passes their connections on.
-async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<JoinSet<()>, Failure> {
+async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<Accepting, Failure> {
     let config = &startup.config;
     let bound = listeners::all(config, startup.tls.as_ref()).await?;
     for address in &bound.shown {
@@ -372,12 +412,13 @@ async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<JoinSet<()>, Fail
     }
     let admin = listeners::admin(&config.server.data_dir)?;
     let all = bound.listeners.into_iter().chain(admin).map(Arc::new);
-    let all: Vec<_> = all.collect();
-    Ok(standby::serve(
-        &all,
-        ConnectionLimits::from(config),
-        pass_on,
-    ))
+    let (clients, operators): (Vec<_>, Vec<_>) =
+        all.partition(|listener| listener.options.routes == RouteSet::Public);
+    let limits = || ConnectionLimits::from(config);
+    Ok(Accepting {
+        clients: serve(&clients, limits(), pass_on),
+        operators: serve(&operators, limits(), pass_on),
+    })
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

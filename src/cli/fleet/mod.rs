@@ -2,6 +2,7 @@
 
 mod begin;
 mod end;
+mod figures;
 mod member;
 mod pass_on;
 mod trial;
@@ -14,7 +15,7 @@ use data_encoding::HEXLOWER;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-pub(super) use self::member::{FleetMember, examiner, membership};
+pub(super) use self::member::{FleetMember, StandbyEnd, examiner, membership};
 pub(super) use self::pass_on::pass_on_without_store;
 use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, output, verify_subprocess};
@@ -221,6 +222,8 @@ impl Fleet {
             applied,
             seen: self.ports.clock.now().0,
             knows: Vec::new(),
+            answered: 0,
+            forwarded: 0,
         }
     }
 
@@ -241,6 +244,7 @@ impl Fleet {
                 json!({
                     "name": member.name, "address": member.address, "version": member.version,
                     "owner": is_owner(member), "behind": behind(member), "silent": silent(member),
+                    "answered": member.answered, "forwarded": member.forwarded,
                 })
             });
             return output::json(&json!({
@@ -255,12 +259,14 @@ impl Fleet {
         for member in &members {
             let role = if is_owner(member) { "owner" } else { "standby" };
             output::line(&format!(
-                "{:<20} {role:<8} {:<24} {:<12} {} behind, seen {} s ago",
+                "{:<20} {role:<8} {:<24} {:<12} {} behind, seen {} s ago, {} answered, {} forwarded",
                 member.name,
                 member.address,
                 member.version,
                 behind(member),
-                silent(member)
+                silent(member),
+                member.answered,
+                member.forwarded,
             ))?;
         }
         Ok(())

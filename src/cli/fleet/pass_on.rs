@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,15 +14,28 @@ use tokio::time::{Instant, sleep, timeout};
 use super::member;
 use crate::cli::exit::Failure;
 use crate::config::Config;
-use crate::fleet::driver::Standing;
 use crate::fleet::etcd::{EtcdLog, EtcdSettings};
 use crate::fleet::membership::Membership;
 use crate::fleet::peers::PeerClient;
-use crate::http::server::standby::{ClientStream, PassOn};
-use crate::types::{ConnectionOrigin, ListenerKind};
+use crate::fleet::standing::{FollowerState, Standing};
+use crate::http::server::pass_on::{ClientStream, PassOn};
+use crate::http::standby::{AnsweredBy, FleetFuture, OwnerStream, StandbyFleet};
+use crate::services::Services;
+use crate::types::{ConnectionOrigin, ListenerKind, RelayedBeat, SessionId};
 
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
 const HOLD: Duration = Duration::from_secs(10);
+/// How long a request waits for the log before the owner is asked instead. One read of the log takes a few milliseconds.
+const CATCH_UP_MAX: Duration = Duration::from_millis(250);
+/// A standby that knows less answers no heartbeats: its sessions may have ended.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
+/// A session without heartbeats ends after 35 seconds, and these arrive at the owner that much later.
+const RELAY_INTERVAL: Duration = Duration::from_secs(1);
+/// A standby that cannot reach the owner for longer forwards heartbeats. A player sends them every 10 seconds, so the next
+/// one is in time.
+const RELAY_FAILING_MAX: Duration = Duration::from_secs(12);
+/// Heartbeats that are kept while the owner does not answer.
+const KEPT_MAX: usize = 1_000_000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for a client to read the refusal and to close the connection.
 const LINGER: Duration = Duration::from_secs(1);
@@ -82,14 +96,40 @@ pub(super) fn pass_on(
     })
 }
 
-/// Connects a client with the owner. Without an owner the client waits: nothing was read from it, so nothing is lost.
+/// Passes a client on to the owner. Without an owner the client waits: nothing was read from it, so nothing is lost.
 async fn forward(
     client: &PeerClient,
-    mut standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<Standing>,
     own: &str,
     mut stream: Box<dyn ClientStream>,
     origin: ConnectionOrigin,
 ) {
+    match connect(client, standing, own, origin).await {
+        Some(OwnerStream {
+            stream: mut owner,
+            moved,
+        }) => {
+            tokio::select! {
+                // Either side may end it, for any reason.
+                _ = copy_bidirectional(&mut stream, &mut owner) => {}
+                // A previous owner that hangs or is cut off answers nothing more; its client may retry.
+                () = moved => {}
+            }
+        }
+        None if origin.to != ListenerKind::Secure => {
+            let _ = timeout(LINGER, refuse(stream)).await;
+        }
+        None => {}
+    }
+}
+
+/// Connects to the owner. Waits up to [`HOLD`] for one.
+async fn connect(
+    client: &PeerClient,
+    mut standing: watch::Receiver<Standing>,
+    own: &str,
+    origin: ConnectionOrigin,
+) -> Option<OwnerStream> {
     let until = Instant::now() + HOLD;
     while Instant::now() < until {
         let address = match &*standing.borrow_and_update() {
@@ -100,36 +140,127 @@ async fn forward(
         };
         if let Some(address) = address {
             let connected = tokio::select! {
-                connected = client.forward(&address, origin) => Some(connected),
+                connected = client.forward(&address, origin) => connected,
                 // A machine that was lost does not refuse the connection: a change of the owner ends the wait.
-                Ok(()) = standing.changed() => None,
+                Ok(()) = standing.changed() => continue,
             };
             match connected {
-                Some(Ok(mut owner)) => {
-                    let moved = |standing: &Standing| match standing {
-                        Standing::Standby { owner } => {
-                            owner.as_ref().is_some_and(|next| *next != address)
-                        }
-                        Standing::Owner | Standing::Deposed => address != own,
-                    };
-                    tokio::select! {
-                        // Either side may end it, for any reason.
-                        _ = copy_bidirectional(&mut stream, &mut owner) => {}
-                        // A previous owner that hangs or is cut off answers nothing more; its client may retry.
-                        () = async { drop(standing.wait_for(moved).await) } => {}
-                    }
-                    return;
+                Ok(stream) => {
+                    let own = own.to_owned();
+                    return Some(OwnerStream {
+                        stream: Box::new(stream),
+                        moved: Box::pin(moved(standing, address, own)),
+                    });
                 }
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "failed to pass a connection on to the owner; trying again")
+                Err(error) => {
+                    tracing::debug!(%error, "failed to connect to the owner; trying again");
                 }
-                None => continue,
             }
         }
         let _ = timeout(RETRY_INTERVAL, standing.changed()).await;
     }
-    if origin.to != ListenerKind::Secure {
-        let _ = timeout(LINGER, refuse(stream)).await;
+    None
+}
+
+/// Returns when the owner is known to have another address.
+async fn moved(mut standing: watch::Receiver<Standing>, address: String, own: String) {
+    let moved = |standing: &Standing| match standing {
+        Standing::Standby { owner } => owner.as_ref().is_some_and(|next| *next != address),
+        Standing::Owner | Standing::Deposed => address != own,
+    };
+    let _ = standing.wait_for(moved).await;
+}
+
+/// The fleet of a member, for the requests of its clients.
+pub(super) struct FleetLink {
+    pub client: PeerClient,
+    pub standing: watch::Receiver<Standing>,
+    /// The address of this member for other members.
+    pub own: String,
+    pub follower: FollowerState,
+    pub is_owner: AtomicBool,
+    /// Sessions whose heartbeats this member has answered, and the owner does not know of yet.
+    pub beats: Mutex<Vec<SessionId>>,
+    pub is_relay_failing: AtomicBool,
+}
+
+impl FleetLink {
+    /// Tells the owner of heartbeats, until this member is the owner.
+    pub(super) async fn relay_beats(self: Arc<Self>, services: Arc<Services>) {
+        // Those that an owner may not have got.
+        let mut kept = Vec::new();
+        let mut failing: Option<Instant> = None;
+        while self.is_standby() {
+            sleep(RELAY_INTERVAL).await;
+            let sessions = std::mem::take(&mut *self.beats.lock());
+            let now = services.clock.now();
+            kept.extend(services.playback.beats_to_relay(&sessions, now));
+            let owner = match &*self.standing.borrow() {
+                Standing::Standby { owner } => owner.clone(),
+                Standing::Owner | Standing::Deposed => None,
+            };
+            let relayed = match owner {
+                _ if kept.is_empty() => Some(Vec::new()),
+                Some(owner) => self.relay(&owner, &kept).await,
+                None => None,
+            };
+            match relayed {
+                Some(idle) => {
+                    kept.clear();
+                    failing = None;
+                    for session in idle {
+                        services.playback.mark_idle(&session);
+                    }
+                }
+                None => kept.truncate(KEPT_MAX),
+            }
+            if !kept.is_empty() {
+                failing.get_or_insert_with(Instant::now);
+            }
+            let is_failing = failing.is_some_and(|since| since.elapsed() > RELAY_FAILING_MAX);
+            self.is_relay_failing.store(is_failing, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the sessions that hold no slot.
+    async fn relay(&self, owner: &str, beats: &[RelayedBeat]) -> Option<Vec<SessionId>> {
+        let relayed = self.client.relay(owner, beats).await;
+        let relayed = relayed.inspect_err(|error| {
+            tracing::debug!(%error, "failed to tell the owner of heartbeats; trying again");
+        });
+        relayed.ok()
+    }
+}
+
+impl StandbyFleet for FleetLink {
+    fn is_standby(&self) -> bool {
+        !self.is_owner.load(Ordering::Acquire)
+    }
+
+    fn catch_up(&self) -> FleetFuture<'_, bool> {
+        Box::pin(self.follower.catch_up(CATCH_UP_MAX))
+    }
+
+    fn is_following(&self) -> bool {
+        let is_relay_failing = self.is_relay_failing.load(Ordering::Relaxed);
+        !is_relay_failing && self.follower.has_followed_within(FOLLOWED_WITHIN)
+    }
+
+    fn relay_beat(&self, session: SessionId) {
+        self.beats.lock().push(session);
+    }
+
+    fn count(&self, place: AnsweredBy) {
+        self.follower.count(place == AnsweredBy::This);
+    }
+
+    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Option<OwnerStream>> {
+        Box::pin(connect(
+            &self.client,
+            self.standing.clone(),
+            &self.own,
+            origin,
+        ))
     }
 }
 

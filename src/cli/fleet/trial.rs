@@ -55,39 +55,68 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
 }
 
 /// Below the ports that Linux gives to outgoing connections and to sockets without a port: a port that is found free stays
-/// free until its server binds it, unless another trial chooses the same one.
+/// free until its server binds it.
 const PORTS: Range<u16> = 10_240..32_768;
-const PORT_ATTEMPTS: usize = 100;
+/// Ports of a trial: one that claims the block, two of each etcd and three of each member.
+const BLOCK: u16 = 16;
+const BLOCK_ATTEMPTS: usize = 100;
 
-fn free_address() -> Result<String, Failure> {
-    let entropy: &dyn Entropy = &SystemEntropy::default();
-    let mut refused = None;
-    for _ in 0..PORT_ATTEMPTS {
-        let random = u16::from_le_bytes(entropy.array());
-        let port = PORTS.start + random % (PORTS.end - PORTS.start);
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(_) => return Ok(format!("127.0.0.1:{port}")),
-            Err(error) => refused = Some(error),
+/// A block of ports. The first one stays bound, so that no other trial takes a port that is free because its server is about
+/// to start, or is restarted.
+struct PortBlock {
+    _claim: TcpListener,
+    free: Range<u16>,
+}
+
+impl PortBlock {
+    fn claim() -> Result<Self, Failure> {
+        let entropy: &dyn Entropy = &SystemEntropy::default();
+        let mut refused = None;
+        for _ in 0..BLOCK_ATTEMPTS {
+            let random = u16::from_le_bytes(entropy.array());
+            let blocks = (PORTS.end - PORTS.start) / BLOCK;
+            match Self::claim_at(PORTS.start + random % blocks * BLOCK) {
+                Ok(block) => return Ok(block),
+                Err(error) => refused = Some(error),
+            }
         }
+        let refused = refused.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into());
+        Err(failed("no free block of TCP ports on 127.0.0.1", &refused))
     }
-    let refused = refused.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into());
-    Err(failed("no free TCP port on 127.0.0.1", &refused))
+
+    fn claim_at(first: u16) -> std::io::Result<Self> {
+        let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let claim = bind(first)?;
+        let free = first + 1..first + BLOCK;
+        free.clone().try_for_each(|port| bind(port).map(drop))?;
+        Ok(Self {
+            _claim: claim,
+            free,
+        })
+    }
+
+    fn address(&mut self) -> Result<String, Failure> {
+        let port = self.free.next();
+        let port = port.ok_or_else(|| Failure::new(Exit::Fatal, "the block has no port left"))?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
 }
 
 impl Trial {
     pub(super) fn run(self) -> CommandResult {
         let place = TempDataDir::temporary("demo")?;
         let folder = PathBuf::from(place.text()?);
-        let etcd = start_etcd(&folder)?;
+        let mut ports = PortBlock::claim()?;
+        let etcd = start_etcd(&folder, &mut ports)?;
         let endpoints = etcd.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();
-        let first = config(&folder, 0, &endpoints)?;
+        let first = config(&folder, 0, &endpoints, &mut ports)?;
         // Before `fleet init`: a member of a fleet cannot be filled by the demo, which opens the store itself.
         let demo = fill(&folder.join("one"))?;
         playgate(&first, &["fleet", "init", "--name", "one"])?;
         let mut members = vec![start_member("one", &first)?];
         for (at, name) in NAMES.into_iter().enumerate().skip(1) {
             let word = playgate(&first, &["fleet", "invite"])?;
-            let own = config(&folder, at, &endpoints)?;
+            let own = config(&folder, at, &endpoints, &mut ports)?;
             playgate(&own, &["fleet", "join", word.trim(), "--name", name])?;
             members.push(start_member(name, &own)?);
         }
@@ -162,7 +191,12 @@ fn playgate(config: &Path, arguments: &[&str]) -> Result<String, Failure> {
     )))
 }
 
-fn config(folder: &Path, at: usize, endpoints: &[String]) -> Result<PathBuf, Failure> {
+fn config(
+    folder: &Path,
+    at: usize,
+    endpoints: &[String],
+    ports: &mut PortBlock,
+) -> Result<PathBuf, Failure> {
     let name = NAMES.get(at).copied().unwrap_or_default();
     let path = folder.join(format!("{name}.toml"));
     let listed = endpoints
@@ -174,27 +208,22 @@ fn config(folder: &Path, at: usize, endpoints: &[String]) -> Result<PathBuf, Fai
         "listen = [\"{}\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
          [ops]\nlisten = \"{}\"\n[origin]\nmedia_dir = \"{}\"\n\
          [fleet]\nendpoints = [{listed}]\nlisten = \"{}\"\n",
-        free_address()?,
+        ports.address()?,
         folder.join(name).display(),
-        free_address()?,
+        ports.address()?,
         // All members serve the media files that the demo unpacked for the first.
         folder.join("one/media").display(),
-        free_address()?,
+        ports.address()?,
     );
     fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
     Ok(path)
 }
 
-fn start_etcd(folder: &Path) -> Result<Vec<(Running, String)>, Failure> {
-    let urls = |_| Ok::<_, Failure>([(); 2].map(|()| free_address()));
+fn start_etcd(folder: &Path, ports: &mut PortBlock) -> Result<Vec<(Running, String)>, Failure> {
     let mut members = Vec::new();
     for name in NAMES {
-        let [client, peer] = urls(())?;
-        members.push((
-            name,
-            format!("http://{}", client?),
-            format!("http://{}", peer?),
-        ));
+        let (client, peer) = (ports.address()?, ports.address()?);
+        members.push((name, format!("http://{client}"), format!("http://{peer}")));
     }
     let cluster = members
         .iter()
@@ -307,4 +336,21 @@ fn wait_for_signal() -> CommandResult {
         Signals::listen()?.next().await;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_of_ports_is_taken_once() {
+        let mut block = PortBlock::claim().unwrap();
+        let first = block.free.start - 1;
+        // Also while none of its servers runs.
+        assert!(PortBlock::claim_at(first).is_err());
+        let mut addresses: Vec<_> = (1..BLOCK).map(|_| block.address().unwrap()).collect();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 15);
+        assert!(block.address().is_err());
+    }
 }

@@ -198,6 +198,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
         }),
         examine: Arc::new(examine),
         restart: None,
+        is_standby: false,
     })?;
     report.start_seconds = rounded(begin.elapsed());
     let begin = Instant::now();

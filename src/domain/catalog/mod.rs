@@ -131,8 +131,23 @@ impl Catalog {
 
     /// Follows commits that another process has planned; returns whether there were any. Blocking.
     pub fn catch_up(&self) -> Result<bool, StoreError> {
+        self.catch_up_then(|| Ok(()))
+    }
+
+    /// Like [`catch_up`](Self::catch_up). The catalogue counts as [current](Self::is_current) only after `then`, which
+    /// derives something else from it.
+    pub fn catch_up_then<E: From<StoreError>>(
+        &self,
+        then: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
         let _importing = self.0.importing.lock();
-        self.0.catch_up()
+        self.0.catch_up_then(then)
+    }
+
+    /// Whether the snapshot has every commit so far.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.0.snapshot.is_current()
     }
 
     /// Returns a key in clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
@@ -214,7 +229,7 @@ impl Catalog {
         // Waits for a running change, which may replace what this one is based on.
         let _importing = inner.importing.lock();
         // The next catalogue must be based on every earlier commit.
-        inner.catch_up()?;
+        inner.catch_up_then(|| Ok::<_, StoreError>(()))?;
         let current = inner.snapshot.load_full();
         // Validate before the limits, so that mistakes in the file are reported first.
         let next = next(&current.contents)?;
@@ -250,11 +265,15 @@ impl Catalog {
 
 impl Inner {
     /// The caller holds the `importing` lock.
-    fn catch_up(&self) -> Result<bool, StoreError> {
-        self.snapshot.catch_up(|| {
+    fn catch_up_then<E: From<StoreError>>(
+        &self,
+        then: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let derive = || {
             let contents = self.store.read(tables::load)?;
             Ok(CatalogSnapshot::new(contents, self.settings.zone))
-        })
+        };
+        self.snapshot.catch_up_then(derive, then)
     }
 }
 

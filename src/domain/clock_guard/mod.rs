@@ -75,6 +75,29 @@ impl ClockGuard {
         })
     }
 
+    /// Advances the [`ExpiryClock`] of a standby, which records no mark.
+    pub fn follow(&self) {
+        let mut state = self.state.lock();
+        let _ = state.trusted_time.observe(Reading::read(&*self.clock));
+        self.expiry.raise(state.trusted_time.token());
+    }
+
+    /// Continues from the mark of the previous owner of the fleet.
+    pub fn take_over(&self) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        let mark = self.store.read(|txn| txn.get::<Marks>(&MARK))?;
+        let reading = Reading::read(&*self.clock);
+        state.trusted_time = TrustedTime::begin(mark.as_ref(), self.boot.as_deref(), reading);
+        state.marked = mark.map(|mark| mark.token);
+        let jump = state.trusted_time.untrusted_jump();
+        if let Some(untrusted_jump) = jump {
+            tracing::warn!("{untrusted_jump}");
+        }
+        *self.jump.lock() = jump;
+        self.expiry.raise(state.trusted_time.token());
+        Ok(())
+    }
+
     #[must_use]
     pub fn expiry(&self) -> Arc<ExpiryClock> {
         Arc::clone(&self.expiry)

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use client::{Recording, good};
 
 use super::{
-    ClientCall, Conversation, Level, Profile, ProfileError, RuleOutcome, Verdict, judge, rules,
+    ClientCall, ClientEvent, Conversation, Level, Profile, ProfileError, RuleOutcome, Verdict,
+    judge, rules,
 };
 
 fn failed(recording: Recording) -> Vec<&'static str> {
@@ -119,6 +120,33 @@ fn restarted(rule: &str) -> Recording {
 #[test]
 fn an_application_that_was_started_again_owes_nothing_to_its_previous_session() {
     assert!(!failed(restarted("stay-on-552")).contains(&"stay-on-552"));
+}
+
+/// A client that asks for entitlement at the end of a program stops seconds before the heartbeat that gets 552.
+#[test]
+fn a_picture_that_already_stands_at_552_is_no_breach() {
+    let paused = |recording: &mut Recording, then: Option<&str>| {
+        let mut calls = recording.calls.iter();
+        let at = calls.find(|call| call.status == 552).unwrap().at;
+        let event = recording
+            .events
+            .iter_mut()
+            .find(|event| event.timestamp >= at && event.action == "playback_paused")
+            .unwrap();
+        event.timestamp = at - 7_000;
+        let resumed = ClientEvent {
+            timestamp: at - 6_000,
+            action: then.unwrap_or_default().to_owned(),
+            ..event.clone()
+        };
+        recording.events.extend(then.map(|_| resumed));
+    };
+    let mut recording = good();
+    paused(&mut recording, None);
+    assert!(!failed(recording).contains(&"stop-on-552"));
+    let mut recording = good();
+    paused(&mut recording, Some("playback_resumed"));
+    assert!(failed(recording).contains(&"stop-on-552"));
 }
 
 #[test]

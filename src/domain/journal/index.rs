@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use ring::digest;
 
 use super::record::JournalRecord;
+use crate::domain::segment_file::{append_checksum, without_checksum};
 use crate::types::{AssetId, PartnerId, SessionId, UserId};
 
 /// Start of the file. The last byte is the version.
@@ -131,16 +132,12 @@ impl SegmentIndex {
         bytes.extend(bounds.last_at.to_le_bytes());
         bytes.extend(bounds.count.to_le_bytes());
         bytes.extend(&self.bloom);
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        append_checksum(&mut bytes);
         bytes
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let body = body.strip_prefix(&MARK)?;
+        let body = without_checksum(bytes)?.strip_prefix(&MARK)?;
         let (first, body) = body.split_first_chunk::<8>()?;
         let (last, body) = body.split_first_chunk::<8>()?;
         let (first_at, body) = body.split_first_chunk::<8>()?;

@@ -130,11 +130,7 @@ impl Playback {
             beat.position /= 1_000;
         }
         // Recorded before the checks, so that operators see a refused player too.
-        session.record(&beat, time.partner);
-        if let Some(observer) = self.observer.get() {
-            let (position, bitrate) = (beat.position, beat.bitrate);
-            observer.beat(&session.user, session.id, time.server, position, bitrate);
-        }
+        self.record(session, &beat, time);
         let checked = self.check_program(session, Grace::Allowed, heartbeat.trace, time);
         // A session without a slot gets it back only through a transaction, which counts the streams.
         if session.record_beat(token_now) {
@@ -145,6 +141,14 @@ impl Playback {
             checked,
             token_now,
         )))
+    }
+
+    pub(super) fn record(&self, session: &Session, beat: &Beat, time: RequestTime) {
+        session.record(beat, time.partner);
+        if let Some(observer) = self.observer.get() {
+            let (position, bitrate) = (beat.position, beat.bitrate);
+            observer.beat(&session.user, session.id, time.server, position, bitrate);
+        }
     }
 
     fn revive(

@@ -62,6 +62,7 @@ pub(crate) mod model;
 pub(crate) mod playability;
 pub(crate) mod playlist_url;
 pub(crate) mod preflight;
+mod relay;
 pub(crate) mod session;
 pub(crate) mod signing;
 pub(crate) mod stream_limits;

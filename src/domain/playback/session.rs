@@ -176,6 +176,15 @@ impl Session {
         self.seen.store(encode_second(now), Ordering::Release);
     }
 
+    /// Only another call of [`revive`](Self::revive) gives the slot back.
+    pub fn lose_slot(&self) {
+        let give_away = |seen: i64| (seen >= 0).then_some(!seen);
+        // Fails if the slot is lost already.
+        let _ = self
+            .seen
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, give_away);
+    }
+
     pub fn record(&self, beat: &Beat, now: UnixSeconds) {
         let lag = beat.position.saturating_sub(now.0);
         // The lag and not the position is stored: it stays correct while the player plays on.
@@ -384,6 +393,11 @@ impl EndedMap {
     #[must_use]
     pub(crate) fn reason(&self, id: &SessionId) -> Option<EndReason> {
         self.by_id.get(id).map(|ended| ended.1.reason)
+    }
+
+    #[must_use]
+    pub(crate) fn ended_at(&self, id: &SessionId) -> Option<UnixSeconds> {
+        self.by_id.get(id).map(|ended| ended.1.at)
     }
 
     /// Oldest first, with their end time.

@@ -6,7 +6,9 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
+use chrono::NaiveDateTime;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -16,11 +18,14 @@ use serde::de::DeserializeOwned;
 use super::input::QualityInput;
 use super::rollup::{HourTable, StoredHour};
 use crate::store::{make_directory, replace_file, sync_data, sync_directory};
+use crate::types::FiguresFile;
 
 /// The version of all three forms. Files of another version are set aside.
 const MAGIC: &[u8; 4] = b"PGQ1";
 /// Length and checksum before each batch of the log.
 const HEAD: usize = 8;
+/// The folder with a folder for each other member of a fleet.
+const COPIES: &str = "of";
 const BATCH_MAX: usize = 64 * 1024 * 1024;
 
 const fn options() -> bincode::config::Configuration {
@@ -75,7 +80,7 @@ impl Files {
         files
     }
 
-    fn make(&self) -> io::Result<()> {
+    pub(super) fn make(&self) -> io::Result<()> {
         make_directory(&self.directory, self.sync)
     }
 
@@ -147,6 +152,70 @@ impl Files {
             }
         }
         Ok(removed)
+    }
+
+    /// Returns the hours of this folder that were changed at `since` or later, in nanoseconds, with the time of the change,
+    /// by this time.
+    pub(super) fn hours_since(&self, since: i64) -> io::Result<Vec<(i64, i64)>> {
+        let mut hours = Vec::new();
+        for path in self.paths()? {
+            let Some(hour) = hour_of(&path) else {
+                continue;
+            };
+            let changed = changed_at(&fs::metadata(&path)?)?;
+            hours.extend((changed >= since).then_some((changed, hour)));
+        }
+        hours.sort_unstable();
+        Ok(hours)
+    }
+
+    pub(super) fn last_change(&self) -> io::Result<i64> {
+        Ok(self
+            .hours_since(0)?
+            .last()
+            .map_or(0, |(changed, _)| *changed))
+    }
+
+    /// `None` if there is no file of the hour.
+    pub(super) fn raw_hour(&self, hour: i64) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.hour_path(hour)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The copies of another member's files.
+    pub(super) fn of_member(&self, member: &str) -> Self {
+        Self {
+            directory: self.directory.join(COPIES).join(member),
+            sync: self.sync,
+        }
+    }
+
+    pub(super) fn of_members(&self) -> io::Result<Vec<Self>> {
+        let copies = Self {
+            directory: self.directory.join(COPIES),
+            sync: self.sync,
+        };
+        let folders = copies.paths()?.into_iter().map(|directory| Self {
+            directory,
+            sync: self.sync,
+        });
+        Ok(folders.collect())
+    }
+
+    /// Stores a file of another member, with the time of its change there.
+    pub(super) fn put(&self, file: &FiguresFile) -> io::Result<()> {
+        unpack::<StoredHour>(&file.content)?;
+        let path = self.hour_path(file.hour);
+        replace_file(&path, &file.content, self.sync)?;
+        let changed = u64::try_from(file.changed).map_err(io::Error::other)?;
+        let changed = UNIX_EPOCH + Duration::from_nanos(changed);
+        File::options()
+            .write(true)
+            .open(&path)?
+            .set_modified(changed)
     }
 
     /// Replaces the checkpoint of the open views, and begins a log at `next`.
@@ -231,6 +300,19 @@ impl Files {
         }
         Ok(bytes)
     }
+}
+
+fn hour_of(path: &Path) -> Option<i64> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".rollup")?;
+    let time = NaiveDateTime::parse_from_str(&format!("{name}:00"), "%Y-%m-%dT%H:%M").ok()?;
+    Some(time.and_utc().timestamp().div_euclid(3_600))
+}
+
+/// Nanoseconds since 1970.
+fn changed_at(file: &fs::Metadata) -> io::Result<i64> {
+    let since = file.modified()?.duration_since(UNIX_EPOCH);
+    let nanos = since.map(|since| i64::try_from(since.as_nanos()));
+    Ok(nanos.ok().and_then(Result::ok).unwrap_or_default())
 }
 
 /// Renames a file that cannot be used. Its figures are then missing.

@@ -5,6 +5,7 @@
 //! the open views, so that it is complete as of its time.
 
 mod contributions;
+mod copies;
 mod dimensions;
 mod error;
 mod figures;
@@ -133,7 +134,11 @@ impl Quality {
         let mut state = self.inner.state.lock();
         // An hour in memory would be written again by the next checkpoint, so it goes together with its file.
         state.hours.retain(|hour, _| *hour >= first);
-        Ok(self.inner.files.remove_before(first)?)
+        let mut removed = self.inner.files.remove_before(first)?;
+        for copies in self.inner.files.of_members()? {
+            removed += copies.remove_before(first)?;
+        }
+        Ok(removed)
     }
 
     /// Returns the size of all files. Blocks.

@@ -122,6 +122,7 @@ impl Inner {
             // Only the references to shared tables are cloned, so that the lock is held for the open views only.
             (state.next, state.hours.clone(), open)
         };
+        let others = self.files.of_members()?;
         let mut rows = Grouping::new(query, query.by.clone());
         let mut total = Grouping::new(query, Vec::new());
         for hour in hours {
@@ -138,6 +139,11 @@ impl Inner {
             }
             if let Some(table) = open.get(&hour) {
                 rows.collect(hour, table, &mut groups);
+            }
+            for files in &others {
+                if let Some(stored) = files.read_stored_hour(hour)? {
+                    rows.collect(hour, &stored, &mut groups);
+                }
             }
             let mut all = HourGroup::default();
             for group in groups.values() {

@@ -329,6 +329,30 @@ impl QualityState {
         }
     }
 
+    /// Closes the views, except those that another member continues, which are dropped. Writes a checkpoint.
+    pub(super) fn close_all(
+        &mut self,
+        files: &Files,
+        is_elsewhere: impl Fn(&SessionId, UnixSeconds) -> bool,
+        now: UnixSeconds,
+    ) -> io::Result<()> {
+        // The number of a batch, though nothing is logged: a kill before the end of the checkpoint repeats this with the
+        // same number, and hours that are written already ignore it.
+        let number = self.next;
+        self.next += 1;
+        let views: Vec<(ViewId, UnixSeconds)> = (self.views.iter())
+            .map(|(id, view)| (*id, view.last_received))
+            .collect();
+        for (id, last) in views {
+            match is_elsewhere(&SessionId::from_bytes(id), last) {
+                true => drop(self.remove(&id)),
+                false => self.close(files, number, &id, now)?,
+            }
+        }
+        self.now = now;
+        self.checkpoint(files)
+    }
+
     /// Removes a view and adds it to its hours.
     fn close(
         &mut self,

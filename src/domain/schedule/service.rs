@@ -53,11 +53,7 @@ impl Schedule {
         // Only the head is watched: a generation that it does not name yet is not served.
         let watch = store.watch(&[Heads::NAME])?;
         // After the watch: a commit in between is seen twice and not missed.
-        let (mut chunks, snapshot) = load(&store, &*source())?;
-        if let Err(error) = chunks.sweep(&store) {
-            // Not fatal: the next import deletes them before it writes.
-            tracing::warn!(%error, "failed to delete the chunks of a failed import; will retry");
-        }
+        let (chunks, snapshot) = load(&store, &*source())?;
         let source_spans = Arc::new(MemoryTable::default());
         store.attach::<AllSourceSpans>(Arc::clone(&source_spans) as _)?;
         Ok(Self {
@@ -68,6 +64,14 @@ impl Schedule {
             view,
             chunks: Mutex::new(chunks),
         })
+    }
+
+    /// Deletes the chunks of failed imports. Must be called once this process may change the store.
+    pub fn begin(&self) {
+        if let Err(error) = self.chunks.lock().sweep(&self.store) {
+            // Not fatal: the next import deletes them before it writes.
+            tracing::warn!(%error, "failed to delete the chunks of a failed import; will retry");
+        }
     }
 
     /// Cheap. Holding the guard keeps the snapshot in memory.
@@ -90,6 +94,12 @@ impl Schedule {
     /// Follows commits that another process has planned; returns whether there were any. Blocking.
     pub fn catch_up(&self) -> Result<bool, ScheduleError> {
         self.follow(&mut self.chunks.lock())
+    }
+
+    /// Whether the snapshot has every guide that was committed so far.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.snapshot.is_current()
     }
 
     /// Locks the schedule for a change, which must be based on every earlier commit.
@@ -163,6 +173,21 @@ impl Schedule {
         let mut chunks = self.lock()?;
         let first = first_day(now, retention_days);
         let dropped = chunks.drop_before(&self.store, first);
+        self.hide_before(first);
+        // Reported after publishing: viewers must not see days that the operator has ordered to delete.
+        let dropped = dropped?;
+        chunks.sweep(&self.store)?;
+        Ok(dropped)
+    }
+
+    /// Serves no days beyond the retention, and leaves the store unchanged: only the owner of a fleet deletes them.
+    pub fn hide_old_days(&self, now: UnixSeconds, retention_days: u32) {
+        let _chunks = self.chunks.lock();
+        self.hide_before(first_day(now, retention_days));
+    }
+
+    /// The caller holds the `chunks` lock.
+    fn hide_before(&self, first: i64) {
         let from = UnixSeconds(first * DAY);
         let old = self.snapshot.load_full();
         let is_old = |c: &Arc<Channel>| c.starts.first().is_some_and(|start| *start < from);
@@ -173,10 +198,6 @@ impl Schedule {
             let next = ScheduleSnapshot::new(channels.collect::<Vec<_>>());
             self.snapshot.replace(Arc::new(next));
         }
-        // Reported after publishing: viewers must not see days that the operator has ordered to delete.
-        let dropped = dropped?;
-        chunks.sweep(&self.store)?;
-        Ok(dropped)
     }
 
     /// Returns the snapshot with some channels replaced. `new` is in `arena`. The caller holds the `chunks`

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::open;
+use super::{append_checksum, open, without_checksum};
 
 const SIZE: usize = 20;
 
@@ -29,12 +29,11 @@ impl Lengths {
     /// Returns the default for an unreadable file, so that nothing is compared.
     pub(crate) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
-        let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
-            return Self::default();
-        };
-        let sound = crc32fast::hash(body) == u32::from_le_bytes(*sum);
-        match body.as_chunks::<8>() {
-            ([written, synced], []) if sound => Self {
+        match without_checksum(&bytes)
+            .unwrap_or_default()
+            .as_chunks::<8>()
+        {
+            ([written, synced], []) => Self {
                 written: u64::from_le_bytes(*written),
                 synced: u64::from_le_bytes(*synced),
             },
@@ -87,7 +86,7 @@ impl LengthFile {
         let mut bytes = Vec::with_capacity(SIZE);
         bytes.extend(lengths.written.to_le_bytes());
         bytes.extend(lengths.synced.to_le_bytes());
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        append_checksum(&mut bytes);
         // Overwritten in place: the checksum rejects a torn write.
         self.0.write_all_at(&bytes, 0)
     }

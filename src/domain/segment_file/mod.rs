@@ -43,6 +43,17 @@ pub(crate) fn replace(
     written
 }
 
+/// Appends the CRC-32 of the bytes.
+pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
+    bytes.extend(crc32fast::hash(bytes).to_le_bytes());
+}
+
+/// Returns the bytes before the checksum, or `None` if the checksum is wrong.
+pub(crate) fn without_checksum(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, sum) = bytes.split_last_chunk()?;
+    (crc32fast::hash(body) == u32::from_le_bytes(*sum)).then_some(body)
+}
+
 /// Removes a file that may be missing. The caller syncs the directory.
 pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {

@@ -15,6 +15,7 @@ use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
+use super::{append_checksum, without_checksum};
 use crate::store::open_file;
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
@@ -46,14 +47,13 @@ impl Header {
         bytes.extend(self.place.to_le_bytes());
         bytes.extend(self.unpacked.to_le_bytes());
         bytes.extend(self.packed.to_le_bytes());
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        append_checksum(&mut bytes);
         bytes
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..HEAD)?;
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        let rest = body.strip_prefix(&PREFIX)?;
+        // The checksum distinguishes a header from the same bytes inside a member.
+        let rest = without_checksum(bytes.get(..HEAD)?)?.strip_prefix(&PREFIX)?;
         let (place, rest) = rest.split_first_chunk::<8>()?;
         let (unpacked, rest) = rest.split_first_chunk::<4>()?;
         let (packed, _) = rest.split_first_chunk::<4>()?;
@@ -65,8 +65,7 @@ impl Header {
         let smallest = u32::try_from(HEAD + TAIL).unwrap_or(u32::MAX);
         let fits =
             header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
-        // The checksum distinguishes a header from the same bytes inside a member.
-        (crc32fast::hash(body) == u32::from_le_bytes(*sum) && fits).then_some(header)
+        fits.then_some(header)
     }
 
     const fn end(self) -> u64 {

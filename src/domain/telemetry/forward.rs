@@ -25,7 +25,7 @@ use super::tables::Erasures;
 use crate::domain::backoff::Backoff;
 use crate::ports::Entropy;
 use crate::ports::event_sink::{EventSink, SinkError};
-use crate::store::{All, Durability};
+use crate::store::All;
 use crate::types::time::HOUR;
 use crate::types::{UnixSeconds, UserId};
 
@@ -153,7 +153,7 @@ impl Forwarder {
             return Ok(sent);
         }
         // An unwritten cursor means a full disk; sending now would repeat the batch at every run.
-        self.positions.lock().write_pending(Durability::Durable)?;
+        self.positions.lock().write_pending()?;
         let mut unsent = VecDeque::from(self.telemetry.extents()?);
         while let Some(extent) = unsent.front().copied() {
             if !self.positions.lock().is_unsent(extent) {
@@ -194,11 +194,17 @@ impl Forwarder {
         Ok(sent)
     }
 
-    /// Aborts the running request at shutdown. The unfinished batch is sent again after the start.
+    /// Aborts the running request, at shutdown or before a standby takes over. The unfinished batch is sent again.
     pub fn stop(&self) {
         // The flag first: the request that ends now must not count as a failure.
         self.stopped.store(true, Relaxed);
         self.sink.stop();
+    }
+
+    /// Lets runs send again.
+    pub fn resume(&self) {
+        self.stopped.store(false, Relaxed);
+        self.sink.resume();
     }
 
     #[must_use]

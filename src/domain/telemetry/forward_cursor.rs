@@ -1,24 +1,29 @@
-//! The forwarding cursor: for each hour an offset into its unpacked segment, kept in the store.
+//! The forwarding cursor: for each hour an offset into its unpacked segment, kept in a file next to the segments.
 //!
 //! There is one offset per hour, since a clock that is set back appends to an older hour. Only synced bytes are
 //! forwarded: after a power cut, new events could take the place of unsynced ones, behind the cursor, and would
 //! never be sent.
+//!
+//! The file is not part of the store: in a fleet all members have one store, and each has its own segments.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Take};
+use std::fs;
+use std::io::{self, Read as _, Take, Write as _};
+use std::sync::Arc;
 
-use super::Telemetry;
 use super::error::TelemetryError;
 use super::frame::EventFrames;
 use super::tables::{Forwarded, ForwardedRecord};
+use super::{Inner, Telemetry};
 use crate::domain::segment_file::packed::{SegmentReader, unpacked_length};
-use crate::store::{All, Durability, Store, StoreError};
+use crate::domain::segment_file::{append_checksum, without_checksum};
+use crate::store::All;
 
 pub(super) type Extent = (i64, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ForwardCursor {
-    /// The record as it is in the store.
+    /// The record as it is in the file.
     pub(super) kept: ForwardedRecord,
     /// There is nothing to read between `sent` and this offset: a torn end that is not cut off yet.
     scanned_to: u64,
@@ -32,21 +37,43 @@ impl ForwardCursor {
 }
 
 pub(super) struct ForwardCursors {
-    store: Store,
+    inner: Arc<Inner>,
     hours: BTreeMap<i64, ForwardCursor>,
-    /// Nothing is sent until this cursor is in the store.
-    unwritten: Option<i64>,
+    /// Nothing is sent until the cursors are in the file.
+    is_unwritten: bool,
 }
 
 impl ForwardCursors {
     pub(super) fn open(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
-        let store = telemetry.inner.store.clone();
+        let inner = Arc::clone(&telemetry.inner);
+        let in_file = match fs::read(inner.directory.forwarded()) {
+            Ok(bytes) => Some(decode(&bytes).unwrap_or_else(|| {
+                // Sending twice does less harm than losing events.
+                tracing::error!(
+                    "the forwarding cursor is damaged; forwarding all telemetry events again"
+                );
+                Vec::new()
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let is_unwritten = in_file.is_none();
+        let rows = match in_file {
+            Some(rows) => rows,
+            // Earlier versions kept the cursors in the store.
+            None => inner
+                .store
+                .read(|txn| txn.scan::<Forwarded>(&All, usize::MAX))?,
+        };
         let mut hours = BTreeMap::new();
         let extents: BTreeMap<i64, u64> = telemetry.extents()?.into_iter().collect();
-        for (hour, mut kept) in store.read(|txn| txn.scan::<Forwarded>(&All, usize::MAX))? {
-            let length = extents.get(&hour).copied().unwrap_or(kept.sent);
+        for (hour, mut kept) in rows {
+            // Retention has removed the segment, or another member has it.
+            let Some(length) = extents.get(&hour).copied() else {
+                continue;
+            };
             if kept.sent > length {
-                // The file is damaged or from another server. Sending twice does less harm than losing events.
+                // The segment is damaged.
                 tracing::warn!(
                     hour,
                     "a telemetry segment is shorter than its forwarding cursor; forwarding it from its beginning"
@@ -59,9 +86,9 @@ impl ForwardCursors {
             hours.insert(hour, ForwardCursor { kept, scanned_to });
         }
         Ok(Self {
-            store,
+            inner,
             hours,
-            unwritten: None,
+            is_unwritten,
         })
     }
 
@@ -73,61 +100,86 @@ impl ForwardCursors {
         self.get(hour).scanned_to < length
     }
 
-    pub(super) fn write_pending(&mut self, durability: Durability) -> Result<(), StoreError> {
-        let Some(hour) = self.unwritten else {
+    pub(super) fn write_pending(&mut self) -> Result<(), TelemetryError> {
+        if !self.is_unwritten {
             return Ok(());
-        };
-        let kept = self.get(hour).kept;
-        self.store
-            .write(durability, move |txn| txn.put::<Forwarded>(&hour, &kept))
-            .wait()?;
-        self.unwritten = None;
+        }
+        let inner = &self.inner;
+        let bytes = encode(&self.hours);
+        let replaced = inner
+            .directory
+            .replace(&inner.directory.forwarded(), |file| file.write_all(&bytes));
+        inner.or_fail(replaced.map_err(Into::into))?;
+        self.is_unwritten = false;
         Ok(())
     }
 
     /// Records the end of the batch that is about to be offered.
-    pub(super) fn offer(&mut self, hour: i64, to: u64) -> Result<(), StoreError> {
+    pub(super) fn offer(&mut self, hour: i64, to: u64) -> Result<(), TelemetryError> {
         let position = self.hours.entry(hour).or_default();
         if position.kept.offered != to {
             position.kept.offered = to;
-            self.unwritten = Some(hour);
+            self.is_unwritten = true;
         }
-        // Logged only: a power cut may lose the record, and then the repeated batch may have another end,
-        // which costs at most a duplicate.
-        self.write_pending(Durability::Logged)
+        self.write_pending()
     }
 
     /// Advances the cursor to `to`. There is nothing to read between `to` and `scanned_to`.
-    pub(super) fn pass(&mut self, hour: i64, to: u64, scanned_to: u64) -> Result<(), StoreError> {
+    pub(super) fn pass(
+        &mut self,
+        hour: i64,
+        to: u64,
+        scanned_to: u64,
+    ) -> Result<(), TelemetryError> {
         let kept = ForwardedRecord {
             sent: to,
             offered: to,
         };
         let before = self.hours.insert(hour, ForwardCursor { kept, scanned_to });
         if before.is_none_or(|before| before.kept != kept) {
-            self.unwritten = Some(hour);
+            self.is_unwritten = true;
         }
-        // Durable: the batch must not be sent again after every power cut.
-        self.write_pending(Durability::Durable)
+        self.write_pending()
     }
 
     /// Removes the cursors of the hours before `oldest`, whose segments are gone.
-    pub(super) fn forget(&mut self, oldest: i64) -> Result<(), StoreError> {
+    pub(super) fn forget(&mut self, oldest: i64) -> Result<(), TelemetryError> {
         let kept = self.hours.split_off(&oldest);
-        let gone: Vec<i64> = self.hours.keys().copied().collect();
-        self.hours = kept;
-        self.unwritten = self.unwritten.filter(|hour| *hour >= oldest);
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.store
-            // Losing this costs nothing: the next run removes the cursors again.
-            .write(Durability::Logged, move |txn| {
-                gone.iter()
-                    .try_for_each(|hour| txn.delete::<Forwarded>(hour))
-            })
-            .wait()
+        let gone = std::mem::replace(&mut self.hours, kept);
+        self.is_unwritten |= !gone.is_empty();
+        self.write_pending()
     }
+}
+
+/// Bytes of one hour: the hour, what was sent, and what was offered. A checksum of all follows.
+const ROW: usize = 24;
+
+fn encode(hours: &BTreeMap<i64, ForwardCursor>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(hours.len() * ROW + 4);
+    for (hour, cursor) in hours {
+        bytes.extend(hour.to_le_bytes());
+        bytes.extend(cursor.kept.sent.to_le_bytes());
+        bytes.extend(cursor.kept.offered.to_le_bytes());
+    }
+    append_checksum(&mut bytes);
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<(i64, ForwardedRecord)>> {
+    let (rows, []) = without_checksum(bytes)?.as_chunks::<ROW>() else {
+        return None;
+    };
+    let decoded = rows.iter().map(|row| {
+        let ([hour, sent, offered], _) = row.as_chunks() else {
+            return None;
+        };
+        let kept = ForwardedRecord {
+            sent: u64::from_le_bytes(*sent),
+            offered: u64::from_le_bytes(*offered),
+        };
+        Some((i64::from_le_bytes(*hour), kept))
+    });
+    decoded.collect()
 }
 
 impl Telemetry {

@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
 use crate::domain::segment_file::packed::SegmentForm;
+use crate::domain::telemetry::tables::{Forwarded, ForwardedRecord};
 use crate::domain::telemetry::{NewEvent, hour_of, request_erasure};
 use crate::ports::entropy::SeededEntropy;
-use crate::store::StoreError;
+use crate::store::{Durability, StoreError};
 
 /// How a sink answers a batch.
 type Manner = Box<dyn Fn(&[i64]) -> Result<(), SinkError> + Send + Sync>;
@@ -67,6 +68,8 @@ impl EventSink for Sink {
     }
 
     fn stop(&self) {}
+
+    fn resume(&self) {}
 }
 
 fn away() -> Result<(), SinkError> {
@@ -159,17 +162,60 @@ fn the_cursor_survives_a_restart_and_an_unanswered_batch_is_resent_unchanged() {
     assert_ne!(more[0].1, more[1].1);
     drop(again);
     // Without the cursor everything is sent again.
-    let forgotten: Result<(), StoreError> = bench
+    fs::remove_file(telemetry.inner.directory.forwarded()).unwrap();
+    assert_eq!(forwarder(&telemetry, &sink, 100).run(NOW + 99), Ok(9));
+    // And if it is damaged.
+    let mut bytes = fs::read(telemetry.inner.directory.forwarded()).unwrap();
+    bytes[9] ^= 1;
+    fs::write(telemetry.inner.directory.forwarded(), bytes).unwrap();
+    assert_eq!(forwarder(&telemetry, &sink, 100).run(NOW + 99), Ok(9));
+    assert_eq!(forwarder(&telemetry, &sink, 100).run(NOW + 99), Ok(0));
+}
+
+#[test]
+fn a_cursor_that_an_earlier_version_kept_in_the_store_is_continued() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let sink = Sink::accepting();
+    ingest(&telemetry, 1, events(0..2), NOW);
+    let (hour, sent) = telemetry.extents().unwrap()[0];
+    ingest(&telemetry, 1, events(2..4), NOW);
+    let rows = [(hour, sent), (hour + 1, 100)];
+    let kept: Result<(), StoreError> = bench
         .store
-        .write(Durability::Durable, |txn| {
-            for (hour, _) in txn.scan::<super::super::tables::Forwarded>(&All, 9)? {
-                txn.delete::<super::super::tables::Forwarded>(&hour)?;
-            }
-            Ok(())
+        .write(Durability::Durable, move |txn| {
+            rows.iter().try_for_each(|(hour, sent)| {
+                let record = ForwardedRecord {
+                    sent: *sent,
+                    offered: *sent,
+                };
+                txn.put::<Forwarded>(hour, &record)
+            })
         })
         .wait();
-    forgotten.unwrap();
-    assert_eq!(forwarder(&telemetry, &sink, 100).run(NOW + 99), Ok(9));
+    kept.unwrap();
+    assert_eq!(forwarder(&telemetry, &sink, 2).run(NOW), Ok(2));
+    assert_eq!(sink.accepted(), [2, 3]);
+    // The segment of the next hour was on another machine: what was sent of it says nothing of the one here.
+    ingest(&telemetry, 1, events(4..6), NOW + HOUR);
+    assert_eq!(forwarder(&telemetry, &sink, 2).run(NOW + HOUR), Ok(2));
+    assert_eq!(sink.accepted(), [4, 5]);
+    assert_eq!(telemetry.retain(NOW + 40 * 24 * HOUR), Ok(2));
+    let rows = |txn: &crate::store::Txn<'_>| txn.scan::<Forwarded>(&All, 9);
+    assert!(bench.store.read(rows).unwrap().is_empty());
+}
+
+#[test]
+fn a_forwarder_that_was_stopped_can_be_resumed() {
+    let bench = Bench::new();
+    let telemetry = bench.open(NOW);
+    let sink = Sink::accepting();
+    ingest(&telemetry, 1, events(0..2), NOW);
+    let forwarder = forwarder(&telemetry, &sink, 2);
+    forwarder.stop();
+    assert_eq!(forwarder.run(NOW), Ok(0));
+    forwarder.resume();
+    assert_eq!(forwarder.run(NOW), Ok(2));
 }
 
 #[test]
@@ -324,8 +370,9 @@ fn unsent_events_dropped_by_retention_are_counted() {
     assert_eq!(sink.accepted(), [5, 6]);
     assert_eq!(forwarder.retain(over + HOUR), Ok(1));
     assert_eq!(forwarder.counts().expired, 3);
-    let rows = |txn: &crate::store::Txn<'_>| txn.scan::<super::super::tables::Forwarded>(&All, 9);
-    assert!(bench.store.read(rows).unwrap().is_empty());
+    // The file has no hour, only the checksum.
+    let cursors = fs::read(telemetry.inner.directory.forwarded()).unwrap();
+    assert_eq!(cursors.len(), 4);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub use model::{
     Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, TelemetryCounts,
 };
 pub use read::{Events, Selection};
-pub use standby::{EraseElsewhere, StandbyTelemetry};
+pub use standby::EraseElsewhere;
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
@@ -131,14 +131,37 @@ const fn hour_of(now: UnixSeconds) -> i64 {
 }
 
 impl Telemetry {
+    /// Opens the files for erasure and retention. [`begin`](Self::begin) must be called before the first upload.
+    ///
     /// `on_failure` is called once, when a sync has failed and the process has to restart.
     pub fn open(
         store: Store,
         settings: TelemetrySettings,
-        now: UnixSeconds,
         on_failure: impl Fn(&TelemetryError) + Send + 'static,
     ) -> Result<Self, TelemetryError> {
-        let directory = Directory::open(&settings.directory, settings.sync)?;
+        let inner = Arc::new(Inner {
+            store,
+            directory: Directory::open(&settings.directory, settings.sync)?,
+            settings,
+            state: Mutex::default(),
+            synced: Condvar::new(),
+            rewriting: Mutex::new(()),
+            compression: Mutex::default(),
+            observer: OnceLock::new(),
+            elsewhere: OnceLock::new(),
+        });
+        let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
+        Ok(Self {
+            inner,
+            _sync: Arc::new(sync),
+        })
+    }
+
+    /// Reads what uploads are compared with, and completes the index of the store.
+    pub fn begin(&self, now: UnixSeconds) -> Result<(), TelemetryError> {
+        let (store, directory) = (&self.inner.store, &self.inner.directory);
+        // An erasure must not replace a file that is read here.
+        let _rewriting = self.inner.rewriting.lock();
         let hour = hour_of(now);
         // Budgets are by UTC day: rows of older days do not count.
         let saved = store.read(|txn| txn.scan::<DayUsage>(&now.utc_day(), usize::MAX))?;
@@ -159,7 +182,7 @@ impl Telemetry {
             state.dedup.tidy(hour);
         }
         if directory.events(hour).exists() {
-            match TelemetrySegment::open(&directory, hour).map_err(TelemetryError::from) {
+            match TelemetrySegment::open(directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
                     state.dedup.remember(segment.keys(), hour);
                     state.segment = Some(segment);
@@ -171,23 +194,8 @@ impl Telemetry {
                 Err(error) => return Err(error),
             }
         }
-        let inner = Arc::new(Inner {
-            store,
-            settings,
-            directory,
-            state: Mutex::new(state),
-            synced: Condvar::new(),
-            rewriting: Mutex::new(()),
-            compression: Mutex::default(),
-            observer: OnceLock::new(),
-            elsewhere: OnceLock::new(),
-        });
-        let sync = SyncThread::start(Arc::clone(&inner), on_failure)?;
-        let telemetry = Self {
-            inner,
-            _sync: Arc::new(sync),
-        };
-        match telemetry.complete_index() {
+        *self.inner.state.lock() = state;
+        match self.complete_index() {
             Ok(0) => {}
             Ok(added) => tracing::info!(added, "added missing entries to the telemetry index"),
             // The next start tries again.
@@ -195,7 +203,7 @@ impl Telemetry {
                 tracing::warn!(%error, "failed to complete the telemetry index; the next start tries again")
             }
         }
-        Ok(telemetry)
+        Ok(())
     }
 
     /// Sets the observer of events and erasures. Only the first call has an effect.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::error::TelemetryError;
-use super::tables::{DayUsage, UserHours};
+use super::tables::{DayUsage, Forwarded, UserHours};
 use super::{Forwarder, Inner, Telemetry, hour_of};
 use crate::domain::segment_file::remove_if_present;
 use crate::store::{All, Durability, StoreError};
@@ -85,15 +85,28 @@ impl Telemetry {
 impl Forwarder {
     /// Counts the unsent events of the dropped hours. Returns how many files were removed.
     pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
-        self.drop_before(self.telemetry.oldest_kept(now))
+        let oldest = self.telemetry.oldest_kept(now);
+        self.drop_before(oldest, || self.telemetry.drop_before(oldest))
+    }
+
+    /// Leaves the index unchanged, which only the owner writes.
+    pub fn retain_as_standby(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        let oldest = self.telemetry.oldest_kept(now);
+        self.drop_before(oldest, || self.telemetry.retain_as_standby(now))
     }
 
     pub fn make_room(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
         let oldest = self.telemetry.oldest_with_room(now)?;
-        oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
+        oldest.map_or(Ok(0), |oldest| {
+            self.drop_before(oldest, || self.telemetry.drop_before(oldest))
+        })
     }
 
-    fn drop_before(&self, oldest: i64) -> Result<usize, TelemetryError> {
+    fn drop_before(
+        &self,
+        oldest: i64,
+        drop: impl FnOnce() -> Result<usize, TelemetryError>,
+    ) -> Result<usize, TelemetryError> {
         let mut expired = 0;
         let extents = self.telemetry.extents()?.into_iter();
         for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
@@ -105,7 +118,7 @@ impl Forwarder {
                 }
             }
         }
-        let dropped = self.telemetry.drop_before(oldest)?;
+        let dropped = drop()?;
         self.positions.lock().forget(oldest)?;
         if expired > 0 {
             self.expired.fetch_add(expired, Relaxed);
@@ -178,6 +191,11 @@ impl Inner {
                 entries.retain(|((hour, _), _)| *hour < oldest);
                 for (key, _) in &entries {
                     txn.delete::<UserHours>(key)?;
+                }
+                for (hour, _) in txn.scan::<Forwarded>(&All, ENTRIES_AT_ONCE)? {
+                    if hour < oldest {
+                        txn.delete::<Forwarded>(&hour)?;
+                    }
                 }
                 Ok(entries.len())
             })

@@ -15,7 +15,9 @@ use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
 use crate::domain::segment_file::lengths::{LengthFile, Lengths};
 use crate::domain::segment_file::packed::SegmentReader;
-use crate::domain::segment_file::{self, open, remove_if_present};
+use crate::domain::segment_file::{
+    self, append_checksum, open, remove_if_present, without_checksum,
+};
 use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
 
 const HOUR: i64 = crate::types::time::HOUR;
@@ -64,6 +66,10 @@ impl Directory {
 
     pub(super) fn lengths(&self, hour: i64) -> PathBuf {
         self.file(hour, "length")
+    }
+
+    pub(super) fn forwarded(&self) -> PathBuf {
+        self.path.join("forwarded.cursors")
     }
 
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
@@ -132,7 +138,7 @@ impl Directory {
     fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        append_checksum(&mut bytes);
         match self.replace(&self.keys(hour), |file| file.write_all_at(&bytes, 0)) {
             Err(error) if !is_failed_sync(&error) => {
                 tracing::warn!(%error, hour, "failed to write a fingerprint file; the next start reads the segment instead");
@@ -157,11 +163,8 @@ fn hour_of_name(name: &str) -> Option<i64> {
 }
 
 fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
-    let (body, sum) = bytes.split_last_chunk::<4>()?;
     // A torn file is not an error: the segment itself has every fingerprint.
-    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
-        return None;
-    }
+    let body = without_checksum(bytes)?;
     let (keys, rest) = body.strip_prefix(&KEYS_MARK)?.as_chunks::<8>();
     let keys = keys.iter().map(|key| Fingerprint(u64::from_le_bytes(*key)));
     rest.is_empty().then(|| keys.collect())

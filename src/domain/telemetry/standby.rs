@@ -1,15 +1,11 @@
-//! The event files of a fleet member that is not the owner: the events that it stored while it was the owner. No events
-//! are added, but erasure and retention continue.
+//! Telemetry in a fleet. Only the owner adds events. Each member has those that it stored as the owner, and a standby
+//! continues to forward, erase and drop them.
 
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
+use super::Telemetry;
 use super::error::TelemetryError;
-use super::segment::Directory;
-use super::{Inner, Telemetry, TelemetrySettings, TelemetryState};
-use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
 
 /// Erases a user's events on every other member; fails if one of them fails.
@@ -20,36 +16,20 @@ impl Telemetry {
     pub fn erase_elsewhere(&self, elsewhere: EraseElsewhere) {
         let _ = self.inner.elsewhere.set(elsewhere);
     }
-}
 
-pub struct StandbyTelemetry(Inner);
-
-impl StandbyTelemetry {
-    pub fn open(store: Store, settings: TelemetrySettings) -> Result<Self, TelemetryError> {
-        Ok(Self(Inner {
-            store,
-            directory: Directory::open(&settings.directory, settings.sync)?,
-            settings,
-            state: Mutex::new(TelemetryState::default()),
-            synced: Condvar::new(),
-            rewriting: Mutex::new(()),
-            compression: Mutex::default(),
-            observer: OnceLock::new(),
-            elsewhere: OnceLock::new(),
-        }))
-    }
-
-    /// Leaves the index unchanged, which only the owner writes.
-    pub fn erase(&self, user: &UserId) -> Result<(), TelemetryError> {
+    /// Erases the events of a user for the owner. Leaves the index unchanged, which only the owner writes.
+    pub fn erase_as_standby(&self, user: &UserId) -> Result<(), TelemetryError> {
+        let inner = &self.inner;
         let users = HashSet::from([*user]);
-        for hour in self.0.hours_of(user)? {
-            self.0.rewrite_without(hour, &users)?;
+        for hour in inner.hours_of(user)? {
+            inner.or_fail(inner.rewrite_without(hour, &users))?;
         }
         Ok(())
     }
 
-    /// Returns how many hours were dropped.
-    pub fn retain(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
-        self.0.drop_files(self.0.oldest_kept(now))
+    /// Leaves the index unchanged, as [`erase_as_standby`](Self::erase_as_standby). Returns how many hours were dropped.
+    pub fn retain_as_standby(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {
+        let inner = &self.inner;
+        inner.or_fail(inner.drop_files(inner.oldest_kept(now)))
     }
 }

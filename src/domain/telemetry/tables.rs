@@ -70,6 +70,7 @@ pub(super) struct ForwardedRecord {
 
 impl Record for ForwardedRecord {}
 
+/// The forwarding cursors of versions before they were kept in a file.
 pub(super) struct Forwarded;
 
 impl Table for Forwarded {

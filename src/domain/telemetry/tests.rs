@@ -52,7 +52,9 @@ impl Bench {
             exists: |_, user| Ok(*user != UserId::from_bytes([66; 16])),
         };
         let failed = |error: &TelemetryError| panic!("{error}");
-        Telemetry::open(self.store.clone(), settings, now, failed).unwrap()
+        let telemetry = Telemetry::open(self.store.clone(), settings, failed).unwrap();
+        telemetry.begin(now).unwrap();
+        telemetry
     }
 
     pub(super) fn file(&self, ending: &str) -> std::path::PathBuf {
@@ -157,7 +159,8 @@ fn a_panic_of_the_sync_thread_is_reported_and_stops_ingestion() {
         sync: true,
         exists: |_, _| Ok(true),
     };
-    let telemetry = Telemetry::open(bench.store.clone(), settings, NOW, |_| {}).unwrap();
+    let telemetry = Telemetry::open(bench.store.clone(), settings, |_| {}).unwrap();
+    telemetry.begin(NOW).unwrap();
     telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let defect = |_: &Inner| panic!("a defect");
     let inner = Arc::clone(&telemetry.inner);

@@ -133,6 +133,16 @@ impl EtcdLog {
         Ok((entries, head, revision))
     }
 
+    /// Returns entries from a number on, as [`SharedLog::read`] does, and the last number in the log at the same time.
+    pub(super) fn read_with_head(
+        &mut self,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(Vec<Entry>, u64), SharedLogError> {
+        let (entries, head, _) = self.look(from, entries_of(bytes))?;
+        Ok((entries, head))
+    }
+
     pub(super) const fn lease(&self) -> Option<u64> {
         self.lease
     }
@@ -198,7 +208,7 @@ impl SharedLog for EtcdLog {
         bytes: usize,
         wait: Duration,
     ) -> Result<Vec<Entry>, SharedLogError> {
-        let most = (bytes / ENTRY_BYTES).clamp(1, ENTRIES_MAX);
+        let most = entries_of(bytes);
         let (entries, _, revision) = self.look(from, most)?;
         if !entries.is_empty() || wait.is_zero() {
             return Ok(entries);
@@ -265,6 +275,10 @@ impl SharedLog for EtcdLog {
         }
         Ok(())
     }
+}
+
+fn entries_of(bytes: usize) -> usize {
+    (bytes / ENTRY_BYTES).clamp(1, ENTRIES_MAX)
 }
 
 fn held(answer: &Value, lease: u64) -> Result<Option<Claim>, SharedLogError> {

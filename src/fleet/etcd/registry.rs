@@ -24,6 +24,12 @@ pub struct MemberRecord {
     /// Ids of the members whose promises the owner requires. Empty before the member was the owner.
     #[serde(default)]
     pub knows: Vec<String>,
+    /// Requests of clients since its start that the member answered as a standby.
+    #[serde(default)]
+    pub answered: u64,
+    /// Those that it forwarded to the owner.
+    #[serde(default)]
+    pub forwarded: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub(crate) async fn xmltv(
 ) -> Result<Reply, ApiError> {
     // Channel ids are livestream ids, so that an export can be imported again without a channel map.
     let services = &http.services;
-    // Read before the schedule: a change in between makes the tag too old, never too new.
+    // Read before the schedule: an export must not be kept for a generation that is newer than it.
     let generation = services.schedule.generation();
     let turn = Turn::for_client(Some(auth.partner()), cx.peer);
     let exporting = Arc::clone(services);
@@ -50,7 +50,7 @@ pub(crate) async fn xmltv(
     // Built once per change of the schedule: it is the same for all partners.
     let export = http.xmltv.get_or_make(generation, make).await?;
     let kept = Kept {
-        tag: http.etag_seed.wrapping_add(generation),
+        tag: export.tag(),
         max_age: services.config.schedule.max_age,
     };
     Ok(Reply::export(kept, media::XML, export))

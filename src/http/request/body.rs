@@ -5,6 +5,8 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::EXPECT;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -154,7 +156,17 @@ impl BodyStream {
     }
 }
 
-pub(crate) async fn drain(source: &mut Incoming) {
+/// Drains the body of a request that was refused before its body was read. Otherwise the client, still
+/// sending, would see a reset instead of the response. Returns whether all of it was read.
+pub(crate) async fn drain_refused(headers: &HeaderMap, mut body: Incoming) -> bool {
+    // A client that sent `Expect: 100-continue` waits with its body; polling the body would ask for it.
+    if !headers.contains_key(EXPECT) {
+        drain(&mut body).await;
+    }
+    body.is_end_stream()
+}
+
+async fn drain(source: &mut Incoming) {
     let reading = async {
         // Closing a socket with unread input resets it, and the client may lose the response.
         let mut left = DRAIN_BYTES;

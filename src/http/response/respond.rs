@@ -238,7 +238,7 @@ fn finish(
     response
 }
 
-fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
+pub(crate) fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
     // The audit record has the changes of operators.
     if record.routes != RouteSet::Public {
         return false;

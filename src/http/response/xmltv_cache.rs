@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE};
+use crate::http::response::reply::Kept;
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
 /// while it is sent, so a large guide needs a tenth of its size in memory.
@@ -25,6 +26,7 @@ const IDENTITY_BYTES: usize = 32 * 1024 * 1024;
 pub struct GzipExport {
     gzip: Bytes,
     identity: Option<Bytes>,
+    tag: u64,
 }
 
 impl GzipExport {
@@ -45,10 +47,18 @@ impl GzipExport {
                 kept.extend_from_slice(&piece);
             }
         }
+        let gzip = gzip.finish()?;
         Ok(Self {
-            gzip: gzip.finish()?.into(),
+            tag: Kept::tag_of(&gzip),
+            gzip: gzip.into(),
             identity: identity.map(Bytes::from),
         })
+    }
+
+    /// Equal exports have equal tags at every member of a fleet, and after a restart.
+    #[must_use]
+    pub const fn tag(&self) -> u64 {
+        self.tag
     }
 
     #[must_use]

@@ -137,6 +137,9 @@ pub struct Route {
     pub shows_secrets: bool,
     /// Whether a member of a fleet answers it from its own state, even while it may no longer be the owner.
     pub skips_freshness_check: bool,
+    /// Whether every member of a fleet serves it, and not only the owner. It needs no body and changes nothing that
+    /// another member must know at once.
+    pub is_served_by_standbys: bool,
     pub journal: JournalRule,
     pub label: &'static str,
 }
@@ -170,6 +173,7 @@ impl Route {
             has_dry_run: false,
             shows_secrets: false,
             skips_freshness_check: false,
+            is_served_by_standbys: false,
             journal: JournalRule::Refusals,
             label,
         }
@@ -233,6 +237,11 @@ impl Route {
 
     pub(crate) const fn without_freshness_check(mut self) -> Self {
         self.skips_freshness_check = true;
+        self
+    }
+
+    pub(crate) const fn at_any_member(mut self) -> Self {
+        self.is_served_by_standbys = true;
         self
     }
 

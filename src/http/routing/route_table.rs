@@ -162,20 +162,20 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub(crate) static PUBLIC: &[Route] = &[
     // Schedule.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", now!(LiveRequest => api::schedule::live), Ignored, Memory).cached_from(MANY_IDS),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", now!(DayRequest => api::schedule::day), Ignored, Memory).cached_from(MANY_IDS),
-    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", now!(BroadcastsRequest => api::schedule::broadcasts), Ignored, Memory).cached_from(0),
-    partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", now!(BroadcastRequest => api::schedule::broadcast), Ignored, Memory),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", now!(LiveRequest => api::schedule::live), Ignored, Memory).cached_from(MANY_IDS).at_any_member(),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", now!(DayRequest => api::schedule::day), Ignored, Memory).cached_from(MANY_IDS).at_any_member(),
+    partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", now!(BroadcastsRequest => api::schedule::broadcasts), Ignored, Memory).cached_from(0).at_any_member(),
+    partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", now!(BroadcastRequest => api::schedule::broadcast), Ignored, Memory).at_any_member(),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", now!(LivestreamDayRequest => api::schedule::day_one), Ignored, Memory)
-        .replaced_by("/api/schedule/v1/broadcasts/day/{date}"),
+        .replaced_by("/api/schedule/v1/broadcasts/day/{date}").at_any_member(),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", now!(LivestreamNowRequest => api::schedule::live_one), Ignored, Memory)
-        .replaced_by("/api/schedule/v1/broadcasts/live"),
-    partner(Get, "/api/schedule/v1/xmltv", "xmltv", later!(api::guide_export::xmltv), Ignored, Store).with_query_token(),
-    partner(Get, "/api/schedule/v1/m3u", "m3u", now!(M3uRequest => api::guide_export::m3u), Ignored, Memory).with_query_token(),
-    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", now!(PlaylistRedirectRequest => api::guide_export::watch), Ignored, Memory).with_query_token(),
+        .replaced_by("/api/schedule/v1/broadcasts/live").at_any_member(),
+    partner(Get, "/api/schedule/v1/xmltv", "xmltv", later!(api::guide_export::xmltv), Ignored, Store).with_query_token().at_any_member(),
+    partner(Get, "/api/schedule/v1/m3u", "m3u", now!(M3uRequest => api::guide_export::m3u), Ignored, Memory).with_query_token().at_any_member(),
+    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", now!(PlaylistRedirectRequest => api::guide_export::watch), Ignored, Memory).with_query_token().at_any_member(),
     // Catalogue for clients.
-    partner(Get, "/api/catalog/v1/livestreams", "livestreams", now!(PageRequest<LivestreamId> => api::catalog::livestreams), Ignored, Memory),
-    partner(Get, "/api/catalog/v1/assets", "assets", now!(PageRequest<AssetId> => api::catalog::assets), Ignored, Memory),
+    partner(Get, "/api/catalog/v1/livestreams", "livestreams", now!(PageRequest<LivestreamId> => api::catalog::livestreams), Ignored, Memory).at_any_member(),
+    partner(Get, "/api/catalog/v1/assets", "assets", now!(PageRequest<AssetId> => api::catalog::assets), Ignored, Memory).at_any_member(),
     // The lab, for lab partners.
     partner(Get, "/api/lab/v1/clock", "lab_clock", now!(api::lab::clock), Ignored, Memory),
     partner(Get, "/api/lab/v1/mail", "lab_mail", later!(api::lab::mails), Ignored, Store),
@@ -192,21 +192,21 @@ pub(crate) static PUBLIC: &[Route] = &[
     open("/reset", "reset_page", later!(ResetPageRequest => api::reset_page::show), Store).html_page(),
     form("/reset", "reset_form", later!(ResetFormRequest => api::reset_page::complete), Hashing).html_page().rated(RateClass::Reset),
     // The user's account: profile, PIN, devices, sessions, offers and data export.
-    user(Get, "/api/user/v1/users/{userId}", "read_user", later!(api::users::read_user), Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}", "read_user", later!(api::users::read_user), Ignored, Store).at_any_member(),
     user(Put, "/api/user/v1/users/{userId}", "update_user", later!(UpdateUserRequest => api::users::update_user), SMALL, Hashing),
     user(Delete, "/api/user/v1/users/{userId}", "delete_user", later!(DeleteUserRequest => api::users::delete_user), SMALL, Hashing),
     user(Put, "/api/user/v1/users/{userId}/password", "change_password", later!(ChangePasswordRequest => api::users::change_password), SMALL, Hashing),
     user(Put, "/api/user/v1/users/{userId}/pin", "change_pin", later!(ChangePinRequest => api::users::change_pin), SMALL, Hashing),
     user(Post, "/api/user/v1/users/{userId}/pin/reset", "reset_pin", later!(api::users::reset_pin), Ignored, Hashing),
-    user(Get, "/api/user/v1/users/{userId}/devices", "devices", later!(api::devices::devices), Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/devices", "devices", later!(api::devices::devices), Ignored, Store).at_any_member(),
     user(Delete, "/api/user/v1/users/{userId}/devices", "clear_devices", later!(api::devices::clear_devices), Ignored, Store),
-    user(Get, "/api/user/v1/users/{userId}/devices/{deviceId}", "device", later!(DeviceRequest => api::devices::device), Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/devices/{deviceId}", "device", later!(DeviceRequest => api::devices::device), Ignored, Store).at_any_member(),
     user(Delete, "/api/user/v1/users/{userId}/devices/{deviceId}", "remove_device", later!(DeviceRequest => api::devices::remove_device), Ignored, Store),
     user(Get, "/api/user/v1/users/{userId}/sessions", "sessions", later!(api::sessions::sessions), Ignored, Store),
     user(Delete, "/api/user/v1/users/{userId}/sessions", "end_sessions", later!(api::sessions::end_sessions), Ignored, Store).journaled(Everything),
     user(Get, "/api/user/v1/users/{userId}/sessions/{sessionId}", "session", later!(SessionRequest => api::sessions::session), Ignored, Store),
     user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", later!(SessionRequest => api::sessions::end_session), Ignored, Store).journaled(Everything),
-    user(Get, "/api/user/v1/users/{userId}/offers", "offers", later!(api::offers::offers), Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/offers", "offers", later!(api::offers::offers), Ignored, Store).at_any_member(),
     user(Get, "/api/user/v1/users/{userId}/export", "export", later!(api::users::export), Ignored, Store),
     // Entitlement, playback, licenses and telemetry.
     user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", later!(EntitlementRequest => api::playback::entitlement), SMALL, Hashing).journaled(Everything),
@@ -216,24 +216,24 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/playback/v1/playready/license", "license_playready", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).with_soap_faults().journaled(Everything),
     user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
     user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
-    partner(Get, "/api/playback/v1/fairplay/certificate", "fairplay_certificate", later!(api::license::fairplay_certificate), Ignored, Memory),
-    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes).without_freshness_check(),
+    partner(Get, "/api/playback/v1/fairplay/certificate", "fairplay_certificate", later!(api::license::fairplay_certificate), Ignored, Memory).at_any_member(),
+    user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes).without_freshness_check().at_any_member(),
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store).journaled(Everything),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store).without_freshness_check(),
     form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
     // The request journal, for the developers of lab partners.
     partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => api::lab::requests), Ignored, Bulk),
     partner(Get, "/api/lab/v1/requests/{request}", "lab_request", later!(RequestRequest => api::lab::request), Ignored, Store),
-    open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store),
+    open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => api::media::origin), Store).at_any_member(),
     // The front page for browsers, and the player page of demo and lab installations.
-    open("/", "front_page", now!(FrontPageRequest => api::front_page::show), Memory),
+    open("/", "front_page", now!(FrontPageRequest => api::front_page::show), Memory).at_any_member(),
     open("/lab", "lab_entry", now!(api::lab_player::entry), Memory).own_origin(),
     open("/lab/", "lab_player", now!(api::lab_player::page), Memory).own_origin(),
     open("/lab/settings.json", "lab_settings", now!(api::lab_player::settings), Memory).own_origin(),
     open("/lab/{file}", "lab_file", now!(EmbeddedFileRequest => api::lab_player::file), Memory).own_origin(),
     // OpenAPI description and documentation.
-    open("/openapi.json", "openapi", now!(api::openapi::public_document), Memory),
-    open("/docs", "docs", now!(api::openapi::public_page), Memory),
+    open("/openapi.json", "openapi", now!(api::openapi::public_document), Memory).at_any_member(),
+    open("/docs", "docs", now!(api::openapi::public_page), Memory).at_any_member(),
 ];
 
 /// Routes of the operations listener and of the local administration socket.
@@ -395,6 +395,22 @@ mod tests {
                     route.label
                 );
             }
+        }
+    }
+
+    /// It answers from memory that follows the owner, and cannot change the store.
+    #[test]
+    fn a_standby_serves_reads_and_heartbeats_of_clients() {
+        for route in OPS {
+            assert!(!route.is_served_by_standbys, "{}", route.label);
+        }
+        for route in PUBLIC.iter().filter(|route| route.is_served_by_standbys) {
+            assert!(route.body == Ignored, "{}", route.label);
+            assert!(route.journal != Everything, "{}", route.label);
+            let is_heartbeat = route.label == "heartbeat";
+            assert_eq!(route.is_change, is_heartbeat, "{}", route.label);
+            // Only a heartbeat is answered without reading the log first.
+            assert_eq!(route.skips_freshness_check, is_heartbeat, "{}", route.label);
         }
     }
 

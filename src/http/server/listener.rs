@@ -32,8 +32,10 @@ use crate::http::server::connection_limiter::{
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
 use crate::http::server::tls;
+use crate::http::standby::OwnerConnections;
 use crate::http::state::HttpState;
 use crate::ports::tls::Tls;
+use crate::types::{ConnectionOrigin, ListenerKind};
 
 const BACKLOG: u32 = 1_024;
 
@@ -161,32 +163,9 @@ impl Listener {
 
 #[must_use]
 pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> RunningServer {
-    serve_with_late(http, listeners, std::future::pending())
-}
-
-/// Same as [`serve`], plus one listener that becomes available later.
-#[must_use]
-pub fn serve_with_late(
-    http: Arc<HttpState>,
-    listeners: Vec<Listener>,
-    late: impl Future<Output = Listener> + Send + 'static,
-) -> RunningServer {
-    let (acceptor, ended) = Acceptor::new(http);
-    let own = acceptor.clone();
-    for listener in listeners {
-        tokio::spawn(accept(acceptor.clone(), listener));
-    }
-    tokio::spawn(async move {
-        let shutdown = Arc::clone(&acceptor.shutdown);
-        tokio::select! {
-            () = shutdown.closed() => {}
-            listener = late => accept(acceptor, listener).await,
-        }
-    });
-    RunningServer {
-        acceptor: own,
-        ended,
-    }
+    let running = RunningServer::new(http);
+    running.accept(listeners);
+    running
 }
 
 const PIPE: usize = 64 * 1024;
@@ -214,6 +193,31 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
+    /// Accepts no connections yet.
+    #[must_use]
+    pub fn new(http: Arc<HttpState>) -> Self {
+        let (acceptor, ended) = Acceptor::new(http);
+        Self { acceptor, ended }
+    }
+
+    pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) {
+        for listener in listeners {
+            tokio::spawn(accept(self.acceptor.clone(), listener));
+        }
+    }
+
+    /// Accepts connections of a listener that becomes available later.
+    pub fn accept_late(&self, late: impl Future<Output = Listener> + Send + 'static) {
+        let acceptor = self.acceptor.clone();
+        tokio::spawn(async move {
+            let shutdown = Arc::clone(&acceptor.shutdown);
+            tokio::select! {
+                () = shutdown.closed() => {}
+                listener = late => accept(acceptor, listener).await,
+            }
+        });
+    }
+
     /// Serves connections that other members of a fleet accept.
     pub(crate) fn forwarded(&self) -> ForwardedConnections {
         ForwardedConnections(self.acceptor.clone())
@@ -357,6 +361,22 @@ impl Acceptor {
         }
     }
 
+    /// Returns a place for connections to the owner, for a client of a standby.
+    fn owner_connections(&self, peer: IpAddr, routes: RouteSet) -> Option<Arc<OwnerConnections>> {
+        let fleet = self.http.fleet.get()?;
+        // Connections of operators are passed on unread.
+        if routes == RouteSet::Ops || !fleet.is_standby() {
+            return None;
+        }
+        let origin = ConnectionOrigin {
+            // TLS, if any, ends here.
+            to: ListenerKind::Public,
+            from: peer,
+            uid: None,
+        };
+        Some(Arc::new(OwnerConnections::new(Arc::clone(fleet), origin)))
+    }
+
     fn refuse(&self, write: impl FnOnce() -> io::Result<usize>, options: &ListenerOptions) {
         self.http.metrics.refused.one();
         // Over TLS a refusal would cost a handshake, which is what the limit protects from.
@@ -394,6 +414,7 @@ impl Acceptor {
             administrator,
             peer,
             conn_state: Arc::new(ConnectionState::default()),
+            owner: self.owner_connections(peer, options.routes),
         };
         let (began, tls) = (Instant::now(), options.tls.clone());
         let stream = ObserveWrites::new(stream, Arc::clone(&service.conn_state));

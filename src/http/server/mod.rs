@@ -4,6 +4,6 @@ pub(crate) mod connection_limiter;
 pub(crate) mod forwarded;
 pub mod listener;
 pub(crate) mod maintenance;
+pub(crate) mod pass_on;
 pub(crate) mod shutdown;
-pub(crate) mod standby;
 pub(crate) mod tls;

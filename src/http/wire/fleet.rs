@@ -30,6 +30,8 @@ struct MemberLine<'a> {
     owner: bool,
     behind: u64,
     silent: i64,
+    answered: u64,
+    forwarded: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_millis: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +72,8 @@ impl<'a> From<&'a FleetReport> for FleetBody<'a> {
             owner: member.is_owner,
             behind: member.behind,
             silent: member.silent.max(0),
+            answered: member.answered,
+            forwarded: member.forwarded,
             clock_millis: member.clock,
             error: member.error.as_deref(),
         });

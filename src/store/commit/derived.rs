@@ -32,6 +32,7 @@ pub struct Derived<V> {
     current: ArcSwap<V>,
     generation: AtomicU64,
     watch: Arc<TableWatch>,
+    is_deriving: AtomicBool,
 }
 
 impl<V: Send + Sync + 'static> Derived<V> {
@@ -43,6 +44,7 @@ impl<V: Send + Sync + 'static> Derived<V> {
             current: ArcSwap::from_pointee(first),
             generation: AtomicU64::new(0),
             watch,
+            is_deriving: AtomicBool::new(false),
         })
     }
 
@@ -62,6 +64,13 @@ impl<V: Send + Sync + 'static> Derived<V> {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Whether the state includes every commit so far.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        // In this order: `catch_up` sets the second mark before it clears the first one.
+        !self.watch.0.load(Ordering::Acquire) && !self.is_deriving.load(Ordering::Acquire)
+    }
+
     /// Publishes a state that was derived from the same commits in another way, such as for a later day.
     pub fn replace(&self, next: Arc<V>) {
         self.current.store(next);
@@ -72,20 +81,31 @@ impl<V: Send + Sync + 'static> Derived<V> {
     /// Derives the state again if a commit has made it stale. Returns whether it was stale. The caller
     /// must prevent other changes of the tables by this process.
     pub fn catch_up<E>(&self, derive: impl FnOnce() -> Result<V, E>) -> Result<bool, E> {
+        self.catch_up_then(derive, || Ok(()))
+    }
+
+    /// Like [`catch_up`](Self::catch_up). The state counts as current only after `then`, which derives something else from
+    /// it.
+    pub fn catch_up_then<E>(
+        &self,
+        derive: impl FnOnce() -> Result<V, E>,
+        then: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        self.is_deriving.store(true, Ordering::Release);
         // The mark is cleared before the tables are read, so that a commit during the read sets it again.
-        if !self.watch.0.swap(false, Ordering::AcqRel) {
-            return Ok(false);
-        }
-        match derive() {
-            Ok(next) => {
+        let is_stale = self.watch.0.swap(false, Ordering::AcqRel);
+        let caught_up = match is_stale {
+            false => Ok(false),
+            true => derive().and_then(|next| {
                 self.replace(Arc::new(next));
-                Ok(true)
-            }
-            Err(error) => {
-                self.watch.0.store(true, Ordering::Release);
-                Err(error)
-            }
+                then().map(|()| true)
+            }),
+        };
+        if caught_up.is_err() {
+            self.watch.0.store(true, Ordering::Release);
         }
+        self.is_deriving.store(false, Ordering::Release);
+        caught_up
     }
 }
 
@@ -202,5 +222,24 @@ mod tests {
         assert_eq!(derived.catch_up(count(&store)), Ok(true));
         assert_eq!(*derived.load_full(), 1);
         assert_eq!(derived.catch_up(count(&store)), Ok(false));
+    }
+
+    #[test]
+    fn a_state_is_current_only_after_what_is_derived_from_it() {
+        let store = Store::in_memory(schema());
+        let derived = derived(&store);
+        assert!(derived.is_current());
+        put(&store, 1, person("Lund", 30)).unwrap();
+        assert!(!derived.is_current());
+        let failed = derived.catch_up_then(count(&store), || Err(StoreError::Closed));
+        assert_eq!(failed, Err(StoreError::Closed));
+        assert!(!derived.is_current());
+        let then = || {
+            assert_eq!(*derived.load_full(), 1);
+            assert!(!derived.is_current());
+            Ok(())
+        };
+        assert_eq!(derived.catch_up_then(count(&store), then), Ok(true));
+        assert!(derived.is_current());
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Whether a store has a replica is decided when it is opened. Without a replica, nothing in this module runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{
@@ -24,6 +26,8 @@ pub struct Replication {
     pub nonce: Box<dyn FnMut() -> [u8; 16] + Send>,
     /// How long a caller waits for an append without an answer.
     pub patience: Duration,
+    /// Set to the number of the last entry that readers of the store see. The owner sets it before it answers a commit.
+    pub published: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +92,16 @@ impl Store {
         })
     }
 
+    /// Leaves the log: from now on every commit is rejected, instead of waiting for a log that nobody serves any more.
+    pub fn leave_log(&self) -> Result<(), StoreError> {
+        self.on_writer(|writer| {
+            if let Some(Replica(joined)) = &mut writer.replica {
+                *joined = None;
+            }
+            Ok(())
+        })
+    }
+
     /// Like [`run_exclusive`](Self::run_exclusive), without the sync before it.
     fn on_writer<R: Send + 'static>(
         &self,
@@ -123,6 +137,7 @@ impl Writer {
             bytes: 0,
         };
         let status = joined.status();
+        self.has_published(&joined.replication.published);
         self.replica = Some(Replica(Some(Box::new(joined))));
         Ok(status)
     }
@@ -171,6 +186,7 @@ impl Writer {
             let published = writer.publish(&group);
             writer.or_fail(published)?;
             publications.into_iter().for_each(|publish| publish());
+            writer.has_published(&joined.replication.published);
             writer.apply_later(group)
         })
     }
@@ -223,15 +239,14 @@ impl Writer {
         read: impl FnOnce(&mut Member, &mut dyn SharedLog, Apply<'_>) -> Result<(), ReplicationError>,
     ) -> Result<(), StoreError> {
         let (mut followed, mut bytes) = (0, 0);
-        let done = read(
-            &mut joined.member,
-            &mut *joined.replication.log,
-            &mut |entry| {
-                followed += 1;
-                bytes += entry.batch.len() as u64;
-                self.apply_entry(entry)
-            },
-        );
+        let Replication { log, published, .. } = &mut joined.replication;
+        let done = read(&mut joined.member, &mut **log, &mut |entry| {
+            followed += 1;
+            bytes += entry.batch.len() as u64;
+            self.apply_entry(entry)?;
+            self.has_published(published);
+            Ok(())
+        });
         joined.followed += followed;
         joined.bytes += bytes;
         done.map_err(|error| self.replication_failed(error))
@@ -247,6 +262,10 @@ impl Writer {
         self.append_own(entry.number, &entry.batch)?;
         self.publish(&group)?;
         self.apply_later(group)
+    }
+
+    fn has_published(&self, published: &AtomicU64) {
+        published.store(self.number, Ordering::Release);
     }
 
     fn append_own(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {

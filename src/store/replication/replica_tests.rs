@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -115,6 +116,7 @@ struct Node {
     store: Option<Store>,
     connection: Connection,
     id: u8,
+    published: Arc<AtomicU64>,
 }
 
 impl Node {
@@ -135,6 +137,7 @@ impl Node {
                 [drawn.wrapping_mul(3) ^ id; 16]
             }),
             patience: Duration::ZERO,
+            published: Arc::clone(&self.published),
         });
         self.store = Some(store);
         status
@@ -183,6 +186,7 @@ fn fleet() -> (Arc<Mutex<MemoryLog>>, [Node; 3]) {
             store: None,
             connection: Connection::new(&log),
             id,
+            published: Arc::default(),
         };
         assert_eq!(node.start().unwrap().position, at);
         node
@@ -198,6 +202,7 @@ fn assert_equal(nodes: &[Node]) {
     let at = nodes[0].store().position().unwrap().unwrap();
     for node in nodes {
         assert_eq!(node.store().position().unwrap(), Some(at));
+        assert_eq!(node.published.load(Ordering::Acquire), at.number);
         assert_eq!(all(node.store()), all(nodes[0].store()));
         assert_sound(node.store());
     }
@@ -207,7 +212,9 @@ fn assert_equal(nodes: &[Node]) {
 fn followers_apply_what_the_owner_commits_and_one_of_them_continues() {
     let (log, mut nodes) = fleet();
     for key in 3..30 {
+        let before = nodes[0].published.load(Ordering::Acquire);
         nodes[0].put(key).unwrap();
+        assert_eq!(nodes[0].published.load(Ordering::Acquire), before + 1);
     }
     // A follower rejects changes.
     assert_eq!(nodes[1].put(99), Err(StoreError::Moved));
@@ -249,6 +256,17 @@ fn owner_that_lost_its_claim_commits_nothing() {
     nodes[2].tick().unwrap();
     assert_equal(&nodes);
     assert!(!all(nodes[0].store()).contains_key(&3));
+}
+
+#[test]
+fn member_that_has_left_the_log_rejects_commits_at_once() {
+    let (log, nodes) = fleet();
+    nodes[0].put(3).unwrap();
+    let head = log.lock().head().unwrap();
+    nodes[0].store().leave_log().unwrap();
+    assert_eq!(nodes[0].put(4), Err(StoreError::Moved));
+    assert_eq!(log.lock().head().unwrap(), head);
+    assert!(all(nodes[0].store()).contains_key(&3));
 }
 
 #[test]

@@ -157,9 +157,9 @@ pub fn inject(fleet: &mut Machines, fault: Fault) {
             without_etcd(fleet, &[leader, (leader + 1) % MACHINES]);
         }
         Fault::PauseOwner => {
-            fleet.signal_member(owner, "STOP");
+            fleet.pause_member(owner);
             park_timeout(DURING);
-            fleet.signal_member(owner, "CONT");
+            fleet.resume_member(owner);
         }
         Fault::PowerOfOne => cut_and_restore_power(fleet, &[owner]),
         Fault::PowerOfTwo => cut_and_restore_power(fleet, &[owner, standby]),

@@ -219,9 +219,9 @@ fn finish_upgrade(fleet: &mut Machines, at: usize, single_node: &Path, to: u32) 
 fn interrupt(fleet: &mut Machines, at: usize, fault: Fault, process: &mut Process) {
     match fault {
         Fault::PauseOwner => {
-            process.signal("STOP");
+            process.pause();
             park_timeout(DURING);
-            process.signal("CONT");
+            process.resume();
         }
         Fault::MuteOwner | Fault::DeafOwner => {
             let outgoing = fault == Fault::MuteOwner;
@@ -230,7 +230,7 @@ fn interrupt(fleet: &mut Machines, at: usize, fault: Fault, process: &mut Proces
             fleet.drop_packets_of(at, outgoing, false);
         }
         Fault::PowerOfOne | Fault::PowerOfAll => {
-            process.signal("STOP");
+            process.pause();
             let which: Vec<_> = match fault {
                 Fault::PowerOfOne => vec![at],
                 _ => (0..MACHINES).collect(),

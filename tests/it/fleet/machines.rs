@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::disk::{Disk, run};
@@ -16,7 +17,7 @@ use super::ledger::PowerlessMachines;
 use super::{installed, playgate, post, until};
 use crate::support::appliance::binary;
 use crate::support::external_tools::{faketime_library, program};
-use crate::support::process::{InTime as _, first_json_line};
+use crate::support::process::{InTime as _, first_json_line, pause, resume, signal};
 
 pub const MACHINES: usize = 3;
 pub const NAMES: [&str; MACHINES] = ["north", "south", "west"];
@@ -131,16 +132,22 @@ impl Process {
 
     /// Sends SIGTERM and waits.
     pub fn stop(&mut self) {
-        self.signal("TERM");
         if let Some(mut child) = self.0.take() {
+            assert!(signal(child.id(), Signal::TERM));
             child.status_in_time();
         }
     }
 
-    pub fn signal(&self, name: &str) {
-        let Some(child) = &self.0 else { return };
-        let id = child.id().to_string();
-        run(Command::new("kill").args(["-s", name, &id])).unwrap();
+    pub fn pause(&self) {
+        if let Some(child) = &self.0 {
+            assert!(pause(child.id()));
+        }
+    }
+
+    pub fn resume(&self) {
+        if let Some(child) = &self.0 {
+            assert!(resume(child.id()));
+        }
     }
 
     pub fn kill(&mut self) {
@@ -482,8 +489,12 @@ impl Machines {
         self.machines[at].etcd.kill();
     }
 
-    pub fn signal_member(&self, at: usize, name: &str) {
-        self.machines[at].member.signal(name);
+    pub fn pause_member(&self, at: usize) {
+        self.machines[at].member.pause();
+    }
+
+    pub fn resume_member(&self, at: usize) {
+        self.machines[at].member.resume();
     }
 
     pub fn stop_member(&mut self, at: usize) {
@@ -501,8 +512,8 @@ impl Machines {
         for at in which {
             // A sync in progress while ext4 is shut down can report a false success, which a disk without power would
             // not do. A stopped process cannot pass it on.
-            self.machines[*at].member.signal("STOP");
-            self.machines[*at].etcd.signal("STOP");
+            self.machines[*at].member.pause();
+            self.machines[*at].etcd.pause();
         }
         for at in which {
             self.machines[*at].disk.cut();

@@ -5,6 +5,8 @@
 //! | `trial` | the fleet of `playgate fleet try` |
 //! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
+//! | `standby_reads` | what a standby answers itself, and what it forwards |
+//! | `forwarding` | telemetry of all members, forwarded to a sink |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
 //! | `ledger` | clients, and what they were answered |
@@ -19,11 +21,13 @@ mod campaign;
 mod disk;
 mod figures;
 mod formats;
+mod forwarding;
 mod joiner;
 mod ledger;
 mod machines;
 mod operations;
 mod stale_reads;
+mod standby_reads;
 mod trial;
 mod viewer;
 

@@ -49,7 +49,7 @@ fn killed_owner_revokes_its_lease_when_it_starts_again() {
     std::thread::park_timeout(LEASE);
     let owner = fleet.owner();
     let killed = Instant::now();
-    fleet.members[owner].process.signal("KILL");
+    fleet.members[owner].process.kill();
     // Control: without the restart the claim remains.
     std::thread::park_timeout(Duration::from_secs(1));
     assert_eq!(fleet.owner(), owner);
@@ -449,11 +449,11 @@ fn a_member_without_a_store_passes_viewers_on(fleet: &mut Fleet, standby: usize)
     }
     // Requests are also passed on to the next owner.
     let owner = fleet.owner();
-    fleet.members[owner].process.signal("STOP");
+    fleet.members[owner].process.pause();
     until("an answer of the next owner", || {
         ask(fleet).filter(|(status, _)| *status == 200)
     });
-    fleet.members[owner].process.signal("CONT");
+    fleet.members[owner].process.resume();
     fleet.members[standby].process.stop();
     playgate(&config, &["fleet", "reseed"]).unwrap();
     fleet.members[standby].process.start(&config, &[]);

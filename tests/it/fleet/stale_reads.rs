@@ -21,14 +21,14 @@ fn fleet() -> Option<Fleet> {
     Fleet::with(&[("PLAYGATE_FLEET_LEASE", &lease)])
 }
 
-struct User {
-    target: String,
+pub struct User {
+    pub target: String,
     partner: String,
     bearer: String,
 }
 
 impl User {
-    fn sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Self {
+    pub fn sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Self {
         let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
         let headers = [("Service-AccessToken", &*fleet.partner)];
         let (status, body) = send(at, "PUT", "/api/login/v2/auth/email", &headers, &body).unwrap();
@@ -41,20 +41,20 @@ impl User {
         }
     }
 
-    fn headers(&self) -> [(&str, &str); 2] {
+    pub fn headers(&self) -> [(&str, &str); 2] {
         [
             ("Service-AccessToken", &self.partner),
             ("Authorization", &self.bearer),
         ]
     }
 
-    fn rename(&self, at: SocketAddr, name: &str) -> Option<u16> {
+    pub fn rename(&self, at: SocketAddr, name: &str) -> Option<u16> {
         let body = json!({ "name": name }).to_string();
         let (status, _) = send(at, "PUT", &self.target, &self.headers(), &body)?;
         Some(status)
     }
 
-    fn read(&self, at: SocketAddr) -> Option<(u16, String)> {
+    pub fn read(&self, at: SocketAddr) -> Option<(u16, String)> {
         send(at, "GET", &self.target, &self.headers(), "")
     }
 
@@ -87,21 +87,21 @@ fn an_owner_that_was_paused_does_not_answer_from_its_old_state() {
     assert!(answer(&mut stream).contains("before"));
 
     // Control: after a pause without a takeover, a waiting request is answered from memory.
-    process.signal("STOP");
+    process.pause();
     user.ask(&mut stream);
     park_timeout(LEASE / 8);
-    process.signal("CONT");
+    process.resume();
     let answered = answer(&mut stream);
     let is_right = answered.starts_with("HTTP/1.1 200") && answered.contains("before");
     assert!(is_right, "{answered}");
 
-    process.signal("STOP");
+    process.pause();
     user.ask(&mut stream);
     let next = fleet.members[(owner + 1) % 3].address;
     until("a change at the next owner", || {
         (user.rename(next, "after") == Some(200)).then_some(())
     });
-    process.signal("CONT");
+    process.resume();
     let answered = answer(&mut stream);
     assert!(!answered.contains("before"), "{answered}");
     let is_refused = answered.is_empty() || answered.starts_with("HTTP/1.1 503");
@@ -130,8 +130,7 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     fleet.wait_until_equal();
     park_timeout(Duration::from_secs(4));
 
-    fleet.signal_etcd(0, "STOP");
-    fleet.signal_etcd(1, "STOP");
+    fleet.pause_etcd_majority();
     let end = Instant::now() + 4 * LEASE;
     while Instant::now() < end {
         let (status, body) = user.read(at).unwrap();
@@ -143,7 +142,7 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
     assert_eq!(user.rename(at, "refused"), Some(503));
 
     // A member that does not respond might have become the owner.
-    standby.process.signal("STOP");
+    standby.process.pause();
     until("the end of reads", || {
         let (status, body) = user.read(at)?;
         assert!(status == 503 || body.contains("before"), "{status}: {body}");
@@ -154,9 +153,8 @@ fn reads_go_on_without_etcd_while_every_member_promises_not_to_take_over() {
         Some(200),
         "a heartbeat waits for none of this"
     );
-    standby.process.signal("CONT");
-    fleet.signal_etcd(0, "CONT");
-    fleet.signal_etcd(1, "CONT");
+    standby.process.resume();
+    fleet.resume_etcd_majority();
     until("a change", || {
         (user.rename(at, "after") == Some(200)).then_some(())
     });
@@ -176,8 +174,7 @@ fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
     fleet.wait_until_equal();
     let standby = &mut fleet.members[(owner + 1) % 3];
     standby.process.stop();
-    fleet.signal_etcd(0, "STOP");
-    fleet.signal_etcd(1, "STOP");
+    fleet.pause_etcd_majority();
     let standby = &mut fleet.members[(owner + 1) % 3];
     let lease = format!("{}s", LEASE.as_secs());
     let lease = [("PLAYGATE_FLEET_LEASE", &*lease)];
@@ -190,8 +187,7 @@ fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
         (status == 503).then_some(())
     });
 
-    fleet.signal_etcd(0, "CONT");
-    fleet.signal_etcd(1, "CONT");
+    fleet.resume_etcd_majority();
     until("a read", || {
         let (status, body) = user.read(at)?;
         assert!(matches!(status, 200 | 503), "{status}: {body}");

@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::thread::park_timeout;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{playgate, until};
 use crate::support::appliance::{binary, err};
 use crate::support::external_tools::program;
-use crate::support::process::{InTime as _, KilledOnDrop, first_json_line};
+use crate::support::process::{InTime as _, KilledOnDrop, first_json_line, pause, resume, signal};
 
 /// The process of a member, started by `fleet try` or here.
 pub struct MemberProcess {
@@ -25,13 +26,21 @@ impl MemberProcess {
         self.pid
     }
 
-    pub fn signal(&self, name: &str) {
-        signal(self.pid, name);
+    pub fn pause(&self) {
+        assert!(pause(self.pid));
+    }
+
+    pub fn resume(&self) {
+        assert!(resume(self.pid));
+    }
+
+    pub fn kill(&self) {
+        assert!(signal(self.pid, Signal::KILL));
     }
 
     /// Sends SIGTERM, as a service manager does, and waits.
     pub fn stop(&mut self) {
-        self.signal("TERM");
+        assert!(signal(self.pid, Signal::TERM));
         if let Some(mut child) = self.restarted.take() {
             child.status_in_time();
         }
@@ -49,13 +58,6 @@ impl MemberProcess {
         self.pid = started.id();
         self.restarted = Some(KilledOnDrop(started));
     }
-}
-
-fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status_in_time();
-    assert!(sent.success());
 }
 
 /// Runs a service that must end by itself. Returns its exit code and log.
@@ -148,8 +150,17 @@ impl Fleet {
         })
     }
 
-    pub fn signal_etcd(&self, at: usize, name: &str) {
-        signal(self.etcd_pids[at], name);
+    /// Pauses two of the three members of etcd. The third one has no quorum and answers no request.
+    pub fn pause_etcd_majority(&self) {
+        assert!(self.etcd_majority().all(pause));
+    }
+
+    pub fn resume_etcd_majority(&self) {
+        assert!(self.etcd_majority().all(resume));
+    }
+
+    fn etcd_majority(&self) -> impl Iterator<Item = u32> {
+        self.etcd_pids.iter().take(2).copied()
     }
 
     /// Returns name, role and lag of each member from `fleet status`.

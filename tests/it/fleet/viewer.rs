@@ -1,6 +1,7 @@
 //! A viewer whose player sends heartbeats.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::park_timeout;
@@ -16,6 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct Viewer {
     partner: String,
+    user: String,
     bearer: String,
     session: String,
     entitlement: String,
@@ -54,6 +56,7 @@ impl Viewer {
         let session = text(&began["headers"]["Service-Play-Session"])?;
         Some(Self {
             partner: partner.to_owned(),
+            user: text(&user["userId"])?,
             bearer,
             session,
             entitlement,
@@ -62,13 +65,17 @@ impl Viewer {
 
     /// Returns the status of a heartbeat, or `None` if there is no response in time.
     pub fn beat(&self, at: SocketAddr) -> Option<u16> {
+        self.beat_with(at, "1200000")
+    }
+
+    pub fn beat_with(&self, at: SocketAddr, bitrate: &str) -> Option<u16> {
         let own = [
             ("Service-AccessToken", &*self.partner),
             ("Authorization", &*self.bearer),
             ("Service-Play-Session", &*self.session),
             ("Service-Play-EntitlementId", &*self.entitlement),
             ("Service-Play-Timestamp", "3"),
-            ("Service-Play-Bitrate", "1200000"),
+            ("Service-Play-Bitrate", bitrate),
             ("Service-Play-ResolutionWidth", "640"),
             ("Service-Play-ResolutionHeight", "360"),
         ];
@@ -76,6 +83,48 @@ impl Viewer {
         let target = "/api/playback/v1/heartbeat";
         let (status, _) = send_within(TIMEOUT, at, "POST", target, &headers, "")?;
         Some(status)
+    }
+
+    /// Sends events with these sequence numbers.
+    pub fn report(&self, at: SocketAddr, numbers: Range<u64>) -> Option<u16> {
+        let headers = [
+            ("Service-AccessToken", &*self.partner),
+            ("Authorization", &*self.bearer),
+        ];
+        let event = |number| {
+            json!({
+                "timestamp": 1_767_268_800, "action": "start", "seqId": number,
+                "context": {"device_id": "test-device"},
+            })
+        };
+        let body = numbers.map(event).collect::<Value>().to_string();
+        let target = "/api/tracker/v1/telemetry-events";
+        let (status, _) = send(at, "POST", target, &headers, &body)?;
+        Some(status)
+    }
+
+    /// Ends the session, as a player does.
+    pub fn stop(&self, at: SocketAddr) -> Option<u16> {
+        let headers = [
+            ("Service-AccessToken", &*self.partner),
+            ("Authorization", &*self.bearer),
+            ("Service-Play-Session", &*self.session),
+        ];
+        let (status, _) = send(at, "DELETE", "/api/playback/v1/heartbeat", &headers, "")?;
+        Some(status)
+    }
+
+    /// Returns the playback session as the owner knows it.
+    pub fn session(&self, at: SocketAddr) -> Option<Value> {
+        let headers = [
+            ("Service-AccessToken", &*self.partner),
+            ("Authorization", &*self.bearer),
+        ];
+        let target = format!("/api/user/v1/users/{}/sessions", self.user);
+        let (_, body) = send(at, "GET", &target, &headers, "")?;
+        let all: Value = serde_json::from_str(&body).ok()?;
+        let mut all = all.as_array()?.iter();
+        all.find(|one| one["sessionId"] == self.session).cloned()
     }
 }
 

@@ -207,6 +207,7 @@ impl GateOnly {
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(playgate::domain::backups::examine),
             restart: None,
+            is_standby: false,
         };
         let (mut services, mut settings) = open_services(parts).unwrap();
         change(&mut settings, &mut services.limits);

@@ -5,6 +5,7 @@ case what came of it, such as "200", "reset 1", "goaway 11" or "closed", and how
 """
 import gzip
 import json
+import select
 import socket
 import ssl
 import struct
@@ -69,10 +70,13 @@ class Client:
         """Does it as soon as it can be done; nothing at the end of the connection."""
         while self.closed is None:
             try:
-                with self.lock:
-                    return action()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                time.sleep(0.0005)
+                try:
+                    with self.lock:
+                        return action()
+                except ssl.SSLWantReadError:
+                    select.select([self.socket], [], [], 0.1)
+                except ssl.SSLWantWriteError:
+                    select.select([], [self.socket], [], 0.1)
             except (OSError, ValueError):
                 break
         return None

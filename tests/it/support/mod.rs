@@ -23,6 +23,7 @@ pub mod attackers;
 pub mod audience;
 pub mod certificates;
 pub mod demo;
+pub mod event_sink;
 pub mod external_tools;
 pub mod gate_only;
 pub mod journal_completeness;

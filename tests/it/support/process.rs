@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -169,8 +170,7 @@ pub struct KilledOnDrop(pub Child);
 
 impl KilledOnDrop {
     pub fn terminate(&self) {
-        let pid = i32::try_from(self.0.id()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        assert!(signal(self.0.id(), Signal::TERM), "no such process");
     }
 }
 
@@ -193,6 +193,54 @@ impl Drop for KilledOnDrop {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Sends a signal. Returns false if there is no such process.
+#[must_use]
+pub fn signal(pid: u32, signal: Signal) -> bool {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    match kill_process(pid, signal) {
+        Ok(()) => true,
+        Err(Errno::SRCH) => false,
+        Err(error) => panic!("{signal:?} to the process {pid:?}: {error}"),
+    }
+}
+
+/// Sends SIGSTOP and waits until every thread of the process is stopped. Returns false if there is no such process.
+///
+/// The kernel delivers the signal to one thread. Until that thread is scheduled, the other threads run on and can answer
+/// requests.
+#[must_use]
+pub fn pause(pid: u32) -> bool {
+    if !signal(pid, Signal::STOP) {
+        return false;
+    }
+    let began = Instant::now();
+    while can_run(pid) {
+        assert!(began.elapsed() < LIMIT, "the process {pid} does not stop");
+        thread::park_timeout(Duration::from_millis(1));
+    }
+    true
+}
+
+/// Sends SIGCONT. Returns false if there is no such process.
+#[must_use]
+pub fn resume(pid: u32) -> bool {
+    signal(pid, Signal::CONT)
+}
+
+/// Returns whether a thread of the process is running, or sleeps and can wake up.
+fn can_run(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    threads.flatten().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name of the thread, which is in parentheses and can contain parentheses. A thread in
+        // state D waits for a disk, and stops before it returns from the kernel.
+        let (_, state) = stat.rsplit_once(") ").unwrap_or_default();
+        state.starts_with(['R', 'S'])
+    })
 }
 
 /// Runs `work` in its own thread, with a deadline.
@@ -235,6 +283,20 @@ mod tests {
             &mut shell("echo begun; sleep 20 & exit 0"),
             Duration::from_secs(3),
         );
+    }
+
+    #[test]
+    fn a_paused_process_does_nothing_until_it_is_resumed() {
+        let mut child = shell("while :; do echo; done");
+        let mut output = child.stdout.take().unwrap();
+        let child = KilledOnDrop(child);
+        output.read_exact(&mut [0; 1024]).unwrap();
+        assert!(pause(child.id()));
+        assert!(!can_run(child.id()));
+        assert!(resume(child.id()));
+        // More bytes than the pipe can buffer, so the process writes some of them after the pause.
+        let mut rest = vec![0; 1024 * 1024];
+        output.read_exact(&mut rest).unwrap();
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl TestServer {
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(playgate::domain::backups::examine),
             restart: None,
+            is_standby: false,
         };
         let app = App::open(parts).unwrap_or_else(|error| panic!("{error}"));
         let App { services, http } = app;

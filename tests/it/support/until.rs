@@ -22,7 +22,10 @@ pub fn until_some_within<T>(limit: Duration, what: &str, mut find: impl FnMut() 
         if let Some(found) = find() {
             return found;
         }
-        assert!(began.elapsed() < limit, "waited {limit:?} for {what}");
-        thread::park_timeout(Duration::from_millis(20));
+        let waited = began.elapsed();
+        assert!(waited < limit, "waited {limit:?} for {what}");
+        // Many conditions start a process, so the interval grows with the time waited.
+        let interval = (waited / 20).clamp(Duration::from_millis(20), Duration::from_millis(250));
+        thread::park_timeout(interval);
     }
 }

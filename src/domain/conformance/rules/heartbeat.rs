@@ -1,7 +1,9 @@
 //! Rules about heartbeats and the life of a session.
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ALIVE, ClientCall, Conversation, SessionCalls};
+use crate::domain::conformance::conversation::{
+    ALIVE, ClientCall, ClientEvent, Conversation, SessionCalls,
+};
 
 const INTERVAL: i64 = 10_000;
 const TOLERANCE: i64 = 2_000;
@@ -151,13 +153,20 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
                 continue;
             }
             finding.check();
-            let stood = events.iter().any(|event| {
-                within.contains(&event.timestamp)
-                    // Parts of words are compared, because partners choose the names of their events.
-                    && STANDS.iter().any(|word| event.action.contains(word))
-            });
+            let stops = |event: &ClientEvent| {
+                // Parts of words are compared, because partners choose the names of their events.
+                STANDS.iter().any(|word| event.action.contains(word))
+            };
+            let stood = events
+                .iter()
+                .any(|event| within.contains(&event.timestamp) && stops(event));
+            // A client that asks for entitlement at the end of a program is refused, and stops, before its heartbeat.
+            let stood_before = events
+                .iter()
+                .rfind(|event| event.timestamp < *within.start())
+                .is_some_and(|event| stops(event));
             let ended = session.end().is_some_and(|end| within.contains(&end.at));
-            if !stood && !ended {
+            if !stood && !stood_before && !ended {
                 finding.breach("no event shows that the picture stopped at 552", [beat]);
             }
         }

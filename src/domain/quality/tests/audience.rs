@@ -247,7 +247,9 @@ fn telemetry(directory: &Path) -> Telemetry {
         exists: |_, _| Ok(true),
     };
     let store = Store::in_memory(schema(Schema::default()));
-    Telemetry::open(store, settings, NOON, |_| {}).unwrap()
+    let telemetry = Telemetry::open(store, settings, |_| {}).unwrap();
+    telemetry.begin(NOON).unwrap();
+    telemetry
 }
 
 /// Plays the steps. Returns the time of the last one.

@@ -1,6 +1,7 @@
 //! The figures as a whole, with files in a temporary directory.
 
 mod audience;
+mod copies;
 mod inputs;
 mod month;
 mod restart;

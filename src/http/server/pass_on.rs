@@ -1,4 +1,5 @@
-//! Accepts connections on a member of a fleet that is not the owner, and passes them on unread.
+//! Accepts connections on a member of a fleet and passes them on to the owner, unread: those of operators at a standby,
+//! and all of a member whose services are not open.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

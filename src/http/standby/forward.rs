@@ -1,0 +1,257 @@
+//! Forwards requests to the owner of the fleet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use http_body_util::{BodyExt as _, Either, Empty};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use super::{OwnerStream, StandbyFleet};
+use crate::config::limits::HEADER_BLOCK_PARSER_MAX;
+use crate::http::connection::state::InFlightGuard;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::faults::ConnectionCut;
+use crate::http::pipeline::Service;
+use crate::http::request::headers::RequestHeaders;
+use crate::http::response::body::ResponseBody;
+use crate::http::response::journal_entry::partner_of;
+use crate::http::response::respond::{Answered, RequestRecord, build_response};
+use crate::types::ConnectionOrigin;
+
+/// How long a request that was not sent yet, or may be repeated, waits for an owner. A takeover is expected to be shorter.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+type ForwardedBody = Either<Incoming, Empty<Bytes>>;
+
+/// The connections to the owner that belong to one connection of a client: the owner sees the client's address once for
+/// each connection. HTTP/2 needs several for requests at the same time.
+pub(crate) struct OwnerConnections {
+    pub(super) fleet: Arc<dyn StandbyFleet>,
+    origin: ConnectionOrigin,
+    idle: Mutex<Vec<SendRequest<ForwardedBody>>>,
+}
+
+impl OwnerConnections {
+    pub(crate) const fn new(fleet: Arc<dyn StandbyFleet>, origin: ConnectionOrigin) -> Self {
+        Self {
+            fleet,
+            origin,
+            idle: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn is_standby(&self) -> bool {
+        self.fleet.is_standby()
+    }
+
+    /// Returns a connection that can take a request.
+    async fn take(&self) -> Option<SendRequest<ForwardedBody>> {
+        loop {
+            let kept = self.idle.lock().pop();
+            let Some(mut kept) = kept else {
+                return self.open().await;
+            };
+            // The previous response was read to its end, or the client would not have sent another request. On HTTP/2
+            // it may still be under way; then this waits for no longer than the client reads it.
+            if kept.ready().await.is_ok() {
+                return Some(kept);
+            }
+        }
+    }
+
+    async fn open(&self) -> Option<SendRequest<ForwardedBody>> {
+        let OwnerStream { stream, moved } = self.fleet.connect(self.origin).await?;
+        let mut builder = http1::Builder::new();
+        builder.max_header_size(HEADER_BLOCK_PARSER_MAX);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
+        tokio::spawn(async move {
+            tokio::select! {
+                // The request that runs, or the next one, reports the end.
+                _ = connection => {}
+                // A previous owner that hangs or is cut off answers nothing more.
+                () = moved => {}
+            }
+        });
+        Some(sender)
+    }
+
+    fn keep(&self, sender: SendRequest<ForwardedBody>) {
+        self.idle.lock().push(sender);
+    }
+}
+
+/// Sends a request to the owner and returns its response.
+///
+/// # Errors
+/// The connection to the owner ended after the request was sent. The connection of the client ends in the same way,
+/// because the client must not believe that the request had no effect.
+pub(super) async fn forward(
+    service: &Service,
+    owner: &OwnerConnections,
+    parts: Parts,
+    body: Incoming,
+) -> Result<Answered, ConnectionCut> {
+    let until = Instant::now() + WAIT_MAX;
+    let may_repeat = may_repeat(service, &parts, &body);
+    let mut body = Some(body);
+    loop {
+        let Ok(Some(mut sender)) = timeout_at(until, owner.take()).await else {
+            return Ok(no_owner(service, &parts));
+        };
+        let content = match body.take() {
+            Some(body) if !body.is_end_stream() => Either::Left(body),
+            Some(_) | None => Either::Right(Empty::new()),
+        };
+        match sender.try_send_request(outgoing(&parts, content)).await {
+            Ok(response) => {
+                owner.keep(sender);
+                return Ok(answered(service, &parts, response));
+            }
+            Err(mut error) => match error.take_message() {
+                // It was not sent.
+                Some(unsent) => {
+                    body = match unsent.into_body() {
+                        Either::Left(body) => Some(body),
+                        Either::Right(_) => None,
+                    };
+                }
+                None if may_repeat => {}
+                None => return Err(ConnectionCut),
+            },
+        }
+    }
+}
+
+/// Whether a request that may have reached the owner can be sent again.
+fn may_repeat(service: &Service, parts: &Parts, body: &Incoming) -> bool {
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD) && body.is_end_stream();
+    let heads = RequestHeaders::read(&parts.headers, &service.http.names);
+    let now = service.http.services.clock.now();
+    // The owner may have cut the connection of a lab partner on purpose.
+    is_read && partner_of(&service.http, &heads, now).is_some_and(|partner| !partner.is_lab())
+}
+
+fn outgoing(parts: &Parts, body: ForwardedBody) -> Request<ForwardedBody> {
+    let mut request = Request::new(body);
+    *request.method_mut() = parts.method.clone();
+    let target = parts.uri.path_and_query().cloned();
+    *request.uri_mut() = target.map_or_else(Uri::default, Uri::from);
+    let mut headers = parts.headers.clone();
+    remove_hop_by_hop(&mut headers);
+    // The body is read when the owner reads it, so the client is asked for it by this member.
+    headers.remove(EXPECT);
+    // HTTP/2 has no `Host`, and an absolute target replaces it.
+    if let Some(host) = parts.uri.authority().map(|authority| authority.as_str())
+        && let Ok(host) = HeaderValue::from_str(host)
+    {
+        headers.insert(HOST, host);
+    }
+    *request.headers_mut() = headers;
+    request
+}
+
+fn answered(service: &Service, parts: &Parts, response: Response<Incoming>) -> Answered {
+    let (mut head, body) = response.into_parts();
+    remove_hop_by_hop(&mut head.headers);
+    let is_chunked = parts.headers.contains_key(TRANSFER_ENCODING);
+    // As for a request that is answered here: see `RequestRecord::close`.
+    if parts.version < Version::HTTP_2 && (is_chunked || service.conn_state.is_lame_duck()) {
+        head.headers
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    head.version = Version::default();
+    let body = match body.is_end_stream() {
+        true => {
+            service.conn_state.end();
+            ResponseBody::Empty
+        }
+        false => {
+            let guard = InFlightGuard::new(Arc::clone(&service.conn_state));
+            ResponseBody::Stream(Box::pin(body.map_err(Into::into)), Some(guard))
+        }
+    };
+    Response::from_parts(head, body)
+}
+
+/// RFC 9110, 7.6.1.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    const OWN: [HeaderName; 6] = [
+        CONNECTION,
+        PROXY_AUTHENTICATE,
+        TE,
+        TRAILER,
+        TRANSFER_ENCODING,
+        UPGRADE,
+    ];
+    for name in OWN {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+}
+
+fn no_owner(service: &Service, parts: &Parts) -> Answered {
+    let http = &service.http;
+    let heads = RequestHeaders::read(&parts.headers, &http.names);
+    let mut record = RequestRecord::new(http, service.routes, parts, &heads);
+    // The body was not read, so the next request cannot be found.
+    record.close = true;
+    let error = ApiError::new(
+        ErrorCode::StoreUnavailable,
+        "the fleet has no owner at present; try again shortly",
+    );
+    build_response(http, &service.conn_state, record, parts, &heads, Err(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(request: http::request::Builder) -> Parts {
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_forwarded_request_has_a_host_and_no_header_of_the_client_connection() {
+        let request = Request::get("https://play.example/a/b?c=d")
+            .header("connection", "keep-alive, x-mine")
+            .header("x-mine", "1")
+            .header("te", "trailers")
+            .header("expect", "100-continue")
+            .header("transfer-encoding", "chunked")
+            .header("authorization", "Bearer t");
+        let sent = outgoing(&head(request), Either::Right(Empty::new()));
+        assert_eq!(sent.uri(), "/a/b?c=d");
+        let names: Vec<_> = sent.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["authorization", "host"]);
+        assert_eq!(sent.headers()[HOST], "play.example");
+    }
+
+    #[test]
+    fn a_relative_target_keeps_its_host() {
+        let request = Request::get("/a").header("host", "play.example");
+        let sent = outgoing(&head(request), Either::Right(Empty::new()));
+        assert_eq!(sent.headers()[HOST], "play.example");
+    }
+}

@@ -1,0 +1,185 @@
+//! Requests at a member of a fleet that is not the owner.
+//!
+//! A standby answers a request from its own state if it is a read or a heartbeat, is successful, and leaves no record in the
+//! request journal. Everything else it forwards to the owner. So every refusal is the owner's, its journal is complete,
+//! and there is no second set of rules. Before a read the standby catches up with the shared log: it never answers with a
+//! state that is older than the request.
+
+mod forward;
+
+use std::pin::Pin;
+
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+
+use crate::http::deadline::with_deadline;
+use crate::http::faults::ConnectionCut;
+use crate::http::pipeline::{PipelineStep, Service};
+use crate::http::request::head_validation::{check_framing, check_path};
+use crate::http::request::headers::RequestHeaders;
+use crate::http::response::respond::{Answered, RequestRecord, build_response, is_journaled};
+use crate::http::routing::endpoint::Answer;
+use crate::http::routing::route::{Endpoint, Route};
+use crate::http::routing::router::RouteMatch;
+use crate::http::server::pass_on::ClientStream;
+use crate::http::state::HttpState;
+use crate::types::{ConnectionOrigin, SessionId};
+pub(crate) use forward::OwnerConnections;
+
+/// A connection to the owner of the fleet.
+pub(crate) struct OwnerStream {
+    pub(crate) stream: Box<dyn ClientStream>,
+    /// Completes when another member has become the owner.
+    pub(crate) moved: FleetFuture<'static, ()>,
+}
+
+pub(crate) type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The fleet of this member.
+pub(crate) trait StandbyFleet: Send + Sync {
+    /// Whether this member is not the owner.
+    fn is_standby(&self) -> bool;
+
+    /// Waits until the store has every change that was acknowledged before this call. Returns false if that is not known
+    /// soon.
+    fn catch_up(&self) -> FleetFuture<'_, bool>;
+
+    /// Whether the store was up to date a few seconds ago, and the owner gets the heartbeats that are answered here.
+    fn is_following(&self) -> bool;
+
+    /// This member has answered a heartbeat of the session, and the owner has to know.
+    fn relay_beat(&self, session: SessionId);
+
+    /// Counts a request of a client.
+    fn count(&self, place: AnsweredBy);
+
+    /// Connects to the owner, and waits for one if there is none. Returns `None` if there is none in time.
+    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Option<OwnerStream>>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnsweredBy {
+    This,
+    Owner,
+}
+
+/// Where a request is answered.
+enum Place {
+    /// Here: the answer needs no state.
+    Here,
+    /// Here, if the answer is a success.
+    HereOrOwner(&'static Route),
+    Owner,
+}
+
+/// Answers a request here or at the owner. `target_has_fragment`: as for [`Service::respond`].
+pub(crate) async fn answer(
+    service: Service,
+    owner: &OwnerConnections,
+    request: Request<Incoming>,
+    target_has_fragment: bool,
+) -> Result<Answered, ConnectionCut> {
+    let (parts, body) = request.into_parts();
+    let route = match place_of(&service, &parts, &body, target_has_fragment) {
+        Place::Here => return service.respond(parts, body, target_has_fragment).await,
+        Place::HereOrOwner(route) => Some(route),
+        Place::Owner => None,
+    };
+    // A heartbeat is answered from what was known a moment ago, and recorded for the owner.
+    let beat = route.and_then(|route| beating_session(&service.http, route, &parts));
+    let fleet = &owner.fleet;
+    if let Some(route) = route
+        && is_up_to_date(&service.http, owner, route).await
+        && let Some(response) = answer_here(&service, &parts, &body, route).await
+    {
+        if let Some(session) = beat {
+            fleet.relay_beat(session);
+        }
+        fleet.count(AnsweredBy::This);
+        return Ok(response);
+    }
+    fleet.count(AnsweredBy::Owner);
+    let response = forward::forward(&service, owner, parts, body).await?;
+    if let Some(session) = beat
+        && response.status() == StatusCode::OK
+    {
+        let services = &service.http.services;
+        let now = services.clock.now();
+        services.playback.confirm_beat(&session, now);
+    }
+    Ok(response)
+}
+
+/// Returns the session of a heartbeat, the only change that a standby answers.
+fn beating_session(http: &HttpState, route: &Route, parts: &Parts) -> Option<SessionId> {
+    let heads = RequestHeaders::read(&parts.headers, &http.names);
+    let session = heads.play.session.ascii().filter(|_| route.is_change)?;
+    SessionId::parse(session).ok()
+}
+
+fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragment: bool) -> Place {
+    let heads = RequestHeaders::read(&parts.headers, &service.http.names);
+    let path = parts.uri.path();
+    // What is malformed must not be forwarded: the owner might read it differently.
+    let is_well_formed = check_framing(parts, &heads, target_has_fragment).is_ok()
+        && check_path(path).is_ok()
+        && parts.method != Method::CONNECT;
+    if !is_well_formed {
+        return Place::Here;
+    }
+    match service.routes.find(&parts.method, path) {
+        Ok(RouteMatch::Path(_)) if parts.method == Method::OPTIONS => Place::Here,
+        Ok(RouteMatch::Route(_, route, _)) if route.is_served_by_standbys => {
+            // The clock of a lab is that of the owner's process.
+            let has_own_clock = service.http.services.lab_clock.is_some();
+            match hyper::body::Body::is_end_stream(body) && !has_own_clock {
+                true => Place::HereOrOwner(route),
+                false => Place::Owner,
+            }
+        }
+        Ok(RouteMatch::Path(_) | RouteMatch::Route(..)) | Err(_) => Place::Owner,
+    }
+}
+
+async fn is_up_to_date(http: &HttpState, owner: &OwnerConnections, route: &Route) -> bool {
+    // Pages and media files do not depend on the store.
+    if matches!(route.endpoint, Endpoint::Open(_)) {
+        return true;
+    }
+    let services = &http.services;
+    let has_caught_up = match route.skips_freshness_check {
+        true => owner.fleet.is_following(),
+        false => owner.fleet.catch_up().await,
+    };
+    // After the store, because they are derived from it in the background.
+    has_caught_up && services.catalog.is_current() && services.schedule.is_current()
+}
+
+/// Returns `None` if the owner has to answer. The request has no body.
+async fn answer_here(
+    service: &Service,
+    parts: &Parts,
+    body: &Incoming,
+    route: &Route,
+) -> Option<Answered> {
+    let http = &service.http;
+    let heads = RequestHeaders::read(&parts.headers, &http.names);
+    let mut record = RequestRecord::new(http, service.routes, parts, &heads);
+    let answer = match service.start_guarded(&mut record, parts, &heads, body, false) {
+        PipelineStep::Answered(answer) => answer,
+        PipelineStep::Waiting(future) => with_deadline(http, route.work.deadline(), future).await,
+        PipelineStep::Read(_) => return None,
+    };
+    if !is_final(&record, &answer) {
+        return None;
+    }
+    let conn_state = &service.conn_state;
+    Some(build_response(
+        http, conn_state, record, parts, &heads, answer,
+    ))
+}
+
+fn is_final(record: &RequestRecord, answer: &Answer) -> bool {
+    answer.is_ok() && !is_journaled(record, StatusCode::OK)
+}
