@@ -1,8 +1,9 @@
 //! Quality figures after a kill and after a power cut: all views that were answered are counted, except those of the
 //! last half second, and none is counted twice.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::workload::{Client, Keys, Stream, Workload, token};
 
-/// What a kill or a power cut may cost: figures are logged every tenth of a second and synced every half second; the
-/// rest is for a busy machine.
-const LOSS: Duration = Duration::from_millis(500 + 250);
+/// What a kill or a power cut may cost without delays of the machine: the server logs figures every 100 ms and syncs the
+/// log every fourth time. Another 100 ms are for a response on its way to the client.
+const LOSS: Duration = Duration::from_millis(500 + 100);
 const NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 const STARTUP_MILLIS: f64 = 700.0;
 
@@ -29,10 +30,33 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn least(&self, fault_at: Instant) -> u64 {
-        let kept = self.answered.iter().filter(|at| **at + LOSS <= fault_at);
-        kept.count() as u64
+    fn answered_until(&self, end: Instant) -> u64 {
+        self.answered.iter().filter(|at| **at <= end).count() as u64
     }
+}
+
+/// For `duration`, sleeps and syncs a small file in turn, on the disk of the server. Returns the longest delay beyond the
+/// sleep: how long the server too may have waited for a processor and the disk.
+fn measure_delay(directory: &Path, duration: Duration) -> Duration {
+    const SLEEP: Duration = Duration::from_millis(50);
+    let end = Instant::now() + duration;
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    let file = options.open(directory.join("delay-probe")).unwrap();
+    let mut longest = Duration::ZERO;
+    while Instant::now() + SLEEP < end {
+        let began = Instant::now();
+        thread::park_timeout(SLEEP);
+        // Overwrites in place. When a file grows, its sync commits the journal of the file system, which could make
+        // unsynced files of the server durable.
+        file.write_all_at(b"probe", 0).unwrap();
+        file.sync_data().unwrap();
+        longest = longest.max(began.elapsed().saturating_sub(SLEEP));
+    }
+    // The disk cannot be unmounted while one of its files is open.
+    drop(file);
+    thread::park_timeout(end.saturating_duration_since(Instant::now()));
+    longest
 }
 
 /// A viewer who starts one view after another and reports its first frame.
@@ -101,12 +125,12 @@ impl Viewer {
         Ok(())
     }
 
-    /// Compares the figures with the ledgers after a fault.
-    fn judge(&mut self, total: &Value, fault_at: Instant) -> Option<Wrong> {
+    /// Compares the figures after a fault with the ledgers. What was answered until `kept_until` must be counted.
+    fn check_figures(&mut self, total: &Value, kept_until: Instant) -> Option<Wrong> {
         let mut wrong = self.refused.take().map(Wrong::Refused);
         for (name, ledger) in [("attempts", &mut self.attempts), ("plays", &mut self.plays)] {
             let count = total[name].as_u64().unwrap_or(0);
-            let least = ledger.least(fault_at);
+            let least = ledger.answered_until(kept_until);
             if !(least..=ledger.asked).contains(&count) {
                 let text = format!("{count} {name}, of {least} to {}", ledger.asked);
                 wrong = Some(Wrong::Figures(text));
@@ -173,15 +197,15 @@ fn find_loss(
         let moment = Duration::from_millis(300 + rng.split(round).below(1_500));
         let address = appliance.address.clone();
         let working = &mut viewer;
-        let fault_at = thread::scope(|scope| {
+        let (fault_at, delay) = thread::scope(|scope| {
             scope.spawn(move || {
                 let mut line = Connection::to(&address);
                 working.watch(&mut line);
             });
-            thread::park_timeout(moment);
+            let delay = measure_delay(&launch.data_dir, moment);
             let fault_at = Instant::now();
             inject_fault(&mut appliance);
-            fault_at
+            (fault_at, delay)
         });
         appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
@@ -191,8 +215,11 @@ fn find_loss(
                 return Outcome { wrong, plays: 0 };
             }
         };
-        wrong = viewer.judge(&total(&appliance, &keys), fault_at);
+        // Both the log and its sync may have been delayed.
+        let kept_until = fault_at - LOSS - 2 * delay;
+        wrong = viewer.check_figures(&total(&appliance, &keys), kept_until);
         if wrong.is_some() {
+            println!("delays of the machine: up to {delay:?}");
             break;
         }
     }
@@ -221,7 +248,7 @@ fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
     let launch = Launch::new(&data);
     let outcome = find_loss(&launch, &launch, 4, |appliance| {
         appliance.kill();
-        for log in logs(&data.join("quality")) {
+        for log in input_logs(&data.join("quality")) {
             fs::remove_file(log).unwrap();
         }
     });
@@ -229,7 +256,7 @@ fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
     assert!(matches!(wrong, Some(Wrong::Figures(_))), "{wrong:?}");
 }
 
-fn logs(directory: &std::path::Path) -> Vec<PathBuf> {
+fn input_logs(directory: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).unwrap();
     let paths = files.map(|file| file.unwrap().path());
     paths

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::appliance::{Launch, freeze, thaw};
+use crate::harness::appliance::Launch;
 use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
+use crate::harness::process::{pause, resume};
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::service_manager::{ServiceManager, WATCHDOG};
 use crate::harness::tail;
@@ -90,9 +91,9 @@ fn a_hanging_process_stops_feeding_the_watchdog() {
     let launch = manager.launch(Launch::new(&folder.path().join("data")), limit);
     let mut appliance = launch.ready();
     thread::park_timeout(limit);
-    freeze(appliance.process.id());
+    assert!(pause(appliance.process.id()));
     thread::park_timeout(2 * limit);
-    thaw(appliance.process.id());
+    assert!(resume(appliance.process.id()));
     thread::park_timeout(limit);
     assert_eq!(appliance.end(), Some(0));
     let (fed, gap) = manager.end();

@@ -8,12 +8,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::client::{Address, Connection};
 use crate::harness::disk::Disk;
-use crate::harness::process::InTime as _;
+use crate::harness::process::{InTime as _, pause, signal};
 use crate::harness::tail;
 
 /// The limit for every start, whatever happened before it.
@@ -236,7 +237,8 @@ impl Appliance {
     /// Cuts the power of the disk under the process, which is killed, and mounts the disk again.
     pub fn cut_power(&mut self, disk: &mut Disk) {
         // A stopped process answers no client, so no client is promised something that the disk never got.
-        freeze(self.process.id());
+        // It may also have ended already.
+        let _ = pause(self.process.id());
         disk.cut();
         self.kill();
         disk.unmount();
@@ -244,7 +246,8 @@ impl Appliance {
     }
 
     pub fn ask_to_end(&self) {
-        signal("TERM", self.process.id());
+        // It may have ended already.
+        let _ = signal(self.process.id(), Signal::TERM);
     }
 
     /// Stops the process. Returns its exit code, or `None` if it had to be killed.
@@ -309,14 +312,6 @@ pub fn threads(pid: u32) -> String {
     lines.join("\n")
 }
 
-pub fn freeze(pid: u32) {
-    signal("STOP", pid);
-}
-
-pub fn thaw(pid: u32) {
-    signal("CONT", pid);
-}
-
 /// Kills a process. The wait is bounded: a traced process ends only when the tracer lets it go.
 fn kill(process: &mut Child) {
     let _ = process.kill();
@@ -324,14 +319,6 @@ fn kill(process: &mut Child) {
         let threads = threads(process.id());
         println!("killed, and not ended within {KILL_TIMEOUT:?}:\n{threads}");
     }
-}
-
-pub fn signal(name: &str, pid: u32) {
-    // A process that has ended already is fine.
-    Command::new("kill")
-        .args([format!("-{name}"), pid.to_string()])
-        .stderr(Stdio::null())
-        .status_in_time();
 }
 
 /// Returns `None` if the process still runs; otherwise its exit code, if it has one.

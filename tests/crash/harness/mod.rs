@@ -40,10 +40,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::appliance::{Appliance, Launch, Started, freeze};
+use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::background_command::BackgroundCommand;
 use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
+use crate::harness::process::pause;
 use crate::harness::rng::Rng;
 use crate::harness::summary::Summary;
 use crate::workload::{Mix, Workload};
@@ -283,7 +284,8 @@ impl Harness {
         match (&mut self.storage, fault) {
             (Storage::Disk(disk), Fault::Cut) => {
                 // A stopped process answers no client, so no client is promised something that the disk never got.
-                freeze(pid);
+                // It may also have ended already.
+                let _ = pause(pid);
                 disk.cut();
                 kill();
                 disk.unmount();

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::harness::appliance::{signal, threads, wait};
-use crate::harness::process::KilledOnDrop;
+use crate::harness::appliance::{threads, wait};
+use crate::harness::process::{KilledOnDrop, signal};
 use crate::harness::tail;
 
 /// How long strace may take to attach to every thread of a process, and to detach.
@@ -75,8 +76,10 @@ impl Tracer {
             self.read("log"),
             tail(&self.read("trace")),
         );
-        signal("KILL", self.strace.id());
-        signal("KILL", self.pid);
+        for pid in [self.strace.id(), self.pid] {
+            // It may have ended already.
+            let _ = signal(pid, Signal::KILL);
+        }
         seen
     }
 }
@@ -114,8 +117,8 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
-    use crate::harness::appliance::freeze;
     use crate::harness::disk::run;
+    use crate::harness::process::pause;
     use crate::harness::rng::skip;
 
     #[test]
@@ -125,7 +128,7 @@ mod tests {
         }
         let mut traced = KilledOnDrop(Command::new("sleep").arg("60").spawn().unwrap());
         let tracer = Tracer::attach(traced.id(), "fdatasync:error=EIO", &[]);
-        freeze(tracer.strace.id());
+        assert!(pause(tracer.strace.id()));
         let ended = catch_unwind(AssertUnwindSafe(|| drop(tracer)));
         let why = *ended.unwrap_err().downcast::<String>().unwrap();
         assert!(why.contains("strace does not let the process go"), "{why}");
