@@ -62,7 +62,6 @@ export class Client {
       player,
       live: program !== undefined, // only an entitlement to a livestream names the program
       since,
-      from: offset && Date.now() / 1000 + offset, // where to begin; else where the player does by itself
       programStop: program?.stop,
       interval: addresses.heartbeatInterval,
       serverAhead: 0, // seconds, of this machine's clock
@@ -74,7 +73,8 @@ export class Client {
       player.report(addresses.cmcd, reports);
       this.watch = new StopWatch(this.video, () => player.bitrate());
     }
-    await player.load(addresses, () => this.service.licenseHeaders());
+    const from = offset === undefined ? undefined : Date.now() / 1000 + offset;
+    await player.load(addresses, () => this.service.licenseHeaders(), from);
   }
 
   /** The session ends, and its slot is free at once. */
@@ -114,7 +114,7 @@ export class Client {
   #begin() {
     const viewing = this.#viewing;
     if (!viewing || viewing.timer !== null) return;
-    this.#goOn(viewing, viewing.from);
+    this.#goOn(viewing);
     viewing.timer = setTimeout(() => this.#beat(viewing));
   }
 
@@ -137,7 +137,8 @@ export class Client {
       viewing.interval = body.interval;
       viewing.serverAhead = body.serverTime - Date.now() / 1000;
       // What was held for its rights has made room for another program.
-      if (viewing.held?.why === 'rights' && (await this.#renew(viewing))) this.#goOn(viewing, this.position());
+      const goesOn = viewing.held?.why === 'rights' && this.#isSeekable(viewing, this.position());
+      if (goesOn && (await this.#renew(viewing))) this.#goOn(viewing, this.position());
     } else if (status === 552) {
       this.#hold('rights');
       this.#say(body.error.user_message);
@@ -195,6 +196,15 @@ export class Client {
   #hold(why) {
     this.#viewing.held = { why, position: this.position(), from: performance.now() };
     this.video.pause();
+  }
+
+  /**
+   * Whether the video can be sought to a position. Players extend that range once a second, or later on a busy machine. A seek
+   * beyond its end goes to the end, which may lie in the program before.
+   */
+  #isSeekable(viewing, position) {
+    const { seekable } = this.video;
+    return seekable.length > 0 && position - this.#zero(viewing) <= seekable.end(seekable.length - 1);
   }
 
   /** Play goes on, of a livestream at a position. */

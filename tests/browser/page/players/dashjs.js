@@ -21,8 +21,11 @@ export class Player {
     this.#player.updateSettings({ streaming: { cmcd: { enabled: true, version, enabledKeys: [], eventTargets: [target] } } });
   }
 
-  /** `headers` gives what a license request carries. Failures are reported, not thrown. */
-  async load({ playlist, license }, headers) {
+  /**
+   * `headers` gives what a license request carries. `from` is where a livestream begins, in Unix seconds, if not at the present. Failures
+   * are reported, not thrown.
+   */
+  async load({ playlist, license }, headers, from) {
     this.#player.initialize();
     this.#player.attachView(this.#video);
     if (license) {
@@ -30,7 +33,7 @@ export class Player {
       const server = { serverURL: license, httpRequestHeaders: headers(), withCredentials: false };
       this.#player.setProtectionData({ 'org.w3.clearkey': server });
     }
-    this.#player.attachSource(playlist);
+    this.#player.attachSource(playlist, from === undefined ? NaN : `posix:${from}`);
   }
 
   /** The Unix time of the video's second 0; null if the presentation has no wall clock. */

@@ -14,8 +14,9 @@ export class Player {
     });
   }
 
-  /** Failures are reported, not thrown. */
-  async load({ playlist }) {
+  /** Begins at the present, since hls.js takes no Unix time as its start. Failures of the player are reported, not thrown. */
+  async load({ playlist }, headers, from) {
+    if (from !== undefined) throw new Error('hls.js begins a livestream at the present only');
     this.#player.attachMedia(this.#video);
     this.#player.loadSource(playlist);
   }

@@ -29,8 +29,11 @@ export class Player {
     this.#player.addEventListener('buffering', ({ buffering }) => this.#states.say(buffering ? 'r' : unheld()));
   }
 
-  /** `headers` gives what a license request carries. Failures are reported, not thrown. */
-  async load({ playlist, license }, headers) {
+  /**
+   * `headers` gives what a license request carries. `from` is where a livestream begins, in Unix seconds, if not at the present: a seek
+   * after the first pictures could be undone, since the player jumps over gaps. Failures are reported, not thrown.
+   */
+  async load({ playlist, license }, headers, from) {
     // When a livestream began is for its manifest to say, not for a guess by what has come: heartbeats go by it.
     this.#player.configure('manifest.dash.autoCorrectDrift', false);
     if (license) this.#player.configure({ drm: { servers: { 'org.w3.clearkey': license } } });
@@ -39,7 +42,7 @@ export class Player {
     });
     try {
       await this.#player.attach(this.#video);
-      await this.#player.load(playlist);
+      await this.#player.load(playlist, from === undefined ? null : new Date(from * 1000));
     } catch (error) {
       this.#report(error);
     }
