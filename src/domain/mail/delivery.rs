@@ -355,8 +355,12 @@ fn send_over(
 /// Stores the outcome of a queued mail. Terminal states erase the secret of the mail.
 fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
-    // The mail may have been withdrawn while it was being sent.
-    let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued) else {
+    // A mail that was withdrawn while it was being sent is not tried again, but if the server accepted it, the user has it.
+    let sent_after_all = |mail: &MailRecord| {
+        mail.status == MailStatus::Expired && outcome.status == MailStatus::Sent
+    };
+    let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Queued || sent_after_all(mail))
+    else {
         return Ok(());
     };
     // Without a response the server was not contacted.

@@ -18,6 +18,8 @@ pub(super) struct Server {
     /// Id, address and text of each accepted mail.
     taken: Arc<Mutex<Vec<(MailId, String, String)>>>,
     connections: Arc<AtomicUsize>,
+    /// What happens while the server takes a mail, once.
+    meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
 }
 
 impl Mailer for Server {
@@ -39,6 +41,9 @@ impl MailConnection for Server {
         outgoing: &OutgoingMail,
         _: &mut SmtpTranscript,
     ) -> Result<String, SendError> {
+        if let Some(meanwhile) = self.meanwhile.lock().take() {
+            meanwhile();
+        }
         let response = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
         let to = outgoing.to.to_string();
         self.taken
@@ -280,6 +285,30 @@ fn mails_expire_with_their_secret() {
             .contains("4711")
     );
     assert_eq!((f.taken(), f.mail.counts().expired), (0, 2));
+}
+
+/// Returns the state of a reset mail that was withdrawn while the server took it.
+fn withdrawn_during(answer: Answer) -> (MailStatus, u32, Option<String>) {
+    let f = Fixture::new();
+    let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    let user = UserId::from_bytes([7; 16]);
+    let store = f.store.clone();
+    *f.server.meanwhile.lock() = Some(Box::new(move || {
+        let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, MailKind::Reset);
+        store.write(Durability::Durable, batch).wait().unwrap();
+    }));
+    f.server.answers.lock().push_back(answer);
+    assert_eq!(f.mail.deliver(NOW), Ok(1));
+    assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
+    f.status(&reset)
+}
+
+#[test]
+fn a_mail_that_is_withdrawn_while_it_is_sent_shows_whether_it_arrived() {
+    let arrived = (MailStatus::Sent, 1, Some("250 taken".to_owned()));
+    assert_eq!(withdrawn_during(Ok("250 taken")), arrived);
+    let expired = (MailStatus::Expired, 0, None);
+    assert_eq!(withdrawn_during(later("451 4.7.1 come back")), expired);
 }
 
 #[test]
