@@ -11,7 +11,7 @@ use crate::domain::backups::Backups;
 use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
-use crate::domain::epg_sources::{EpgSources, GuideMaker};
+use crate::domain::epg_sources::{DemoGuide, EpgSources};
 use crate::domain::journal::RequestJournal;
 use crate::domain::lab::Lab;
 use crate::domain::mail::Mail;
@@ -56,8 +56,8 @@ pub struct Services {
     pub lab: Arc<Lab>,
     /// Runs the background jobs that are due, after the clock was moved.
     pub due_jobs: Arc<DueJobs>,
-    /// Makes the guide of the demo for any time, so that a moved clock still finds programs.
-    pub demo_guide: Arc<OnceLock<GuideMaker>>,
+    /// Set in the demo, so that a moved clock still finds programs.
+    pub demo_guide: Arc<OnceLock<DemoGuide>>,
     pub operators: Operators,
     pub audit: Audit,
     pub accounts: Accounts,

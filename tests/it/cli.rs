@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::appliance::real_time;
+use crate::support::demo::Demo;
 use crate::support::external_tools::program;
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{ask, request};
-use crate::support::until::until_some;
+use crate::support::until::{until, until_some};
 
 fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
@@ -1185,6 +1186,40 @@ fn a_demo_can_be_restarted_on_its_data() {
         );
         assert_eq!(demo.end(), 0);
     }
+}
+
+/// Returns how often a job of a demo has run.
+fn runs(demo: &Demo, job: &str) -> u64 {
+    let answer = ask(demo.address("opsUrl"), request("GET", "/metrics", &[], ""));
+    let metrics = String::from_utf8(answer.body).unwrap();
+    let name = format!("playgate_job_runs_total{{task=\"{job}\"}} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    line.map_or(0, |number| number.parse().unwrap())
+}
+
+#[test]
+fn the_demo_keeps_a_guide_that_is_imported_at_once() {
+    let demo = Demo::start();
+    let now = real_time().0;
+    let program =
+        json!({"id": "own", "title": "Own", "start": now - 60, "stop": now + 3_600, "pgAge": 0});
+    let file = demo.file("guide.json");
+    fs::write(&file, json!({"blackout": [program]}).to_string()).unwrap();
+    let before = runs(&demo, "demo-guide");
+    demo.ok(&[
+        "epg",
+        "import",
+        file.to_str().unwrap(),
+        "--accept",
+        "--json",
+    ]);
+    until("two runs of the demo's own job", || {
+        runs(&demo, "demo-guide") >= before + 2
+    });
+    let live = "/api/schedule/v1/broadcasts/live?livestreams=blackout";
+    let token = [("Service-AccessToken", demo.text("partnerToken"))];
+    let answer = ask(demo.address("baseUrl"), request("GET", live, &token, ""));
+    assert_eq!(answer.json()["blackout"]["current"]["id"], "own");
 }
 
 /// Sends a request as the demo's user with curl.

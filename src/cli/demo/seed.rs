@@ -10,6 +10,7 @@ use crate::cli::admin::request_body;
 use crate::cli::admin::{Admin, AdminError, path, with_query};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::config::http::Environment;
+use crate::domain::epg_sources::DemoGuide;
 use crate::http::state::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
@@ -42,9 +43,12 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<DemoData, Failure> {
     // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
-    let continued = move |now| epg::continued(start, now).json.to_string();
+    let guide_of_demo = DemoGuide {
+        first: start,
+        around: Box::new(move |now| epg::continued(start, now).json.to_string()),
+    };
     // A process fills one demo only, so no guide was set before.
-    let _ = services.demo_guide.set(Box::new(continued));
+    let _ = services.demo_guide.set(guide_of_demo);
     // A demo that was set to production has a standard partner.
     let lab = services.config.server.environment != Environment::Production;
     let partner_token = partner(&mut admin, lab).await?;

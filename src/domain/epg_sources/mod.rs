@@ -11,5 +11,5 @@ mod tables;
 mod tests;
 
 pub(crate) use model::{EpgSettings, EpgSource, GuideOptions, HoldReason, LastImport};
-pub(crate) use service::{EpgSourceError, EpgSourceView, EpgSources, GuideMaker, Refresh};
+pub(crate) use service::{DemoGuide, EpgSourceError, EpgSourceView, EpgSources, Refresh};
 pub(crate) use tables::{EpgSourceState, schema};

@@ -58,8 +58,13 @@ impl From<StoreError> for EpgSourceError {
     }
 }
 
-/// Generates a guide around a time, in the JSON form of imports.
-pub(crate) type GuideMaker = Box<dyn Fn(UnixSeconds) -> String + Send + Sync>;
+/// The guide of the demo, in the JSON form of imports.
+pub(crate) struct DemoGuide {
+    /// The time around which the first guide was imported.
+    pub first: UnixSeconds,
+    /// Generates the guide around a time.
+    pub around: Box<dyn Fn(UnixSeconds) -> String + Send + Sync>,
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Refresh {
