@@ -59,7 +59,7 @@ impl From<StoreError> for EpgSourceError {
 }
 
 /// The guide of the demo, in the JSON form of imports.
-pub(crate) struct DemoGuide {
+pub struct DemoGuide {
     /// The time around which the first guide was imported.
     pub first: UnixSeconds,
     /// Generates the guide around a time.
