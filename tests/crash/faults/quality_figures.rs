@@ -104,16 +104,17 @@ impl Viewer {
         }
         self.attempts.answered.push(Instant::now());
         let stream = Stream::from_preflight(&started, &entitlement, device);
+        self.plays.asked += 1;
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
         let event = json!([{
             "timestamp": u64::try_from(now).unwrap(),
             "action": "playback_started",
-            "seqId": 1,
+            // Two events of one millisecond with the same number would be one.
+            "seqId": self.plays.asked,
             "context": {
                 "session_id": stream.id, "device_id": device, "asset_id": "clear", "startup_duration": STARTUP_MILLIS,
             },
         }]);
-        self.plays.asked += 1;
         let events = "/api/tracker/v1/telemetry-events";
         let reported = self.client.ask(line, "POST", events, &[], &event)?;
         if !self.accept("an upload", &reported, 202) {

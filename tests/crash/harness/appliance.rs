@@ -1,5 +1,6 @@
 //! The server process under test: starts it, waits until it is ready or has ended, stops and kills it.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,12 @@ pub const READY_WITHIN: Duration = Duration::from_secs(10);
 const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The binary under test: `PLAYGATE_BIN`, or the one that was compiled with the tests.
+fn binary() -> OsString {
+    let given = std::env::var_os("PLAYGATE_BIN");
+    given.unwrap_or_else(|| env!("CARGO_BIN_EXE_playgate").into())
+}
 
 /// Cheap password hashing, and limits that do not stop the tests.
 const SETTINGS: &[(&str, &str)] = &[
@@ -86,14 +93,14 @@ impl Launch {
     }
 
     fn command(&self) -> Command {
-        let binary = env!("CARGO_BIN_EXE_playgate");
+        let binary = binary();
         let mut command = match self.under.split_first() {
             Some((program, arguments)) => {
                 let mut command = Command::new(program);
-                command.args(arguments).arg(binary);
+                command.args(arguments).arg(&binary);
                 command
             }
-            None => Command::new(binary),
+            None => Command::new(&binary),
         };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PLAYGATE_") {
