@@ -486,6 +486,8 @@ const SCENARIOS: &[Scenario] = &[
         c.beat(&playing);
         c.wait(10);
         c.entitle(film(c), Some(&playing).filter(|_| !wrong), false);
+        // A heartbeat of the same millisecond is not after it.
+        c.wait(1);
         c.beat(&playing);
         c.wait(1);
         c.end(&playing);
