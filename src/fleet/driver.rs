@@ -36,7 +36,7 @@ const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
 const WAITING_LOGGED: Duration = Duration::from_secs(60);
 /// Least time between two reads of the log. Requests of clients that come meanwhile share the next one: a read costs etcd
-/// some 25 times as much processor time as a request costs the member that answers it.
+/// about 25 times the processor time of a request that a member answers.
 const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
 /// One position in the log is remembered per this many bytes.

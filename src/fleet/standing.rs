@@ -11,7 +11,7 @@ use super::claim::DriverState;
 /// The state of a member, as seen by its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The member forwards connections to the owner; `None` if there is no owner.
+    /// The member follows the owner; `None` if there is no owner.
     Standby { owner: Option<String> },
     /// The member has applied everything, and serves.
     Owner,

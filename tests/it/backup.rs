@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, binary, err, playgate, run_json};
 use crate::support::external_tools::skip;
+use crate::support::metrics::metric;
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, Wire, request};
 use crate::support::server::{PASSWORD, TestServer};
@@ -357,20 +358,15 @@ fn nightly_backups_are_made_and_the_oldest_deleted() {
         Some(names()).filter(|names| names.len() == 2)
     });
     assert_eq!(kept, seen.into_iter().rev().take(2).collect());
-    let metric = |name: &str| -> i64 {
-        let (_, text) = appliance.operator("GET", "/metrics", "");
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let value = line.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
-        value.trim().parse().unwrap()
-    };
+    let metric = |series: &str| -> i64 { metric(&appliance.metrics(), series) };
     // The metrics follow the files.
     until("the age of the newest", || {
-        metric("playgate_backup_newest_age_seconds ") < 3_600
+        metric("playgate_backup_newest_age_seconds") < 3_600
     });
-    assert!(metric("playgate_backup_newest_records ") > 0);
-    assert_eq!(metric("playgate_backups "), 2);
-    assert_eq!(metric("playgate_store_writable "), 1);
-    assert!(metric("playgate_store_free_bytes ") > 0);
+    assert!(metric("playgate_backup_newest_records") > 0);
+    assert_eq!(metric("playgate_backups"), 2);
+    assert_eq!(metric("playgate_store_writable"), 1);
+    assert!(metric("playgate_store_free_bytes") > 0);
     for name in kept {
         assert_eq!(verified(&directory.join(name))["sound"], true);
     }

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::support::appliance::real_time;
 use crate::support::demo::Demo;
 use crate::support::external_tools::program;
+use crate::support::metrics::metric;
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{ask, request};
 use crate::support::until::{until, until_some};
@@ -1192,9 +1193,8 @@ fn a_demo_can_be_restarted_on_its_data() {
 fn runs(demo: &Demo, job: &str) -> u64 {
     let answer = ask(demo.address("opsUrl"), request("GET", "/metrics", &[], ""));
     let metrics = String::from_utf8(answer.body).unwrap();
-    let name = format!("playgate_job_runs_total{{task=\"{job}\"}} ");
-    let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
-    line.map_or(0, |number| number.parse().unwrap())
+    let series = format!("playgate_job_runs_total{{task=\"{job}\"}}");
+    metric(&metrics, &series)
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use playgate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 
+use crate::support::metrics::metric;
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, viewer};
@@ -166,9 +167,8 @@ fn hashes(server: &TestServer) -> (u64, u64) {
     let answer = ask(server.ops, request("GET", "/metrics", &[], ""));
     let text = String::from_utf8(answer.body).unwrap();
     let read = |function: &str| {
-        let name = format!("playgate_password_hashes_total{{function=\"{function}\"}} ");
-        let line = text.lines().find_map(|line| line.strip_prefix(&name));
-        line.unwrap().parse::<u64>().unwrap()
+        let series = format!("playgate_password_hashes_total{{function=\"{function}\"}}");
+        metric(&text, &series)
     };
     (read("argon2"), read("foreign"))
 }

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::support::appliance::{Appliance, files, sign_up};
 use crate::support::certificates::certificates;
 use crate::support::external_tools::{free_port, python_with};
+use crate::support::metrics;
 use crate::support::process::{InTime as _, KilledOnDrop};
 use crate::support::raw_http::{ask, request};
 use crate::support::server::{PASSWORD, TestServer};
@@ -201,11 +202,7 @@ fn newest(playgate: &TestServer) -> Value {
 fn metric(playgate: &TestServer, name: &str) -> i64 {
     let text = ask(playgate.ops, request("GET", "/metrics", &[], "")).body;
     let text = String::from_utf8(text).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.unwrap_or_else(|| panic!("no {name}"))
-        .trim()
-        .parse()
-        .unwrap()
+    metrics::metric(&text, name)
 }
 
 #[test]

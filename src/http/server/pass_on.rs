@@ -41,7 +41,7 @@ pub(crate) fn serve(
     limits: ConnectionLimits,
     pass_on: &PassOn,
 ) -> JoinSet<()> {
-    // A standby has no metrics.
+    // Not in the metrics: they belong to the services, which may not be open.
     let standby = Arc::new(Standby {
         pass_on: Arc::clone(pass_on),
         public: Arc::new(ConnectionLimiter::new(limits, Arc::default())),

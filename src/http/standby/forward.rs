@@ -62,8 +62,8 @@ impl OwnerConnections {
             let Some(mut kept) = kept else {
                 return self.open().await;
             };
-            // The previous response was read to its end, or the client would not have sent another request. On HTTP/2
-            // it may still be under way; then this waits for no longer than the client reads it.
+            // On HTTP/1.1 the client sends a request only after it has read the previous response. On HTTP/2 it may still
+            // be reading that response, and this request waits until it has.
             if kept.ready().await.is_ok() {
                 return Some(kept);
             }

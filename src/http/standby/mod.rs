@@ -42,7 +42,7 @@ pub(crate) trait StandbyFleet: Send + Sync {
     fn is_standby(&self) -> bool;
 
     /// Waits until the store has every change that was acknowledged before this call. Returns false if that is not known
-    /// soon.
+    /// in time.
     fn catch_up(&self) -> FleetFuture<'_, bool>;
 
     /// Whether the store was up to date a few seconds ago, and the owner gets the heartbeats that are answered here.

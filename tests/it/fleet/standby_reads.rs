@@ -16,13 +16,17 @@ use crate::support::synthetic_guide::SyntheticGuide;
 /// Reads of a user who was renamed just before at another member.
 const READS: usize = 60;
 
-/// The sample data's partner is one of the lab, all of whose requests the owner answers.
-fn standard_partner(fleet: &mut Fleet) {
+/// Starts a fleet with a standard partner: the owner answers all requests of the sample data's partner, which is one of a lab.
+/// Returns the owner too.
+fn start(settings: &[(&str, &str)]) -> Option<(Fleet, usize)> {
+    let mut fleet = Fleet::with(settings)?;
     let config = &fleet.members[0].config;
     let added = playgate(config, &["partner", "add", "standard", "--json"]).unwrap();
     let added: Value = serde_json::from_str(&added).unwrap();
     fleet.partner = added["accessToken"].as_str().unwrap().to_owned();
     fleet.wait_until_equal();
+    let owner = fleet.owner();
+    Some((fleet, owner))
 }
 
 /// Requests that a member has answered as a standby, and those that it has forwarded.
@@ -47,11 +51,9 @@ fn counts_after(fleet: &Fleet, member: usize, answered: u64) -> (u64, u64) {
 
 #[test]
 fn a_standby_answers_reads_from_the_newest_state() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some((fleet, owner)) = start(&[]) else {
         return;
     };
-    standard_partner(&mut fleet);
-    let owner = fleet.owner();
     let standbys = [(owner + 1) % 3, (owner + 2) % 3];
     let at = |member: usize| fleet.members[member].address;
     let user = User::sign_up(&fleet, at(owner), "newest@example.com");
@@ -96,11 +98,9 @@ fn a_standby_answers_reads_from_the_newest_state() {
 /// Catalogue and schedule are derived in the background, so a standby forwards their reads until then.
 #[test]
 fn a_standby_never_answers_with_an_old_catalogue_or_schedule() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some((fleet, owner)) = start(&[]) else {
         return;
     };
-    standard_partner(&mut fleet);
-    let owner = fleet.owner();
     let standby = (owner + 1) % 3;
     let (config, at) = (
         fleet.members[owner].config.clone(),
@@ -146,11 +146,9 @@ fn reads_and_heartbeats_at_a_standby_do_not_wait_for_the_next_owner() {
     const LEASE: Duration = Duration::from_secs(10);
     /// Far below what a takeover takes.
     const SOON: Duration = Duration::from_secs(2);
-    let Some(mut fleet) = Fleet::with(&[("PLAYGATE_FLEET_LEASE", "10s")]) else {
+    let Some((fleet, owner)) = start(&[("PLAYGATE_FLEET_LEASE", "10s")]) else {
         return;
     };
-    standard_partner(&mut fleet);
-    let owner = fleet.owner();
     let at = fleet.members[(owner + 1) % 3].address;
     let user = User::sign_up(&fleet, at, "lives-on@example.com");
     assert_eq!(user.rename(at, "known"), Some(200));
@@ -191,11 +189,9 @@ fn reads_and_heartbeats_at_a_standby_do_not_wait_for_the_next_owner() {
 
 #[test]
 fn the_owner_knows_of_heartbeats_that_a_standby_has_answered() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some((fleet, owner)) = start(&[]) else {
         return;
     };
-    standard_partner(&mut fleet);
-    let owner = fleet.owner();
     let standby = (owner + 1) % 3;
     let at = fleet.members[standby].address;
     let viewer = Viewer::start(&fleet.partner, at).unwrap();
@@ -222,11 +218,9 @@ fn the_owner_knows_of_heartbeats_that_a_standby_has_answered() {
 /// Each member makes the figures of its own time as the owner, and copies those of the others once a minute.
 #[test]
 fn a_report_has_the_views_of_the_owner_before() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some((mut fleet, owner)) = start(&[]) else {
         return;
     };
-    standard_partner(&mut fleet);
-    let owner = fleet.owner();
     let at = fleet.members[owner].address;
     let viewer = Viewer::start(&fleet.partner, at).unwrap();
     assert_eq!(viewer.beat(at), Some(200));

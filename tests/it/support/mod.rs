@@ -13,6 +13,7 @@
 //! | `journal_completeness` | finds each answer of a test exactly once in the request journal |
 //! | `process` | waits for processes with a deadline; kills those that a test leaves behind |
 //! | `stop_on_drop` | ends the threads of a scope when one of them panics |
+//! | `metrics` | reads values from the text of `/metrics` |
 //! | `until` | waits for what another thread or process does |
 //! | `demo` | a running `playgate demo` |
 //! | `lab_report` | reads the reports of the lab |
@@ -28,6 +29,7 @@ pub mod external_tools;
 pub mod gate_only;
 pub mod journal_completeness;
 pub mod lab_report;
+pub mod metrics;
 pub mod openapi_conformance;
 pub mod playback_fixture;
 pub mod process;
