@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpSocket;
 
 /// The deadline of every read and write, far above the usual duration.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Wire<S = TcpStream> {
     pub stream: S,
