@@ -1,8 +1,7 @@
 //! Quality figures after a kill and after a power cut: all views that were answered are counted, except those of the
 //! last half second, and none is counted twice.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,14 +10,13 @@ use serde_json::{Value, json};
 
 use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::client::{Connection, NoResponse};
+use crate::harness::delay_probe::DelayProbe;
 use crate::harness::disk::Disk;
+use crate::harness::durability_model::kept_until;
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::workload::{Client, Keys, Stream, Workload, token};
 
-/// What a kill or a power cut may cost without delays of the machine: the server logs figures every 100 ms and syncs the
-/// log every fourth time. Another 100 ms are for a response on its way to the client.
-const LOSS: Duration = Duration::from_millis(500 + 100);
 const NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 const STARTUP_MILLIS: f64 = 700.0;
 
@@ -33,30 +31,6 @@ impl Ledger {
     fn answered_until(&self, end: Instant) -> u64 {
         self.answered.iter().filter(|at| **at <= end).count() as u64
     }
-}
-
-/// For `duration`, sleeps and syncs a small file in turn, on the disk of the server. Returns the longest delay beyond the
-/// sleep: how long the server too may have waited for a processor and the disk.
-fn measure_delay(directory: &Path, duration: Duration) -> Duration {
-    const SLEEP: Duration = Duration::from_millis(50);
-    let end = Instant::now() + duration;
-    let mut options = File::options();
-    options.create(true).truncate(false).write(true);
-    let file = options.open(directory.join("delay-probe")).unwrap();
-    let mut longest = Duration::ZERO;
-    while Instant::now() + SLEEP < end {
-        let began = Instant::now();
-        thread::park_timeout(SLEEP);
-        // Overwrites in place. When a file grows, its sync commits the journal of the file system, which could make
-        // unsynced files of the server durable.
-        file.write_all_at(b"probe", 0).unwrap();
-        file.sync_data().unwrap();
-        longest = longest.max(began.elapsed().saturating_sub(SLEEP));
-    }
-    // The disk cannot be unmounted while one of its files is open.
-    drop(file);
-    thread::park_timeout(end.saturating_duration_since(Instant::now()));
-    longest
 }
 
 /// A viewer who starts one view after another and reports its first frame.
@@ -203,7 +177,9 @@ fn find_loss(
                 let mut line = Connection::to(&address);
                 working.watch(&mut line);
             });
-            let delay = measure_delay(&launch.data_dir, moment);
+            let probe = DelayProbe::start(&launch.data_dir);
+            thread::park_timeout(moment);
+            let delay = probe.end();
             let fault_at = Instant::now();
             inject_fault(&mut appliance);
             (fault_at, delay)
@@ -216,8 +192,9 @@ fn find_loss(
                 return Outcome { wrong, plays: 0 };
             }
         };
-        // Both the log and its sync may have been delayed.
-        let kept_until = fault_at - LOSS - 2 * delay;
+        // The server logs figures every 100 ms and syncs the log every fourth time. A kill may cost as much as a cut: the
+        // responses do not wait for the log.
+        let kept_until = kept_until(fault_at, delay);
         wrong = viewer.check_figures(&total(&appliance, &keys), kept_until);
         if wrong.is_some() {
             println!("delays of the machine: up to {delay:?}");

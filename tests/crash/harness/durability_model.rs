@@ -3,9 +3,15 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// What a power cut may lose of changes that are answered before they are synced (README, "Durability"):
-/// half a second, and the time that the sync itself may take on a busy machine.
-const LOGGED_LOSS: Duration = Duration::from_millis(500 + 250);
+/// What a power cut may lose of changes that are answered before they are synced (README, "Durability"): half a second.
+/// Another 100 ms are for a response on its way to the client.
+const LOGGED_LOSS: Duration = Duration::from_millis(500 + 100);
+
+/// What was answered up to this instant must survive a power cut. `delay` is what a `DelayProbe` measured until the cut:
+/// both the write and its sync may have been delayed.
+pub fn kept_until(cut_at: Instant, delay: Duration) -> Instant {
+    cut_at - LOGGED_LOSS - 2 * delay
+}
 
 /// What a fault may have lost.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +23,9 @@ pub struct AllowedLoss {
 impl AllowedLoss {
     pub const NONE: Self = Self { logged: None };
 
-    pub fn after_cut(at: Instant) -> Self {
+    pub fn after_cut(at: Instant, delay: Duration) -> Self {
         Self {
-            logged: at.checked_sub(LOGGED_LOSS),
+            logged: Some(kept_until(at, delay)),
         }
     }
 

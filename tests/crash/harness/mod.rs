@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `appliance`, `client` | the process; the connections to it |
 //! | `background_command` | a command that is repeated during a round |
+//! | `delay_probe` | how long the machine delays work that waits for a processor and the disk |
 //! | `disk` | file systems that can be cut off, filled up and made read-only |
 //! | `durability_model` | the states that a fact may have after a fault, given the responses |
 //! | `process`, `raw_http` | of the integration tests: processes with a deadline; HTTP in exact bytes |
@@ -18,6 +19,7 @@
 pub mod appliance;
 pub mod background_command;
 pub mod client;
+pub mod delay_probe;
 pub mod disk;
 pub mod durability_model;
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -42,6 +44,7 @@ use tempfile::TempDir;
 
 use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::background_command::BackgroundCommand;
+use crate::harness::delay_probe::DelayProbe;
 use crate::harness::disk::Disk;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::process::pause;
@@ -236,6 +239,7 @@ impl Harness {
         let mut appliance = self.appliance.take().expect("a running appliance");
         let mut workload = self.workload.take().expect("a ledger");
         let mut fault_at = Instant::now();
+        let mut delay = Duration::ZERO;
         let address = appliance.address.clone();
         let first = if matches!(phase, Phase::Start | Phase::Stop) {
             Duration::from_millis(20 + rng.below(300))
@@ -249,6 +253,7 @@ impl Harness {
             _ => Mix::Usual,
         };
         workload.work(&address, mix, rng, || {
+            let probe = DelayProbe::start(self.storage.path());
             let mut background = phase
                 .command()
                 .map(|command| BackgroundCommand::new(&launch, command));
@@ -260,6 +265,7 @@ impl Harness {
                 appliance.ask_to_end();
                 thread::park_timeout(moment);
             }
+            delay = probe.end();
             fault_at = Instant::now();
             self.apply_fault(fault, appliance.process.id(), || appliance.kill());
             if let Some(background) = &mut background {
@@ -275,7 +281,7 @@ impl Harness {
             self.apply_fault(fault, starting.pid(), || starting.kill());
         }
         match fault {
-            Fault::Cut => AllowedLoss::after_cut(fault_at),
+            Fault::Cut => AllowedLoss::after_cut(fault_at, delay),
             Fault::Kill => AllowedLoss::NONE,
         }
     }
