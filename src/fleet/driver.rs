@@ -35,8 +35,8 @@ const CALL: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
 const WAITING_LOGGED: Duration = Duration::from_secs(60);
-/// Least time between two reads of the log. Requests of clients that come meanwhile share the next one: a read costs etcd
-/// about 25 times the processor time of a request that a member answers.
+/// Least time between two reads of the log. Client requests that arrive in between share the next read, because one read
+/// takes etcd about 25 times the processor time that a member needs to answer one request.
 const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
 /// One position in the log is remembered per this many bytes.

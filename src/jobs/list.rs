@@ -222,13 +222,14 @@ fn demo_guide(services: &Arc<Services>) -> Option<Task> {
         Arc::clone(&services.demo_guide),
         services.epg_sources.clone(),
     );
-    let mut made: Option<UnixSeconds> = None;
+    let mut last_import: Option<UnixSeconds> = None;
     Some(Task::new("demo-guide", SECOND, move |now| {
         let Some(guide) = guide.get() else {
             return Ok(0);
         };
-        // Not sooner: an import would replace what operators have imported since.
-        if made.unwrap_or(guide.first).since(now).abs() < DEMO_GUIDE_REACH {
+        // An import replaces what operators have imported, so it waits until the guide nearly ends.
+        let last = last_import.unwrap_or(guide.first_import);
+        if last.since(now).abs() < DEMO_GUIDE_REACH {
             return Ok(0);
         }
         // Accepted even if it looks implausible: after a long move of the clock it has nothing in common with the last
@@ -237,9 +238,9 @@ fn demo_guide(services: &Arc<Services>) -> Option<Task> {
             accept: true,
             ..Refresh::default()
         };
-        let draft = sources.read("", (guide.around)(now).as_bytes())?;
+        let draft = sources.read("", (guide.generate)(now).as_bytes())?;
         sources.import(draft, &sources.options("", how, now), false)?;
-        made = Some(now);
+        last_import = Some(now);
         Ok::<_, JobFailure>(1)
     }))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use playgate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 
-use crate::support::metrics::metric;
+use crate::support::metrics::{password_hashes, scrape};
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::{PASSWORD, TestServer, viewer};
@@ -164,13 +164,11 @@ fn limits_use_the_address_behind_a_trusted_proxy() {
 
 /// Returns how many password hashes were computed so far, by argon2 and by foreign functions.
 fn hashes(server: &TestServer) -> (u64, u64) {
-    let answer = ask(server.ops, request("GET", "/metrics", &[], ""));
-    let text = String::from_utf8(answer.body).unwrap();
-    let read = |function: &str| {
-        let series = format!("playgate_password_hashes_total{{function=\"{function}\"}}");
-        metric(&text, &series)
-    };
-    (read("argon2"), read("foreign"))
+    let metrics = scrape(server.ops);
+    (
+        password_hashes(&metrics, "argon2"),
+        password_hashes(&metrics, "foreign"),
+    )
 }
 
 /// `benches/login` compares the times of the same responses.

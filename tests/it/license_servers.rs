@@ -10,6 +10,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use serde_json::Value;
 
+use crate::support::metrics::{metric, scrape};
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
 
@@ -165,12 +166,8 @@ fn bytes() -> Vec<u8> {
 }
 
 fn counted(fixture: &PlaybackFixture, system: &str, result: &str) -> String {
-    let metrics = ask(fixture.server.ops, request("GET", "/metrics", &[], ""));
-    let text = String::from_utf8(metrics.body).unwrap();
-    let line = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}} ");
-    let mut lines = text.lines();
-    let count = lines.find_map(|l| l.strip_prefix(&line));
-    count.unwrap_or_else(|| panic!("{line}")).to_owned()
+    let series = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}}");
+    metric(&scrape(fixture.server.ops), &series)
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::support::appliance::Appliance;
 use crate::support::audience::{Scene, Viewer, watch};
 use crate::support::external_tools::free_port;
 use crate::support::external_tools::{ExternalProxy, packaged, program};
+use crate::support::metrics::metric;
 use crate::support::raw_http::{Wire, request};
 
 /// The server's address in the packaged files.
@@ -139,10 +140,7 @@ impl Backend {
 
     /// Returns the number of TCP connections that the server holds.
     fn connections(&self) -> usize {
-        let metrics = self.server.metrics();
-        let mut lines = metrics.lines();
-        let value = lines.find_map(|line| line.strip_prefix("playgate_http_connections "));
-        value.unwrap().parse().unwrap()
+        metric(&self.server.metrics(), "playgate_http_connections")
     }
 }
 

@@ -8,6 +8,7 @@ use playgate::worker_pool::fair_queue::Turn;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;
+use crate::support::metrics::{metric, scrape};
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::until::until;
@@ -42,15 +43,9 @@ fn total(fixture: &PlaybackFixture) -> Value {
 }
 
 /// Returns the value of a metric. The report first makes the server count all input.
-fn counted(fixture: &PlaybackFixture, metric: &str) -> u64 {
+fn counted(fixture: &PlaybackFixture, series: &str) -> u64 {
     total(fixture);
-    let scraped = ask(fixture.server.ops, request("GET", "/metrics", &[], ""));
-    let text = String::from_utf8(scraped.body).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
-    let line = line.unwrap_or_else(|| panic!("{metric} in {text}"));
-    line.parse().unwrap()
+    metric(&scrape(fixture.server.ops), series)
 }
 
 const LATE: &str = "playgate_quality_inputs_total{outcome=\"late\"}";

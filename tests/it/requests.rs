@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::Appliance;
 use crate::support::gate_only::NOON;
+use crate::support::metrics::scrape;
 use crate::support::playback_fixture::PlaybackFixture;
 use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer};
@@ -605,13 +606,12 @@ fn refusals_are_counted_by_route_code_and_partner() {
         fixture.server.public,
         request("GET", "/api/catalog/v1/assets", &[], ""),
     );
-    let metrics = ask(fixture.server.ops, request("GET", "/metrics", &[], ""));
-    let text = String::from_utf8(metrics.body).unwrap();
+    let metrics = scrape(fixture.server.ops);
     for line in [
         r#"playgate_requests_refused_total{route="entitlement",code="NOT_ENTITLED",partner="Acme"} 2"#,
         r#"playgate_requests_refused_total{route="assets",code="PARTNER_TOKEN_INVALID",partner=""} 1"#,
     ] {
-        assert!(text.lines().any(|is| is == line), "{line}");
+        assert!(metrics.lines().any(|is| is == line), "{line}");
     }
 }
 

@@ -200,9 +200,7 @@ fn newest(playgate: &TestServer) -> Value {
 }
 
 fn metric(playgate: &TestServer, name: &str) -> i64 {
-    let text = ask(playgate.ops, request("GET", "/metrics", &[], "")).body;
-    let text = String::from_utf8(text).unwrap();
-    metrics::metric(&text, name)
+    metrics::metric(&metrics::scrape(playgate.ops), name)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, err};
 use crate::support::external_tools::program;
-use crate::support::metrics::metric;
+use crate::support::metrics::password_hashes;
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{ask, request};
 use crate::support::server::TestServer;
@@ -23,12 +23,6 @@ const HASHES: [&str; 4] = [
     "$pbkdf2-sha256$i=1000,l=32$c2FsdHNhbHRzYWx0c2FsdA$BBs+1+PaslLtBPULUr8/lQicvVuHiEPMz0i8MjLCbzM",
     "pbkdf2_sha256$1000$saltyDjango$FHkJhB0xzR0QY5dX8s1hL9Y7yTGZBbWuDIfMMyaaJgY=",
 ];
-
-/// Returns how many password hashes a function has computed so far.
-fn hashes(appliance: &Appliance, function: &str) -> u64 {
-    let series = format!("playgate_password_hashes_total{{function=\"{function}\"}}");
-    metric(&appliance.metrics(), &series)
-}
 
 #[test]
 fn users_are_imported_with_the_hashes_of_other_services() {
@@ -85,7 +79,7 @@ fn users_are_imported_with_the_hashes_of_other_services() {
             .ask("POST", "/api/login/v2/auth/email", &headers, &body)
             .status
     };
-    let hashes = |function: &str| hashes(&appliance, function);
+    let hashes = |function: &str| password_hashes(&appliance.metrics(), function);
     for n in 0..HASHES.len() {
         let email = format!("u{n}@example.com");
         assert_eq!(log_in(&email, "correct hors"), 401, "{email}");
@@ -466,7 +460,7 @@ fn imported_plain_passwords_are_hashed_and_weak_ones_rejected() {
         assert_eq!(login.status, 200);
     }
     // An existing user costs no second hash.
-    let hashes = || hashes(&appliance, "argon2");
+    let hashes = || password_hashes(&appliance.metrics(), "argon2");
     let before = hashes();
     assert_eq!(
         count(&appliance.run_json_with_code(&arguments, 1)),

@@ -43,12 +43,11 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<DemoData, Failure> {
     // After a long pause between two demos on one store, the guide would be held as implausible.
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
-    let guide_of_demo = DemoGuide {
-        first: start,
-        around: Box::new(move |now| epg::continued(start, now).json.to_string()),
-    };
     // A process fills one demo only, so no guide was set before.
-    let _ = services.demo_guide.set(guide_of_demo);
+    let _ = services.demo_guide.set(DemoGuide {
+        first_import: start,
+        generate: Box::new(move |now| epg::continued(start, now).json.to_string()),
+    });
     // A demo that was set to production has a standard partner.
     let lab = services.config.server.environment != Environment::Production;
     let partner_token = partner(&mut admin, lab).await?;

@@ -60,10 +60,10 @@ impl From<StoreError> for EpgSourceError {
 
 /// The guide of the demo, in the JSON form of imports.
 pub struct DemoGuide {
-    /// The time around which the first guide was imported.
-    pub first: UnixSeconds,
-    /// Generates the guide around a time.
-    pub around: Box<dyn Fn(UnixSeconds) -> String + Send + Sync>,
+    /// When the demo started and imported its first guide.
+    pub first_import: UnixSeconds,
+    /// Generates a guide for the days before and after a time.
+    pub generate: Box<dyn Fn(UnixSeconds) -> String + Send + Sync>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

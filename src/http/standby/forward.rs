@@ -62,8 +62,8 @@ impl OwnerConnections {
             let Some(mut kept) = kept else {
                 return self.open().await;
             };
-            // On HTTP/1.1 the client sends a request only after it has read the previous response. On HTTP/2 it may still
-            // be reading that response, and this request waits until it has.
+            // The previous response on this connection must have been read to its end. On HTTP/1.1 it has been, because
+            // the client has sent its next request. On HTTP/2 requests overlap, so this one may wait for it here.
             if kept.ready().await.is_ok() {
                 return Some(kept);
             }

@@ -179,7 +179,7 @@ fn find_loss(
             });
             let probe = DelayProbe::start(&launch.data_dir);
             thread::park_timeout(moment);
-            let delay = probe.end();
+            let delay = probe.stop();
             let fault_at = Instant::now();
             inject_fault(&mut appliance);
             (fault_at, delay)
@@ -192,10 +192,9 @@ fn find_loss(
                 return Outcome { wrong, plays: 0 };
             }
         };
-        // The server logs figures every 100 ms and syncs the log every fourth time. A kill may cost as much as a cut: the
-        // responses do not wait for the log.
-        let kept_until = kept_until(fault_at, delay);
-        wrong = viewer.check_figures(&total(&appliance, &keys), kept_until);
+        // The server logs figures every 100 ms, after the responses, and syncs the log every fourth time. So a kill loses
+        // figures too, and both faults have the same limit.
+        wrong = viewer.check_figures(&total(&appliance, &keys), kept_until(fault_at, delay));
         if wrong.is_some() {
             println!("delays of the machine: up to {delay:?}");
             break;

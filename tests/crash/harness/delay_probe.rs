@@ -1,5 +1,5 @@
-//! How long a busy machine delays work that waits for a processor and for the disk. The server is delayed as much, and
-//! what a power cut may cost grows by it.
+//! Measures how long threads wait for a processor and for the disk on a busy machine. The server waits about as long, so a
+//! power cut may lose the changes of that much more time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 const SLEEP: Duration = Duration::from_millis(50);
 
-/// A thread that sleeps and syncs a small file in turn.
+/// A thread that repeats a short sleep and a sync of a small file, and measures how late each sync ends.
 pub struct DelayProbe {
     stop: Sender<()>,
     thread: JoinHandle<Duration>,
 }
 
 impl DelayProbe {
-    /// Begins to measure, in a directory on the disk of the server.
+    /// Starts the thread. `directory` must be on the disk of the server.
     pub fn start(directory: &Path) -> Self {
         let mut options = File::options();
         options.create(true).truncate(false).write(true);
@@ -30,8 +30,8 @@ impl DelayProbe {
                 if stopped.recv_timeout(SLEEP) != Err(RecvTimeoutError::Timeout) {
                     return longest;
                 }
-                // Overwrites in place. When a file grows, its sync commits the journal of the file system, which could
-                // make unsynced files of the server durable.
+                // The file must not grow: ext4 would then commit its journal at the sync, and other files that the server
+                // has not synced could become durable.
                 file.write_all_at(b"probe", 0).unwrap();
                 file.sync_data().unwrap();
                 longest = longest.max(began.elapsed().saturating_sub(SLEEP));
@@ -40,8 +40,9 @@ impl DelayProbe {
         Self { stop, thread }
     }
 
-    /// Closes the file, without which the disk could not be unmounted. Returns the longest delay beyond the sleep.
-    pub fn end(self) -> Duration {
+    /// Stops the thread, which closes its file: an open file would keep the disk from being unmounted. Returns the longest
+    /// delay.
+    pub fn stop(self) -> Duration {
         drop(self.stop);
         self.thread.join().unwrap()
     }

@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 /// What a power cut may lose of changes that are answered before they are synced (README, "Durability"): half a second.
-/// Another 100 ms are for a response on its way to the client.
+/// 100 ms are added because the client records a response some time after the server has sent it.
 const LOGGED_LOSS: Duration = Duration::from_millis(500 + 100);
 
-/// What was answered up to this instant must survive a power cut. `delay` is what a `DelayProbe` measured until the cut:
-/// both the write and its sync may have been delayed.
-pub fn kept_until(cut_at: Instant, delay: Duration) -> Instant {
-    cut_at - LOGGED_LOSS - 2 * delay
+/// Returns the latest response time for which a change must survive a fault, although it is synced after its response.
+/// `delay` is what a `DelayProbe` has measured. It counts twice: for the write to the log and for its sync.
+pub fn kept_until(fault_at: Instant, delay: Duration) -> Instant {
+    fault_at - LOGGED_LOSS - 2 * delay
 }
 
 /// What a fault may have lost.
@@ -23,7 +23,7 @@ pub struct AllowedLoss {
 impl AllowedLoss {
     pub const NONE: Self = Self { logged: None };
 
-    pub fn after_cut(at: Instant, delay: Duration) -> Self {
+    pub fn of_power_cut(at: Instant, delay: Duration) -> Self {
         Self {
             logged: Some(kept_until(at, delay)),
         }

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `appliance`, `client` | the process; the connections to it |
 //! | `background_command` | a command that is repeated during a round |
-//! | `delay_probe` | how long the machine delays work that waits for a processor and the disk |
+//! | `delay_probe` | measures how long threads wait for a processor and for the disk |
 //! | `disk` | file systems that can be cut off, filled up and made read-only |
 //! | `durability_model` | the states that a fact may have after a fault, given the responses |
 //! | `process`, `raw_http` | of the integration tests: processes with a deadline; HTTP in exact bytes |
@@ -238,8 +238,7 @@ impl Harness {
         }
         let mut appliance = self.appliance.take().expect("a running appliance");
         let mut workload = self.workload.take().expect("a ledger");
-        let mut fault_at = Instant::now();
-        let mut delay = Duration::ZERO;
+        let mut allowed_loss = AllowedLoss::NONE;
         let address = appliance.address.clone();
         let first = if matches!(phase, Phase::Start | Phase::Stop) {
             Duration::from_millis(20 + rng.below(300))
@@ -253,7 +252,8 @@ impl Harness {
             _ => Mix::Usual,
         };
         workload.work(&address, mix, rng, || {
-            let probe = DelayProbe::start(self.storage.path());
+            // A kill loses nothing that was written, so only a power cut allows for delays.
+            let probe = (fault == Fault::Cut).then(|| DelayProbe::start(self.storage.path()));
             let mut background = phase
                 .command()
                 .map(|command| BackgroundCommand::new(&launch, command));
@@ -265,8 +265,10 @@ impl Harness {
                 appliance.ask_to_end();
                 thread::park_timeout(moment);
             }
-            delay = probe.end();
-            fault_at = Instant::now();
+            if let Some(probe) = probe {
+                let delay = probe.stop();
+                allowed_loss = AllowedLoss::of_power_cut(Instant::now(), delay);
+            }
             self.apply_fault(fault, appliance.process.id(), || appliance.kill());
             if let Some(background) = &mut background {
                 background.finish();
@@ -280,10 +282,7 @@ impl Harness {
             thread::park_timeout(moment);
             self.apply_fault(fault, starting.pid(), || starting.kill());
         }
-        match fault {
-            Fault::Cut => AllowedLoss::after_cut(fault_at, delay),
-            Fault::Kill => AllowedLoss::NONE,
-        }
+        allowed_loss
     }
 
     fn apply_fault(&mut self, fault: Fault, pid: u32, kill: impl FnOnce()) {

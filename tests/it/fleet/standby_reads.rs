@@ -16,9 +16,9 @@ use crate::support::synthetic_guide::SyntheticGuide;
 /// Reads of a user who was renamed just before at another member.
 const READS: usize = 60;
 
-/// Starts a fleet with a standard partner: the owner answers all requests of the sample data's partner, which is one of a lab.
-/// Returns the owner too.
-fn start(settings: &[(&str, &str)]) -> Option<(Fleet, usize)> {
+/// Starts a fleet with a standard partner, and returns it with the index of its owner. The partner of the sample data is
+/// a lab partner, whose requests a standby always forwards.
+fn start_with_standard_partner(settings: &[(&str, &str)]) -> Option<(Fleet, usize)> {
     let mut fleet = Fleet::with(settings)?;
     let config = &fleet.members[0].config;
     let added = playgate(config, &["partner", "add", "standard", "--json"]).unwrap();
@@ -51,7 +51,7 @@ fn counts_after(fleet: &Fleet, member: usize, answered: u64) -> (u64, u64) {
 
 #[test]
 fn a_standby_answers_reads_from_the_newest_state() {
-    let Some((fleet, owner)) = start(&[]) else {
+    let Some((fleet, owner)) = start_with_standard_partner(&[]) else {
         return;
     };
     let standbys = [(owner + 1) % 3, (owner + 2) % 3];
@@ -98,7 +98,7 @@ fn a_standby_answers_reads_from_the_newest_state() {
 /// Catalogue and schedule are derived in the background, so a standby forwards their reads until then.
 #[test]
 fn a_standby_never_answers_with_an_old_catalogue_or_schedule() {
-    let Some((fleet, owner)) = start(&[]) else {
+    let Some((fleet, owner)) = start_with_standard_partner(&[]) else {
         return;
     };
     let standby = (owner + 1) % 3;
@@ -146,7 +146,8 @@ fn reads_and_heartbeats_at_a_standby_do_not_wait_for_the_next_owner() {
     const LEASE: Duration = Duration::from_secs(10);
     /// Far below what a takeover takes.
     const SOON: Duration = Duration::from_secs(2);
-    let Some((fleet, owner)) = start(&[("PLAYGATE_FLEET_LEASE", "10s")]) else {
+    let Some((fleet, owner)) = start_with_standard_partner(&[("PLAYGATE_FLEET_LEASE", "10s")])
+    else {
         return;
     };
     let at = fleet.members[(owner + 1) % 3].address;
@@ -189,7 +190,7 @@ fn reads_and_heartbeats_at_a_standby_do_not_wait_for_the_next_owner() {
 
 #[test]
 fn the_owner_knows_of_heartbeats_that_a_standby_has_answered() {
-    let Some((fleet, owner)) = start(&[]) else {
+    let Some((fleet, owner)) = start_with_standard_partner(&[]) else {
         return;
     };
     let standby = (owner + 1) % 3;
@@ -218,7 +219,7 @@ fn the_owner_knows_of_heartbeats_that_a_standby_has_answered() {
 /// Each member makes the figures of its own time as the owner, and copies those of the others once a minute.
 #[test]
 fn a_report_has_the_views_of_the_owner_before() {
-    let Some((mut fleet, owner)) = start(&[]) else {
+    let Some((mut fleet, owner)) = start_with_standard_partner(&[]) else {
         return;
     };
     let at = fleet.members[owner].address;

@@ -13,7 +13,7 @@
 //! | `journal_completeness` | finds each answer of a test exactly once in the request journal |
 //! | `process` | waits for processes with a deadline; kills those that a test leaves behind |
 //! | `stop_on_drop` | ends the threads of a scope when one of them panics |
-//! | `metrics` | reads values from the text of `/metrics` |
+//! | `metrics` | reads `/metrics` of a server |
 //! | `until` | waits for what another thread or process does |
 //! | `demo` | a running `playgate demo` |
 //! | `lab_report` | reads the reports of the lab |
