@@ -137,9 +137,9 @@ impl People {
         let mut person = self.people.swap_remove(at);
         let before = person.account.now().clone().expect("an account");
         let token = before.tokens.first().expect("a token").clone();
-        person.secret_changed |= after.as_ref().is_some_and(|after| {
-            (&after.password, &after.pin) != (&before.password, &before.pin)
-        });
+        person.secret_changed |= after
+            .as_ref()
+            .is_some_and(|after| (&after.password, &after.pin) != (&before.password, &before.pin));
         person.account.ask(after.clone());
         let response = self.ask_as_user(line, (&person.id, &token), method, below, body);
         let what = format!("{method} {below}");
