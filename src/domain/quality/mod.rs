@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -57,7 +57,9 @@ const QUEUES: usize = 16;
 const QUEUE_MAX: usize = 16_384;
 /// A kill loses at most the figures of this time, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-const FLUSHES_PER_SYNC: u32 = 4;
+/// Time between the starts of two syncs, so that the duration of one does not delay the next. With the flush before it a
+/// sync may take 200 ms.
+const SYNC_EVERY: Duration = Duration::from_millis(250);
 
 pub struct QualitySettings {
     pub directory: PathBuf,
@@ -280,13 +282,16 @@ impl FlushThread {
     fn start(inner: Arc<Inner>) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let run = move || {
-            let mut flushes = 0_u32;
+            let mut synced_at = Instant::now();
             let mut failing = false;
             loop {
                 // Nothing is ever sent: dropping the sender ends the wait immediately.
                 let stop = stopped.recv_timeout(FLUSH_EVERY) != Err(RecvTimeoutError::Timeout);
-                flushes = flushes.wrapping_add(1);
-                let flushed = inner.flush(stop || flushes.is_multiple_of(FLUSHES_PER_SYNC));
+                let sync = stop || synced_at.elapsed() >= SYNC_EVERY;
+                if sync {
+                    synced_at = Instant::now();
+                }
+                let flushed = inner.flush(sync);
                 // Not fatal: figures are lost, but playback is not affected.
                 if let Err(error) = &flushed
                     && !failing

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,11 @@ use serde_json::{Value, json};
 use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::client::{Connection, NoResponse};
 use crate::harness::delay_probe::DelayProbe;
-use crate::harness::disk::Disk;
+use crate::harness::disk::{Disk, run};
 use crate::harness::durability_model::kept_until;
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
+use crate::harness::tracer::Tracer;
 use crate::workload::{Client, Keys, Stream, Workload, token};
 
 const NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
@@ -146,17 +148,27 @@ struct Outcome {
     wrong: Option<Wrong>,
     /// The final number of plays.
     plays: u64,
+    slow_syncs: usize,
+}
+
+/// Data is durable at the end of the delay only.
+fn slow_syncs(appliance: &Appliance, launch: &Launch, time: Duration) -> Tracer {
+    let inject = format!("fdatasync:delay_enter={}", time.as_micros());
+    let logs = input_logs(&launch.data_dir.join("quality"));
+    Tracer::attach(appliance.process.id(), &inject, &logs)
 }
 
 fn has_no_syncs(launch: &Launch) -> bool {
     launch.variables.iter().any(|(name, _)| name == NO_SYNC)
 }
 
-/// Runs rounds of views that `inject_fault` interrupts, after a first start with `set_up`, until one loses too much.
+/// Runs rounds of views that `inject_fault` interrupts, after a first start with `set_up`, until one loses too much. With a
+/// `sync_time`, each sync of the log of the figures takes that long.
 fn find_loss(
     set_up: &Launch,
     launch: &Launch,
     count: u64,
+    sync_time: Option<Duration>,
     mut inject_fault: impl FnMut(&mut Appliance),
 ) -> Outcome {
     let rng = Rng::for_test("figures");
@@ -168,10 +180,12 @@ fn find_loss(
     let before = total(&appliance, &keys);
     assert_eq!(before["attempts"], 0, "{before}");
     let mut wrong = None;
+    let mut slow_syncs_seen = 0;
     for round in 0..count {
         let moment = Duration::from_millis(300 + rng.split(round).below(1_500));
         let address = appliance.address.clone();
         let working = &mut viewer;
+        let slow_disk = sync_time.map(|time| slow_syncs(&appliance, launch, time));
         let (fault_at, delay) = thread::scope(|scope| {
             scope.spawn(move || {
                 let mut line = Connection::to(&address);
@@ -184,16 +198,21 @@ fn find_loss(
             inject_fault(&mut appliance);
             (fault_at, delay)
         });
+        slow_syncs_seen += slow_disk.map_or(0, |tracer| tracer.injected().len());
         appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
             Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
                 assert!(has_no_syncs(launch), "the server did not start:\n{log}");
                 let wrong = Some(Wrong::Store(log));
-                return Outcome { wrong, plays: 0 };
+                return Outcome {
+                    wrong,
+                    plays: 0,
+                    slow_syncs: slow_syncs_seen,
+                };
             }
         };
-        // The server logs figures every 100 ms, after the responses, and syncs the log every fourth time. So a kill loses
-        // figures too, and both faults have the same limit.
+        // The server logs figures every 100 ms, after the responses, and syncs the log less often. So a kill loses figures
+        // too, and both faults have the same limit.
         wrong = viewer.check_figures(&total(&appliance, &keys), kept_until(fault_at, delay));
         if wrong.is_some() {
             println!("delays of the machine: up to {delay:?}");
@@ -205,6 +224,7 @@ fn find_loss(
     Outcome {
         wrong,
         plays: figures["plays"].as_u64().unwrap_or(0),
+        slow_syncs: slow_syncs_seen,
     }
 }
 
@@ -212,7 +232,7 @@ fn find_loss(
 fn a_kill_costs_the_figures_of_half_a_second_at_most() {
     let folder = tempfile::tempdir().unwrap();
     let launch = Launch::new(&folder.path().join("data"));
-    let outcome = find_loss(&launch, &launch, rounds(6, 100), Appliance::kill);
+    let outcome = find_loss(&launch, &launch, rounds(6, 100), None, Appliance::kill);
     assert_eq!(outcome.wrong, None);
     assert!(outcome.plays > 0);
 }
@@ -223,7 +243,7 @@ fn a_kill_that_takes_the_log_of_the_figures_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let launch = Launch::new(&data);
-    let outcome = find_loss(&launch, &launch, 4, |appliance| {
+    let outcome = find_loss(&launch, &launch, 4, None, |appliance| {
         appliance.kill();
         for log in input_logs(&data.join("quality")) {
             fs::remove_file(log).unwrap();
@@ -248,9 +268,29 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
         Err(why) => return skip("power cuts of quality figures", &why),
     };
     let launch = Launch::new(&disk.path().join("data"));
-    let outcome = find_loss(&launch, &launch, rounds(6, 100), |appliance| {
+    let outcome = find_loss(&launch, &launch, rounds(6, 100), None, |appliance| {
         appliance.cut_power(&mut disk);
     });
+    assert_eq!(outcome.wrong, None);
+    assert!(outcome.plays > 0);
+}
+
+/// A slow sync must not delay the next one by as much.
+#[test]
+fn a_power_cut_costs_no_more_figures_on_a_slow_disk() {
+    const SYNC: Duration = Duration::from_millis(190);
+    if let Err(why) = run(Command::new("strace").arg("-V")) {
+        return skip("slow syncs of quality figures", &why);
+    }
+    let mut disk = match Disk::ext4(256) {
+        Ok(disk) => disk,
+        Err(why) => return skip("power cuts of quality figures on a slow disk", &why),
+    };
+    let launch = Launch::new(&disk.path().join("data"));
+    let outcome = find_loss(&launch, &launch, rounds(10, 100), Some(SYNC), |appliance| {
+        appliance.cut_power(&mut disk);
+    });
+    assert!(outcome.slow_syncs > 0);
     assert_eq!(outcome.wrong, None);
     assert!(outcome.plays > 0);
 }
@@ -264,7 +304,7 @@ fn a_power_cut_without_syncs_costs_more_figures() {
     };
     let set_up = Launch::new(&disk.path().join("data"));
     let launch = Launch::new(&disk.path().join("data")).with(NO_SYNC, "1");
-    let outcome = find_loss(&set_up, &launch, 30, |appliance| {
+    let outcome = find_loss(&set_up, &launch, 30, None, |appliance| {
         appliance.cut_power(&mut disk)
     });
     let wrong = outcome.wrong;
