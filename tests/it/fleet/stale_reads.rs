@@ -181,11 +181,9 @@ fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
     standby.process.start(&standby.config, &lease);
     let at = standby.address;
     until("a listener", || TcpStream::connect(at).ok());
-    // No member can know whether there is an owner.
-    until("a refusal", || {
-        let (status, _) = user.read(at)?;
-        (status == 503).then_some(())
-    });
+    // No member can know whether there is an owner, so every response is a refusal.
+    let (status, body) = until("a response", || user.read(at));
+    assert_eq!(status, 503, "{body}");
 
     fleet.resume_etcd_majority();
     until("a read", || {
