@@ -117,10 +117,10 @@ impl DueJobs {
         let _ = self.0.set(run);
     }
 
-    /// Blocks for at most `patience`. Commands without a server have no jobs, so nothing is due.
+    /// Blocks for at most `max_wait`. Commands without a server have no jobs, so nothing is due.
     #[must_use]
-    pub fn run(&self, patience: Duration) -> Vec<&'static str> {
-        self.0.get().map(|run| run(patience)).unwrap_or_default()
+    pub fn run(&self, max_wait: Duration) -> Vec<&'static str> {
+        self.0.get().map(|run| run(max_wait)).unwrap_or_default()
     }
 }
 

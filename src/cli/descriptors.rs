@@ -9,7 +9,7 @@ use crate::descriptor_reserve;
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.
-const KEPT: u64 = 256;
+const RESERVED_MAX: u64 = 256;
 
 pub(super) fn provide(connections: &mut u32) {
     // Otherwise clients could use up the descriptors that the write-ahead log needs for its next file.
@@ -60,7 +60,7 @@ fn raise() -> Option<u64> {
 
 fn allowed(limit: u64) -> u32 {
     // With a very low limit the service still accepts connections.
-    let kept = KEPT.min(limit / 2);
+    let kept = RESERVED_MAX.min(limit / 2);
     u32::try_from(limit - kept).unwrap_or(u32::MAX).max(1)
 }
 

@@ -9,7 +9,7 @@ use super::members::{elements, number, texts};
 use super::output;
 
 /// Maximum number of line numbers listed per reason.
-const LINES: usize = 5;
+const LINES_SHOWN: usize = 5;
 
 /// Prints a report. `done` is false for a dry run and a held import; with `all`, lists of channels are complete.
 pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> CommandResult {
@@ -37,7 +37,9 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
     }
     let skipped = report.get("skipped").and_then(Value::as_object);
     for (kind, number) in skipped.into_iter().flatten() {
-        let lines = elements(&report["skippedLines"], kind).iter().take(LINES);
+        let lines = elements(&report["skippedLines"], kind)
+            .iter()
+            .take(LINES_SHOWN);
         let lines: Vec<String> = lines.map(ToString::to_string).collect();
         let (why, lines) = (reason(kind), lines.join(", "));
         output::print_note(&format!(

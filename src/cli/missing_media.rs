@@ -11,7 +11,7 @@ use super::members::elements;
 use super::output;
 
 /// Maximum number of files listed; the rest is counted.
-const SHOWN: usize = 5;
+const FILES_SHOWN: usize = 5;
 
 pub(super) async fn missing(
     admin: &mut Admin,
@@ -19,7 +19,7 @@ pub(super) async fn missing(
 ) -> Result<Option<String>, Failure> {
     let missing = missing_files(&admin.catalog().await?, directory);
     Ok((!missing.is_empty()).then(|| {
-        let (first, directory) = (output::first(&missing, SHOWN), directory.display());
+        let (first, directory) = (output::first(&missing, FILES_SHOWN), directory.display());
         format!("media files missing in {directory}: {first}")
     }))
 }

@@ -14,7 +14,7 @@ use super::members;
 #[must_use]
 pub(super) enum Reader {
     Present,
-    /// It has closed the pipe. A command without an end of its own has to end.
+    /// It has closed the pipe. A command that would run for ever has to end.
     Gone,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn confirmed(question: &str) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-/// Asks before data is removed for good. `what` says what the command does, such as "removes ann".
+/// Asks before data is removed permanently. `what` says what the command does, such as "removes ann".
 pub(super) fn confirm_removal(yes: bool, what: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -184,12 +184,12 @@ pub(super) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
 }
 
 /// Most entries of a list that are shown without `--all`.
-const SHOWN: usize = 12;
+const ENTRIES_SHOWN: usize = 12;
 
 /// The entries of a list to show, and words for the others, such as `and 3 more (--all)`.
 #[must_use]
 pub(super) fn shortened<T>(items: &[T], all: bool) -> (&[T], Option<String>) {
-    match items.split_at_checked(SHOWN) {
+    match items.split_at_checked(ENTRIES_SHOWN) {
         Some((shown, rest)) if !all && !rest.is_empty() => {
             (shown, Some(format!("and {} more (--all)", rest.len())))
         }
@@ -251,7 +251,7 @@ pub(super) fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members with times, which are shown as dates.
-const INSTANTS: [&str; 13] = [
+const TIME_MEMBERS: [&str; 13] = [
     "at",
     "createdAt",
     "createdTimestamp",
@@ -291,7 +291,7 @@ pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
             let items: Vec<String> = items.iter().map(|item| cell(member, Some(item))).collect();
             items.join(", ")
         }
-        Some(Value::Number(number)) if INSTANTS.contains(&member) => number
+        Some(Value::Number(number)) if TIME_MEMBERS.contains(&member) => number
             .as_i64()
             .and_then(instant)
             .unwrap_or_else(|| number.to_string()),

@@ -13,7 +13,7 @@ use crate::domain::playback::context::AssetDelivery;
 use crate::types::{Drm, Protocol};
 
 /// Maximum number of ids listed; the rest is counted.
-const SHOWN: usize = 5;
+const IDS_SHOWN: usize = 5;
 
 pub(super) async fn unplayable(
     admin: &mut Admin,
@@ -51,7 +51,7 @@ fn unplayable_assets(catalogue: &Value, systems: &[Drm]) -> Vec<(String, &'stati
             ),
         ] {
             if !ids.is_empty() {
-                let (count, first) = (ids.len(), output::first(&ids, SHOWN));
+                let (count, first) = (ids.len(), output::first(&ids, IDS_SHOWN));
                 found.push((format!("{count} {name} {why}: {first}"), fix));
             }
         }

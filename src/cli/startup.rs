@@ -126,9 +126,9 @@ pub(super) async fn open_or_wait(
 ) -> Result<Option<Store>, Failure> {
     systemd::notify_opening();
     // A large store is replayed for longer than the unit's start time-out.
-    let patience = tokio::spawn(systemd::extend_timeout());
+    let extending = tokio::spawn(systemd::extend_timeout());
     let opened = startup.open();
-    patience.abort();
+    extending.abort();
     match opened {
         Ok(store) => Ok(Some(store)),
         // The blocked thread holds the file and cannot be ended; a re-exec removes it.

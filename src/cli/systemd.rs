@@ -40,9 +40,9 @@ pub(super) fn notify_maintenance(reason: &str) {
 }
 
 pub(super) async fn extend_timeout() {
-    const EVERY: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_secs(10);
     loop {
-        sleep(EVERY).await;
+        sleep(INTERVAL).await;
         notify_opening();
     }
 }

@@ -16,7 +16,7 @@ const PREFIX: &str = "PLAYGATE_";
 /// Environment variable of Playgate that is not a configuration key.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
 /// Edit distance up to which an unknown variable counts as a typing error.
-const TYPO: usize = 2;
+const TYPO_DISTANCE_MAX: usize = 2;
 
 const FILE_MAX: u64 = 1024 * 1024;
 
@@ -184,7 +184,7 @@ impl<'a> ConfigSources<'a> {
     fn unknown_variable(&mut self, variable: &str, known: &BTreeMap<String, String>) {
         let distance = |known: &&String| strsim::osa_distance(variable, known);
         let nearest = known.keys().min_by_key(distance);
-        let typo = nearest.is_some_and(|known| distance(&known) <= TYPO);
+        let typo = nearest.is_some_and(|known| distance(&known) <= TYPO_DISTANCE_MAX);
         let of_section = self.names.sections.iter().any(|section| {
             let prefix = variable_of(section);
             variable

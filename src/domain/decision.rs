@@ -46,7 +46,7 @@ pub enum RightsSource {
     LivestreamDefaults,
 }
 
-/// A refusal for want of rights: their source, and what tells which right was wanting.
+/// A refusal because a right is missing: the source of the rights, and which right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RightsRefusal {
     pub source: RightsSource,

@@ -29,9 +29,9 @@ use crate::store::{Store, StoreError};
 use crate::types::VERSION;
 
 const RECORD_EVERY: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Timeout of one call. After a timeout the call is repeated at another endpoint.
-const CALL: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
 const WAITING_LOGGED: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ const WAITING_LOGGED: Duration = Duration::from_secs(60);
 const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
 /// One position in the log is remembered per this many bytes.
-const SAMPLE: u64 = 1024 * 1024;
+const SAMPLE_BYTES: u64 = 1024 * 1024;
 const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
 /// Attempts to read a damaged entry before the process ends. Each one asks another member of etcd.
 const DAMAGED_MAX: u32 = 10;
@@ -96,9 +96,9 @@ impl FleetDriver {
             Ok(Replication {
                 fleet: membership.fleet,
                 member: membership.member,
-                log: Box::new(log(CALL)?),
+                log: Box::new(log(CALL_TIMEOUT)?),
                 nonce: Box::new(move || entropy.array()),
-                patience: PATIENCE,
+                max_wait: MAX_WAIT,
                 published: Arc::clone(&shared.published),
             })
         })?;
@@ -106,7 +106,7 @@ impl FleetDriver {
         runtime.spawn(promises::ask(owner, client, settings.lease));
         let (standby, owners) = (Arc::clone(&shared), settings.standing.subscribe());
         runtime.spawn(last_commit::ask(standby, settings.client, owners));
-        let mut asking = log(CALL)?;
+        let mut asking = log(CALL_TIMEOUT)?;
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&settings.directory, &mut asking);
         let mut claims = ClaimLoop {
@@ -117,12 +117,12 @@ impl FleetDriver {
             noted: None,
         };
         let mut follow = FollowLoop {
-            log: log(CALL)?,
+            log: log(CALL_TIMEOUT)?,
             store: store.clone(),
             shared: Arc::clone(&shared),
             standing: settings.standing,
             status,
-            told: None,
+            passed: None,
             at_takeover: None,
             record: MemberRecord {
                 id: membership.member_hex(),
@@ -245,7 +245,7 @@ struct FollowLoop {
     standing: watch::Sender<Standing>,
     status: ReplicaStatus,
     /// The claim that was last passed to the writer.
-    told: Option<Claim>,
+    passed: Option<Claim>,
     /// `ReplicaStatus::followed` at the time when this member became the owner.
     at_takeover: Option<u64>,
     record: MemberRecord,
@@ -274,7 +274,7 @@ impl FollowLoop {
                 // More entries may be waiting.
                 Ok(true) => {}
                 Ok(false) => {
-                    self.shared.wait(self.told, asked, TICK);
+                    self.shared.wait(self.passed, asked, TICK);
                     std::thread::park_timeout(READ_EVERY.saturating_sub(began.elapsed()));
                 }
                 Err(Ended::Deposed) => {
@@ -299,11 +299,11 @@ impl FollowLoop {
         // A claim is passed on once. The writer then applies the log to its end before it becomes the owner.
         match self
             .store
-            .advance(claim.filter(|_| claim != self.told), entries)
+            .advance(claim.filter(|_| claim != self.passed), entries)
         {
             Ok(status) => {
                 self.status = status;
-                self.told = claim;
+                self.passed = claim;
                 if head.is_some_and(|head| self.status.position.number >= head) {
                     self.shared.reach(asked);
                 }
@@ -434,7 +434,7 @@ impl FollowLoop {
         // Every member remembers positions in the log, so that a new owner knows them. Only the owner truncates.
         let (number, bytes) = (self.status.position.number, self.status.bytes);
         let last = self.samples.back().map_or(0, |(_, bytes)| *bytes);
-        if self.samples.is_empty() || bytes >= last + SAMPLE {
+        if self.samples.is_empty() || bytes >= last + SAMPLE_BYTES {
             self.samples.push_back((number, bytes));
         }
         let mut below = None;

@@ -25,7 +25,7 @@ use crate::ports::Clock;
 
 /// Unused part of a lease, as a divisor: the clock of an owner may be slower than that of etcd or of another member by
 /// less than a tenth.
-const MARGIN: i64 = 10;
+const MARGIN_DIVISOR: i64 = 10;
 
 pub struct Fence {
     clock: Arc<dyn Clock>,
@@ -85,7 +85,7 @@ impl Fence {
     }
 
     fn is_within(&self, since: &AtomicI64) -> bool {
-        let safe = self.lease - self.lease / MARGIN;
+        let safe = self.lease - self.lease / MARGIN_DIVISOR;
         self.now() < since.load(Ordering::Acquire).saturating_add(safe)
     }
 

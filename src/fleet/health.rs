@@ -15,8 +15,8 @@ use crate::observe::fleet::{FleetReport, MemberReport};
 use crate::ports::Clock;
 use crate::store::replication::{SharedLog as _, SharedLogError};
 
-const PATIENCE: Duration = Duration::from_secs(2);
-const CALL: Duration = Duration::from_secs(3);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(2);
+const ETCD_TIMEOUT: Duration = Duration::from_secs(3);
 const NO_LEASE: Duration = Duration::ZERO;
 
 pub struct FleetExaminer {
@@ -46,7 +46,7 @@ impl FleetExaminer {
 
     fn read_log(&self, report: &mut FleetReport) -> Result<(), SharedLogError> {
         let settings = EtcdSettings {
-            timeout: CALL,
+            timeout: ETCD_TIMEOUT,
             ..self.etcd.clone()
         };
         let fleet = self.membership.fleet;
@@ -85,7 +85,7 @@ impl FleetExaminer {
 /// Returns by how many milliseconds the clock of a member is ahead of the own one.
 async fn ahead(client: &PeerClient, address: &str, clock: &dyn Clock) -> Result<i64, String> {
     let before = clock.now_millis();
-    let answered = timeout(PATIENCE, client.time(address)).await;
+    let answered = timeout(MEMBER_TIMEOUT, client.time(address)).await;
     let theirs = answered
         .map_err(|_| "the member did not answer in time".to_owned())?
         .map_err(|error| error.to_string())?;

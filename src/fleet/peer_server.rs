@@ -23,8 +23,8 @@ use super::last_commit::{LastCommit, SILENCE_MAX};
 use super::membership::{self, Membership, use_invitation};
 use super::peer_tls::{is_member, public_key, server_config};
 use super::peers::{
-    BEAT, BEATS_MAX, GREETING, PART, PeerAnswer, PeerRequest, SNAPSHOT_TIME, Welcome, decode_beat,
-    read_line, write_line,
+    ANSWER_TIMEOUT, BEAT_BYTES, BEATS_MAX, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME,
+    Welcome, decode_beat, read_line, write_line,
 };
 use crate::ports::Clock;
 use crate::store::{Store, StoreError};
@@ -125,7 +125,7 @@ impl PeerServer {
             Ok::<_, io::Error>((stream, request))
         };
         // A client that is not a member must not hold a connection without a request.
-        let (mut stream, request) = timeout(GREETING, greeting).await??;
+        let (mut stream, request) = timeout(ANSWER_TIMEOUT, greeting).await??;
         let own = public_key(&self.membership.key).unwrap_or_default();
         // Everything but `Join` requires the key of the fleet.
         let member = is_member(stream.get_ref().1.peer_certificates(), &own);
@@ -233,13 +233,16 @@ impl PeerServer {
         if count > BEATS_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut rows = vec![0; count * BEAT];
-        timeout(GREETING, stream.read_exact(&mut rows)).await??;
+        let mut rows = vec![0; count * BEAT_BYTES];
+        timeout(ANSWER_TIMEOUT, stream.read_exact(&mut rows)).await??;
         let take = self.take_beats.lock().clone();
         let Some(take) = take else {
             return Ok(PeerAnswer::Refused(NOT_THE_OWNER.to_owned()));
         };
-        let beats: Vec<_> = rows.chunks_exact(BEAT).filter_map(decode_beat).collect();
+        let beats: Vec<_> = rows
+            .chunks_exact(BEAT_BYTES)
+            .filter_map(decode_beat)
+            .collect();
         let idle = take(&beats);
         let idle = idle.iter().take(IDLE_MAX);
         let ids = idle.map(|session| HEXLOWER.encode(session.as_bytes()));
@@ -314,7 +317,7 @@ impl PeerServer {
             snapshot: file.metadata()?.len(),
         });
         runtime.block_on(write_line(stream, &welcome))?;
-        let mut part = vec![0; PART];
+        let mut part = vec![0; PART_BYTES];
         loop {
             let length = file.read(&mut part)?;
             let Some(read) = part.get(..length).filter(|read| !read.is_empty()) else {

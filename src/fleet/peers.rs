@@ -27,7 +27,7 @@ use crate::ports::private_file;
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 /// Timeout for the connection with its handshake, and for most answers.
-pub(super) const GREETING: Duration = Duration::from_secs(3);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for the answer to a request for a copy, which waits for a snapshot.
 pub(super) const SNAPSHOT_TIME: Duration = Duration::from_secs(30 * 60);
 /// An erasure rewrites segments of whole hours.
@@ -36,7 +36,7 @@ const FIGURES_TIME: Duration = Duration::from_secs(60);
 /// Far more than the figures of an hour have.
 const FIGURES_MAX: usize = 64 * 1024 * 1024;
 const LINE_MAX: usize = 64 * 1024;
-pub(super) const PART: usize = 256 * 1024;
+pub(super) const PART_BYTES: usize = 256 * 1024;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,7 +52,7 @@ pub(super) enum PeerRequest {
     Erase {
         user: String,
     },
-    /// Heartbeats that a standby has answered. That many records of [`BEAT`] bytes follow.
+    /// Heartbeats that a standby has answered. That many records of [`BEAT_BYTES`] bytes follow.
     Beats {
         count: usize,
     },
@@ -86,12 +86,12 @@ pub(super) enum PeerAnswer {
 }
 
 /// Bytes of a heartbeat between members.
-pub(super) const BEAT: usize = 40;
+pub(super) const BEAT_BYTES: usize = 40;
 /// Heartbeats of one request.
 pub(super) const BEATS_MAX: usize = 100_000;
 
-fn encode_beat(beat: &RelayedBeat) -> [u8; BEAT] {
-    let mut bytes = [0; BEAT];
+fn encode_beat(beat: &RelayedBeat) -> [u8; BEAT_BYTES] {
+    let mut bytes = [0; BEAT_BYTES];
     let parts = [
         &beat.session.as_bytes()[..],
         &beat.position.to_be_bytes(),
@@ -175,7 +175,7 @@ impl PeerClient {
         }
     }
 
-    /// Tells the owner of heartbeats. Returns the sessions that hold no slot.
+    /// Reports heartbeats to the owner. Returns the sessions that hold no slot.
     pub async fn relay(
         &self,
         address: &str,
@@ -192,7 +192,7 @@ impl PeerClient {
                 stream.flush().await?;
                 read_line(&mut stream).await
             };
-            let answer = timeout(GREETING, sending).await;
+            let answer = timeout(ANSWER_TIMEOUT, sending).await;
             let answer = answer
                 .unwrap_or_else(|late| Err(late.into()))
                 .map_err(|error| not_reached(address, error))?;
@@ -252,7 +252,7 @@ impl PeerClient {
     /// Returns the clock of the member in Unix milliseconds.
     pub async fn time(&self, address: &str) -> Result<i64, PeerError> {
         let mut stream = connect(address, &self.0).await?;
-        match ask(address, &mut stream, &PeerRequest::Time, GREETING).await? {
+        match ask(address, &mut stream, &PeerRequest::Time, ANSWER_TIMEOUT).await? {
             PeerAnswer::Time(millis) => Ok(millis),
             other => Err(unexpected(address, other)),
         }
@@ -261,7 +261,14 @@ impl PeerClient {
     /// Connects to a member that tells the number of its last commit while it is the owner.
     pub(super) async fn last_commits(&self, address: &str) -> Result<LastCommits, PeerError> {
         let mut stream = connect(address, &self.0).await?;
-        match ask(address, &mut stream, &PeerRequest::LastCommits, GREETING).await? {
+        match ask(
+            address,
+            &mut stream,
+            &PeerRequest::LastCommits,
+            ANSWER_TIMEOUT,
+        )
+        .await?
+        {
             PeerAnswer::Ok => Ok(LastCommits(stream)),
             other => Err(unexpected(address, other)),
         }
@@ -271,7 +278,7 @@ impl PeerClient {
         let mut stream = connect(address, &self.0).await?;
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let request = PeerRequest::Promise { millis };
-        match ask(address, &mut stream, &request, GREETING).await? {
+        match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
             PeerAnswer::Ok => Ok(()),
             other => Err(unexpected(address, other)),
         }
@@ -286,7 +293,7 @@ impl PeerClient {
     ) -> Result<TlsStream<TcpStream>, PeerError> {
         let mut stream = connect(address, &self.0).await?;
         let request = PeerRequest::Forward(origin);
-        match ask(address, &mut stream, &request, GREETING).await? {
+        match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
             PeerAnswer::Ok => Ok(stream),
             other => Err(unexpected(address, other)),
         }
@@ -332,7 +339,7 @@ async fn receive(
     };
     // It has e-mail addresses and password hashes.
     let mut file = private_file::create(snapshot).map_err(PeerError::File)?;
-    let (mut left, mut part) = (welcome.snapshot, vec![0; PART]);
+    let (mut left, mut part) = (welcome.snapshot, vec![0; PART_BYTES]);
     while left > 0 {
         let read = timeout(SNAPSHOT_TIME, stream.read(&mut part)).await;
         let length = read
@@ -381,7 +388,7 @@ async fn connect(
             .connect(any_name(), stream)
             .await
     };
-    let connected = timeout(GREETING, connecting).await;
+    let connected = timeout(ANSWER_TIMEOUT, connecting).await;
     connected
         .unwrap_or_else(|late| Err(late.into()))
         .map_err(|error| match error.kind() {
@@ -397,13 +404,13 @@ async fn ask(
     address: &str,
     stream: &mut TlsStream<TcpStream>,
     request: &PeerRequest,
-    patience: Duration,
+    max_wait: Duration,
 ) -> Result<PeerAnswer, PeerError> {
     let asking = async {
         write_line(stream, request).await?;
         read_line(stream).await
     };
-    let answered = timeout(patience, asking).await;
+    let answered = timeout(max_wait, asking).await;
     answered
         .unwrap_or_else(|late| Err(late.into()))
         .map_err(|error| not_reached(address, error))

@@ -25,7 +25,7 @@ use crate::services::Services;
 use crate::types::UnixSeconds;
 
 /// Delay of the first run, unless the interval is shorter.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_RUN_DELAY: Duration = Duration::from_secs(10);
 
 type JobFailure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -114,7 +114,7 @@ impl Jobs {
         let rounds = jobs.rounds.clone();
         services
             .due_jobs
-            .set(Box::new(move |patience| run_all(&rounds, patience)));
+            .set(Box::new(move |max_wait| run_all(&rounds, max_wait)));
         Ok(jobs)
     }
 
@@ -226,9 +226,9 @@ impl Rounds {
     }
 }
 
-/// Runs every job once, at the same time; returns the names of those that did not end within `patience`.
-fn run_all(jobs: &[Rounds], patience: Duration) -> Vec<&'static str> {
-    let deadline = Instant::now() + patience;
+/// Runs every job once, at the same time; returns the names of those that did not end within `max_wait`.
+fn run_all(jobs: &[Rounds], max_wait: Duration) -> Vec<&'static str> {
+    let deadline = Instant::now() + max_wait;
     // Read before the jobs are woken: a run that is already in progress does not count.
     let runs: Vec<u64> = jobs.iter().map(Rounds::next).collect();
     for job in jobs {
@@ -294,7 +294,7 @@ struct Runner {
 
 impl Runner {
     fn run(mut self) {
-        let mut wait = self.task.every.min(FIRST);
+        let mut wait = self.task.every.min(FIRST_RUN_DELAY);
         loop {
             // Woken up, or timed out: run, unless the jobs are being stopped.
             let _ = self.task.woken.recv_timeout(wait);
@@ -319,7 +319,7 @@ impl Runner {
         let began = Instant::now();
         let name = self.task.name;
         let work = &mut self.task.work;
-        // A panic in one job must neither end that job for good nor affect others.
+        // A panic in one job must neither end that job permanently nor affect others.
         let result = catch_unwind(AssertUnwindSafe(|| work(now)))
             .unwrap_or_else(|panic| Err(panic_message(&*panic).into()));
         let took = began.elapsed();

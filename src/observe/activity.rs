@@ -25,7 +25,7 @@ const REFUSED: &str = "playgate_requests_refused_total";
 const STREAMS: &str = "playgate_playback_sessions";
 
 /// Prefixes of the labels of routes that viewers do not use.
-const INTERNAL: [&str; 7] = [
+const INTERNAL_PREFIXES: [&str; 7] = [
     "admin_", "console", "livez", "readyz", "metrics", "ops_", "lab_",
 ];
 
@@ -140,7 +140,9 @@ fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
 
 fn is_viewers(labels: &str) -> bool {
     let route = label(labels, "route").unwrap_or_default();
-    !INTERNAL.iter().any(|prefix| route.starts_with(prefix))
+    !INTERNAL_PREFIXES
+        .iter()
+        .any(|prefix| route.starts_with(prefix))
 }
 
 impl Totals {

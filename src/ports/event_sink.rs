@@ -27,7 +27,7 @@ pub enum SinkError {
         /// The sink's `Retry-After`, in seconds.
         wait: Option<u64>,
     },
-    /// Rejected for good: the sink considers the batch malformed or too large.
+    /// Rejected permanently: the sink considers the batch malformed or too large.
     Refused(String),
 }
 
@@ -58,7 +58,7 @@ pub trait EventSink: Send + Sync {
 pub(crate) struct HttpSink {
     site: RequestTarget,
     authorization: Option<HeaderValue>,
-    patience: Duration,
+    timeout: Duration,
     stopped: watch::Sender<bool>,
 }
 
@@ -74,7 +74,7 @@ impl HttpSink {
         Ok(Self {
             site: RequestTarget::parse(url)?,
             authorization: authorization.transpose()?,
-            patience: TIMEOUT,
+            timeout: TIMEOUT,
             stopped: watch::Sender::new(false),
         })
     }
@@ -123,7 +123,7 @@ impl EventSink for HttpSink {
                 // with the same key.
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => Err(SinkError::later("the server is shutting down")),
-                done = timeout(self.patience, self.exchange(request)) => {
+                done = timeout(self.timeout, self.exchange(request)) => {
                     done.unwrap_or_else(|_| Err(SinkError::later("the event sink did not answer in time")))
                 }
             }
@@ -224,7 +224,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let mut sink = HttpSink::new(&url, None).unwrap();
-        sink.patience = Duration::from_millis(20);
+        sink.timeout = Duration::from_millis(20);
         let unsent = SinkError::later("the event sink did not answer in time");
         assert_eq!(sink.post(b"{}\n".to_vec(), "a"), Err(unsent));
         sink.stop();

@@ -24,12 +24,12 @@ use super::http_client::{BadAddress, Broken, RequestTarget, ServerResponse, WebB
 
 /// Maximum size of an EPG file as transferred, in bytes.
 pub(crate) const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
-const REDIRECTS: usize = 5;
+const REDIRECTS_MAX: usize = 5;
 /// Maximum length of a stored validator, in bytes. Validators are opaque tokens or dates.
 const VALIDATOR_MAX: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct FetchTimeouts {
     /// Time to accept a connection and to begin the response.
     pub answer: Duration,
     /// Time between two chunks of the body.
@@ -37,7 +37,7 @@ pub(crate) struct Patience {
     pub whole: Duration,
 }
 
-impl Default for Patience {
+impl Default for FetchTimeouts {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(30),
@@ -105,14 +105,14 @@ pub trait Fetch: Send + Sync {
 
 #[derive(Debug)]
 pub(crate) struct Fetcher {
-    pub patience: Patience,
+    pub timeouts: FetchTimeouts,
     pub most: u64,
 }
 
 impl Default for Fetcher {
     fn default() -> Self {
         Self {
-            patience: Patience::default(),
+            timeouts: FetchTimeouts::default(),
             most: FETCHED_MAX,
         }
     }
@@ -128,8 +128,8 @@ impl Fetch for Fetcher {
         // that serves viewers.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(broken)?;
-        let until = Instant::now() + self.patience.whole;
-        let answer = match runtime.block_on(get(place, known, self.patience)) {
+        let until = Instant::now() + self.timeouts.whole;
+        let answer = match runtime.block_on(get(place, known, self.timeouts)) {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ok(Fetched::Unchanged),
             Err(error) => {
@@ -145,7 +145,7 @@ impl Fetch for Fetcher {
                 body: answer.body,
                 rest: Bytes::new(),
                 left: self.most,
-                piece: self.patience.piece,
+                piece: self.timeouts.piece,
                 until,
             }),
         })
@@ -179,13 +179,13 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
 pub(crate) async fn get(
     address: &str,
     known: &Validators,
-    patience: Patience,
+    timeouts: FetchTimeouts,
 ) -> Result<Option<ServerResponse>, FetchError> {
     let mut address = address.to_owned();
     // None at first: the operator chose the first target, which may be private.
     let mut before: Option<IpAddr> = None;
-    for _ in 0..=REDIRECTS {
-        let answer = timeout(patience.answer, ask(&address, known, before)).await;
+    for _ in 0..=REDIRECTS_MAX {
+        let answer = timeout(timeouts.answer, ask(&address, known, before)).await;
         let answer = answer.map_err(|_| FetchError::TimedOut)??;
         // The address that was connected to, not another resolution of the name: DNS could answer differently
         // now (rebinding).

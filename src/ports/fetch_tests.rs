@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use super::*;
 
 /// For responses that never come.
-const QUICK: Patience = Patience {
+const QUICK: FetchTimeouts = FetchTimeouts {
     answer: Duration::from_millis(400),
     piece: Duration::from_millis(400),
     whole: Duration::from_secs(5),
@@ -46,16 +46,16 @@ fn text(answer: impl Into<String>) -> Box<dyn FnOnce(&mut TcpStream) + Send> {
 
 /// Fetches without a time limit that a busy machine could exceed.
 fn fetch(place: &str, known: &Validators) -> Result<Fetched, FetchError> {
-    fetch_within(Patience::default(), place, known)
+    fetch_within(FetchTimeouts::default(), place, known)
 }
 
 fn fetch_within(
-    patience: Patience,
+    timeouts: FetchTimeouts,
     place: &str,
     known: &Validators,
 ) -> Result<Fetched, FetchError> {
     Fetcher {
-        patience,
+        timeouts,
         most: SIZE_MAX,
     }
     .fetch(place, known)
@@ -261,9 +261,9 @@ fn a_stalled_or_truncated_response_is_an_error() {
     let got = fetch_within(QUICK, &address, &Validators::default());
     assert!(matches!(got, Err(FetchError::TimedOut)));
     // The response begins at once, and only its rest never comes.
-    let stalled = Patience {
+    let stalled = FetchTimeouts {
         piece: QUICK.piece,
-        ..Patience::default()
+        ..FetchTimeouts::default()
     };
     let (_, body) = whole(fetch_within(stalled, &address, &Validators::default()).unwrap());
     assert!(body.unwrap_err().to_string().contains("stopped sending"));

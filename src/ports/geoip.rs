@@ -15,7 +15,7 @@ use crate::types::Country;
 const SIZE_MAX: u64 = 1 << 30;
 
 /// Number of networks searched for a country before the database is rejected as one of another kind.
-const SAMPLE: usize = 10_000;
+const NETWORKS_SEARCHED_MAX: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GeoIpError {
@@ -61,7 +61,9 @@ fn read(path: &Path) -> Result<Reader<Vec<u8>>, GeoIpError> {
     let reader = Reader::from_source(fs::read(path)?)?;
     // A database of networks or cities without countries has a valid format, and would answer nothing for
     // every viewer.
-    let mut sample = reader.networks(Default::default())?.take(SAMPLE);
+    let mut sample = reader
+        .networks(Default::default())?
+        .take(NETWORKS_SEARCHED_MAX);
     if sample.any(|network| network.is_ok_and(|found| country_of(&found).is_some())) {
         return Ok(reader);
     }

@@ -108,9 +108,9 @@ impl SmtpMailer {
             .filter(|_| self.security == SmtpSecurity::Tls);
         dialogue.push(format!("connecting to {}:{}", self.host, self.port));
         let address = (self.host.as_str(), self.port);
-        let patience = Some(self.timeout);
+        let timeout = Some(self.timeout);
         let connecting =
-            AsyncSmtpConnection::connect_tokio1(address, patience, &name, wrapped.cloned(), None);
+            AsyncSmtpConnection::connect_tokio1(address, timeout, &name, wrapped.cloned(), None);
         // Three replies: connection, greeting, EHLO.
         let mut connection = self.within(3, connecting).await?;
         let record_features = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {

@@ -27,7 +27,7 @@ const SIZE_MAX: u64 = 1 << 20;
 
 /// Remaining validity, in seconds, below which the certificate is reported as due for renewal. Automatic
 /// renewal happens with a month or a third of the lifetime left.
-const LATE: i64 = 7 * DAY;
+const RENEWAL_DUE_SECONDS: i64 = 7 * DAY;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadTls {
@@ -102,7 +102,7 @@ impl Tls {
             // The certificate is served all the same: a wrong clock at boot must not take the service down,
             // and clients check the validity themselves.
             Some(format!("{path} is not currently valid ({validity})"))
-        } else if validity.left(now) < LATE {
+        } else if validity.left(now) < RENEWAL_DUE_SECONDS {
             Some(format!("{path} is {validity}: renew it"))
         } else {
             None

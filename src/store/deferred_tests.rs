@@ -67,12 +67,12 @@ fn filled(directory: &Path, count: u32) -> BTreeMap<u32, Person> {
 #[test]
 fn panic_of_the_verifying_thread_is_reported_and_ends_the_wait() {
     let stand_in = DurableReader::open(None, &[], 0, &schema()).unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&reported);
     let on_failure: OnFailure = Arc::new(move |error| heard.lock().push(error.clone()));
     let make = |_: &_| panic!("a defect");
-    let patience = Duration::from_secs(30);
-    let engine = DeferredEngine::start(make, on_failure, stand_in, patience).unwrap();
+    let max_wait = Duration::from_secs(30);
+    let engine = DeferredEngine::start(make, on_failure, stand_in, max_wait).unwrap();
     let why = "the thread store-engine panicked: a defect";
     let failed = StoreError::Failed(why.to_owned());
     assert_eq!(engine.wait_until_ready(), Err(failed.clone()));
@@ -80,7 +80,7 @@ fn panic_of_the_verifying_thread_is_reported_and_ends_the_wait() {
         engine.apply(CommitId::default(), &write_batch::WriteBatch::default()),
         Err(failed.clone())
     );
-    assert_eq!(*told.lock(), [failed]);
+    assert_eq!(*reported.lock(), [failed]);
 }
 
 fn indexed(store: &Store) -> usize {

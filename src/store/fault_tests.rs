@@ -21,7 +21,7 @@ use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::history::CommitId;
 
 /// How long a test waits for an answer that a fault could delay for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// An engine whose scan blocks once in the middle until it is released.
 struct Gated {
@@ -113,7 +113,7 @@ fn change_while_blocked(store: &Store) {
         store.0.core.memtable.drain().unwrap();
         answered.send(()).unwrap();
     });
-    let answer = answers.recv_timeout(PATIENCE);
+    let answer = answers.recv_timeout(MAX_WAIT);
     assert_eq!(
         answer,
         Ok(()),
@@ -137,7 +137,7 @@ fn commits_are_answered_while_verification_is_held_in_the_middle() {
         let store = store.clone();
         thread::spawn(move || store.verify().unwrap())
     };
-    waits.recv_timeout(PATIENCE).unwrap();
+    waits.recv_timeout(MAX_WAIT).unwrap();
     change_while_blocked(&store);
     release.send(()).unwrap();
     let Verified {
@@ -173,7 +173,7 @@ fn damage_is_found_while_commits_continue() {
         let store = store.clone();
         thread::spawn(move || store.verify().unwrap())
     };
-    waits.recv_timeout(PATIENCE).unwrap();
+    waits.recv_timeout(MAX_WAIT).unwrap();
     change_while_blocked(&store);
     release.send(()).unwrap();
     let Verified {
@@ -208,7 +208,7 @@ fn indexes_are_repaired_while_commits_continue() {
         let store = store.clone();
         thread::spawn(move || store.rebuild().unwrap())
     };
-    waits.recv_timeout(PATIENCE).unwrap();
+    waits.recv_timeout(MAX_WAIT).unwrap();
     change_while_blocked(&store);
     release.send(()).unwrap();
     let report = mending.join().unwrap().remove(0);
@@ -230,7 +230,7 @@ fn commits_are_answered_while_a_snapshot_of_the_engine_is_written() {
             super::maintenance::new_snapshot::from_running_engine(core, inbox, 0).unwrap()
         })
     };
-    waits.recv_timeout(PATIENCE).unwrap();
+    waits.recv_timeout(MAX_WAIT).unwrap();
     change_while_blocked(&store);
     release.send(()).unwrap();
     let snapshot = renewing.join().unwrap();
@@ -262,8 +262,8 @@ impl CommitListener<People> for Panicking {
 #[test]
 fn panic_of_a_commit_listener_fails_the_store() {
     let directory = tempfile::tempdir().unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&reported);
     let options = Options {
         on_failure: Arc::new(move |error| heard.lock().push(error.to_string())),
         ..Options::default()
@@ -278,11 +278,11 @@ fn panic_of_a_commit_listener_fails_the_store() {
     }
     assert_eq!(store.probe().wait(), Err(StoreError::Closed));
     drop(store);
-    let told = told.lock();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = reported.lock();
+    assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        told[0].contains("store-writer panicked: a defect"),
-        "{told:?}"
+        reported[0].contains("store-writer panicked: a defect"),
+        "{reported:?}"
     );
     // A commit that was in the WAL at the time of the panic may exist. An answered one must exist.
     let store = open(directory.path());
@@ -315,15 +315,15 @@ impl Engine for PanickingEngine {
 }
 
 fn listening() -> (OnFailure, Receiver<String>) {
-    let (tell, told) = channel();
-    let tell = Mutex::new(tell);
-    let on_failure = move |error: &StoreError| tell.lock().send(error.to_string()).unwrap();
-    (Arc::new(on_failure), told)
+    let (report, reported) = channel();
+    let report = Mutex::new(report);
+    let on_failure = move |error: &StoreError| report.lock().send(error.to_string()).unwrap();
+    (Arc::new(on_failure), reported)
 }
 
 /// A failed store rejects all writes, and its watchdog probe fails so that the process is ended.
-fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
-    let said = told.recv_timeout(PATIENCE).unwrap();
+fn assert_has_failed(store: &Store, reported: &Receiver<String>, thread: &str) {
+    let said = reported.recv_timeout(MAX_WAIT).unwrap();
     let expected = format!("the thread {thread} panicked: a defect");
     assert!(said.contains(&expected), "{said}");
     // The writes exceed the memtable: a writer that waits for the dead thread would hang here.
@@ -334,25 +334,25 @@ fn assert_has_failed(store: &Store, told: &Receiver<String>, thread: &str) {
     }
     let probed = store.probe().wait();
     assert!(matches!(probed, Err(StoreError::Failed(_))), "{probed:?}");
-    assert_eq!(told.try_recv().ok(), None, "told once");
+    assert_eq!(reported.try_recv().ok(), None, "reported once");
 }
 
 #[test]
 fn panic_while_commits_are_applied_fails_the_store() {
-    let (on_failure, told) = listening();
+    let (on_failure, reported) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
     let core = Shared::new(schema(), engine, on_failure, true, None);
     let (store, messages) = Store::new(core, Arc::new(|| 0), None);
     let log = Box::new(wal::NoLog);
     store.start(log, 0, None, messages).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
-    assert_has_failed(&store, &told, "store-apply");
+    assert_has_failed(&store, &reported, "store-apply");
 }
 
 #[test]
 fn panic_of_the_snapshot_thread_fails_the_store() {
     let directory = tempfile::tempdir().unwrap();
-    let (on_failure, told) = listening();
+    let (on_failure, reported) = listening();
     let keeps = || thread::current().name() == Some("store-keeper");
     let options = Options {
         on_failure,
@@ -361,7 +361,7 @@ fn panic_of_the_snapshot_thread_fails_the_store() {
         ..Options::default()
     };
     let store = Store::open(directory.path(), schema(), options).unwrap();
-    assert_has_failed(&store, &told, "store-keeper");
+    assert_has_failed(&store, &reported, "store-keeper");
 }
 
 /// A log whose next call fails with a given error.
@@ -433,7 +433,7 @@ fn store_that_opened_its_engine_but_no_wal_accepts_writes_when_space_returns() {
     let refused = put(&store, 60, person("Lund", 30));
     assert_eq!(refused.unwrap_err(), StoreError::Full);
     // The maintenance thread makes an attempt every two seconds.
-    let attempts = PATIENCE.as_millis() / 50;
+    let attempts = MAX_WAIT.as_millis() / 50;
     let accepted = (0..attempts).any(|_| {
         thread::park_timeout(Duration::from_millis(50));
         put(&store, 60, person("Lund", 30)).is_ok()

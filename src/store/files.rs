@@ -249,8 +249,11 @@ mod tests {
             let plain = io::Error::from_raw_os_error(errno);
             let named = at("make", Path::new("log/1"))(io::Error::from_raw_os_error(errno));
             for error in [plain, named] {
-                let told = StoreError::from(error);
-                assert!(matches!(told, StoreError::NoDescriptor(_)), "{told:?}");
+                let converted = StoreError::from(error);
+                assert!(
+                    matches!(converted, StoreError::NoDescriptor(_)),
+                    "{converted:?}"
+                );
             }
         }
     }

@@ -105,7 +105,7 @@ use wal::{CommitLog, FullLog, NoLog, Segments};
 use write_batch::WriteBatch;
 
 /// Maximum number of waiting commits; further ones fail with [`StoreError::Overloaded`].
-const QUEUE: usize = 8_192;
+const QUEUE_MAX: usize = 8_192;
 
 /// A handle to the store. Dropping the last handle closes the store.
 #[derive(Clone)]
@@ -156,7 +156,7 @@ impl Store {
             fork: options.fleet == FleetAccess::Leave,
             backups: options.backups.as_deref(),
             make_room: &|| space.release(),
-            patience: options.engine_timeout,
+            max_wait: options.engine_timeout,
             rebuilt_from: Arc::clone(&rebuilt_from),
             held: None,
         }
@@ -235,7 +235,7 @@ impl Store {
         clock: SnapshotClock,
         lock: Option<File>,
     ) -> (Self, Receiver<WriterMessage>) {
-        let (inbox, messages) = sync_channel(QUEUE);
+        let (inbox, messages) = sync_channel(QUEUE_MAX);
         let store = Self(Arc::new(Inner {
             core: Arc::new(core),
             inbox,

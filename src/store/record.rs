@@ -22,7 +22,7 @@ pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-const HEAD: usize = 5;
+const HEAD_BYTES: usize = 5;
 /// Initial capacity of a value; most values are shorter.
 const USUAL_VALUE: usize = 512;
 
@@ -50,7 +50,7 @@ fn checksum(tree: &str, key: &[u8], body: &[u8]) -> [u8; 4] {
 pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<u8>, StoreError> {
     // A buffer that grows step by step costs an entitlement request 5 % of its instructions.
     let mut value = Vec::with_capacity(USUAL_VALUE);
-    value.extend_from_slice(&[0; HEAD - 1]);
+    value.extend_from_slice(&[0; HEAD_BYTES - 1]);
     value.push(R::VERSION);
     bincode::serde::encode_into_std_write(record, &mut value, options()).map_err(|_| {
         StoreError::TooLarge {
@@ -63,7 +63,7 @@ pub(super) fn seal<R: Record>(tree: &str, key: &[u8], record: &R) -> Result<Vec<
             table: tree.to_owned(),
         });
     }
-    let (head, body) = value.split_at_mut(HEAD - 1);
+    let (head, body) = value.split_at_mut(HEAD_BYTES - 1);
     head.copy_from_slice(&checksum(tree, key, body));
     // Many values wait in the memtable at a time, so their unused capacity is freed.
     value.shrink_to_fit();
@@ -115,7 +115,7 @@ pub fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
 
 /// Returns version and body of a stored value without verifying its checksum.
 pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
-    value.get(HEAD - 1..)
+    value.get(HEAD_BYTES - 1..)
 }
 
 pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
@@ -125,7 +125,7 @@ pub(super) fn sealed(tree: &str, key: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-    let (sum, body) = value.split_first_chunk::<{ HEAD - 1 }>()?;
+    let (sum, body) = value.split_first_chunk::<{ HEAD_BYTES - 1 }>()?;
     (*sum == checksum(tree, key, body)).then_some(body)
 }
 

@@ -255,7 +255,7 @@ mod tests {
     use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
 
     /// How long a test waits for another thread before it fails.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const MAX_WAIT: Duration = Duration::from_secs(30);
 
     /// An engine that is replaced while it applies its first part.
     #[derive(Default)]
@@ -281,7 +281,7 @@ mod tests {
                 let replacing = Arc::clone(&core);
                 thread::spawn(move || replacing.replace_engine(next, true));
                 // A waiting writer blocks new readers.
-                let until = Instant::now() + PATIENCE;
+                let until = Instant::now() + MAX_WAIT;
                 while core.engine.try_read().is_some() {
                     assert!(Instant::now() < until, "no thread waits for the engine");
                     thread::yield_now();
@@ -342,7 +342,7 @@ mod tests {
             pacing.memtable.pace(|| {
                 let (replacing, next) = (Arc::clone(&pacing), engine());
                 let replaced = thread::spawn(move || replacing.replace_engine(next, true));
-                let until = Instant::now() + PATIENCE;
+                let until = Instant::now() + MAX_WAIT;
                 while !replaced.is_finished() && pacing.engine.try_read().is_some() {
                     assert!(Instant::now() < until, "no thread replaces the engine");
                     thread::yield_now();
@@ -352,7 +352,7 @@ mod tests {
             sender.send(()).unwrap();
         });
         paced
-            .recv_timeout(PATIENCE)
+            .recv_timeout(MAX_WAIT)
             .expect("bulk writer and engine switch wait for each other");
     }
 

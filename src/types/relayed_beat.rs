@@ -1,4 +1,4 @@
-//! The last heartbeat of a session, as a standby of a fleet tells it the owner.
+//! The last heartbeat of a session, as a standby of a fleet reports it to the owner.
 
 use super::SessionId;
 

@@ -14,11 +14,11 @@ use crate::worker_pool::fair_queue::{ClientNetwork, LoginStanding};
 const COUNTERS: usize = 65_536;
 /// Weight of a wrong guess. A refusal has the weight 1: a refused flood returns immediately, and without that weight it
 /// would keep others out until each of its networks had completed a guess.
-const GUESS: u64 = 8;
+const GUESS_WEIGHT: u64 = 8;
 /// A network is doubtful from this count on. Users also retry a few times.
-const FEW: u64 = GUESS;
+const DOUBTFUL_FROM: u64 = GUESS_WEIGHT;
 /// A network is suspect from this count on. Single users also mistype.
-const MANY: u64 = 8 * GUESS;
+const SUSPECT_FROM: u64 = 8 * GUESS_WEIGHT;
 const MINUTE: i64 = 60;
 
 /// Each counter holds the minute of its last change in its upper bits and the count in its lower bits.
@@ -38,12 +38,14 @@ impl Default for RecentFailures {
 
 impl RecentFailures {
     pub fn record_guess(&self, network: ClientNetwork, now: UnixSeconds) {
-        self.add(network, now, |count| count + GUESS);
+        self.add(network, now, |count| count + GUESS_WEIGHT);
     }
 
     /// Refusals alone make no network suspect: a network of many users is refused often after an outage.
     pub fn record_refusal(&self, network: ClientNetwork, now: UnixSeconds) {
-        self.add(network, now, |count| count.max((count + 1).min(MANY - 1)));
+        self.add(network, now, |count| {
+            count.max((count + 1).min(SUSPECT_FROM - 1))
+        });
     }
 
     fn add(&self, network: ClientNetwork, now: UnixSeconds, more: impl Fn(u64) -> u64) {
@@ -62,9 +64,9 @@ impl RecentFailures {
     pub fn standing(&self, network: ClientNetwork, now: UnixSeconds) -> LoginStanding {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
         match count(counter, minute(now)) {
-            0..FEW => LoginStanding::Clean,
-            FEW..MANY => LoginStanding::Doubtful,
-            MANY.. => LoginStanding::Suspect,
+            0..DOUBTFUL_FROM => LoginStanding::Clean,
+            DOUBTFUL_FROM..SUSPECT_FROM => LoginStanding::Doubtful,
+            SUSPECT_FROM.. => LoginStanding::Suspect,
         }
     }
 

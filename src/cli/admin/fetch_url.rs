@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::ports::fetch::{self, FetchError, Patience, Validators};
+use crate::ports::fetch::{self, FetchError, FetchTimeouts, Validators};
 use crate::ports::http_client::WebBody;
 
 #[must_use]
@@ -13,7 +13,7 @@ pub(crate) fn is_address(text: &str) -> bool {
 
 pub(crate) async fn get(address: &str) -> Result<WebBody, Failure> {
     let known = Validators::default();
-    match fetch::get(address, &known, Patience::default()).await {
+    match fetch::get(address, &known, FetchTimeouts::default()).await {
         Ok(Some(answer)) => Ok(answer.body),
         // Cannot happen without validators.
         Ok(None) => Err(Failure::failed(format!("{address}: not found"))),

@@ -43,7 +43,7 @@ impl Admin {
     where
         Failure: From<E>,
     {
-        const TRIES: usize = 10;
+        const TRIES_MAX: usize = 10;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -53,7 +53,7 @@ impl Admin {
             let snapshot = PathBuf::from(output::text(&snapshot, "path"));
             match read(&snapshot) {
                 // The next checkpoint may delete the file before it is read. The snapshot that follows is read instead.
-                Err(error) if tries < TRIES && file_missing(&error) && !snapshot.exists() => {}
+                Err(error) if tries < TRIES_MAX && file_missing(&error) && !snapshot.exists() => {}
                 result => return Ok(result?),
             }
         }

@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
 
-/// Bytes read from a file at a time. An upload needs `CHUNK * CHUNKS` bytes of memory.
-const CHUNK: usize = 64 * 1024;
+/// Bytes read from a file at a time. An upload needs `CHUNK_BYTES * CHUNKS_WAITING_MAX` bytes of memory.
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks that may wait to be sent.
-const CHUNKS: usize = 4;
+const CHUNKS_WAITING_MAX: usize = 4;
 
 pub(crate) type RequestBodyError = Box<dyn Error + Send + Sync>;
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
@@ -139,7 +139,7 @@ pub(crate) struct FileBody {
 
 impl FileBody {
     fn start(source: impl io::Read + Send + 'static, length: Option<u64>) -> io::Result<Self> {
-        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
         thread::Builder::new()
             .name("upload".to_owned())
             .spawn(move || read_chunks(source, length, &sender))?;
@@ -158,8 +158,8 @@ fn read_chunks(
     // A file that grows during the upload must not exceed the announced length.
     let mut source = source.take(length.unwrap_or(u64::MAX));
     loop {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let limit = u64::try_from(CHUNK).unwrap_or(u64::MAX);
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        let limit = u64::try_from(CHUNK_BYTES).unwrap_or(u64::MAX);
         let read = source.by_ref().take(limit).read_to_end(&mut chunk);
         let message = match read {
             Ok(0) => return,

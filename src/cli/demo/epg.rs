@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use crate::types::UnixSeconds;
 
 /// How far the guide reaches back and forward: a day, plus what a time-shift of a day needs.
-const REACH: i64 = 26 * HOUR;
+const REACH_SECONDS: i64 = 26 * HOUR;
 const HOUR: i64 = 3_600;
-const SLOT: i64 = 1_800;
+const SLOT_SECONDS: i64 = 1_800;
 const BLACKOUT_SLOT: i64 = 2 * HOUR;
 /// Age of the current broadcast of `blackout` when the demo starts.
 const BLACKOUT_SINCE: i64 = 300;
@@ -25,7 +25,7 @@ pub(super) struct Guide {
 
 pub(super) fn around(now: UnixSeconds) -> Guide {
     let now = now.0;
-    let slot = now - now.rem_euclid(SLOT);
+    let slot = now - now.rem_euclid(SLOT_SECONDS);
     let mut guide = Map::new();
     guide.insert("open".to_owned(), open(slot));
     guide.insert("blackout".to_owned(), blackout(now - BLACKOUT_SINCE));
@@ -34,7 +34,7 @@ pub(super) fn around(now: UnixSeconds) -> Guide {
     Guide {
         json: Value::Object(guide),
         // Two slots back: it is finished even for a client whose clock is slightly behind.
-        catchup: id("open", slot - 2 * SLOT),
+        catchup: id("open", slot - 2 * SLOT_SECONDS),
     }
 }
 
@@ -53,7 +53,7 @@ fn id(livestream: &str, start: i64) -> String {
 
 /// Returns numbers and start times of the slots around the one that begins at `anchor`.
 fn slots(anchor: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
-    let reach = REACH / length + 1;
+    let reach = REACH_SECONDS / length + 1;
     (-reach..=reach).map(move |number| (number, anchor + number * length))
 }
 
@@ -89,10 +89,10 @@ fn open(anchor: i64) -> Value {
         ("Garden Hour", "What grows now, and what should."),
         ("Small Kitchen", "One pan, one flame, one dish."),
     ];
-    slots(anchor, SLOT)
+    slots(anchor, SLOT_SECONDS)
         .map(|(_, start)| {
-            let show = pick(&SHOWS, start / SLOT, ("Open Channel", ""));
-            broadcast("open", (start, SLOT), show, 0)
+            let show = pick(&SHOWS, start / SLOT_SECONDS, ("Open Channel", ""));
+            broadcast("open", (start, SLOT_SECONDS), show, 0)
         })
         .collect()
 }
@@ -117,7 +117,7 @@ fn cinema(anchor: i64) -> Value {
         ("No Way Back", 18),
         ("A Summer in June", 11),
     ];
-    const LENGTH: i64 = 3 * SLOT;
+    const LENGTH: i64 = 3 * SLOT_SECONDS;
     slots(anchor - anchor.rem_euclid(LENGTH), LENGTH)
         .map(|(_, start)| {
             let (title, pg_age) = pick(&FILMS, start / LENGTH, ("Cinema", 0));
@@ -127,7 +127,7 @@ fn cinema(anchor: i64) -> Value {
 }
 
 fn news(anchor: i64) -> Value {
-    const LENGTH: i64 = SLOT / 2;
+    const LENGTH: i64 = SLOT_SECONDS / 2;
     slots(anchor, LENGTH)
         .map(|(_, start)| {
             let show = pick(
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn documented_behaviour_holds_for_any_start_within_a_half_hour() {
-        for now in (1_768_064_400..1_768_064_400 + SLOT).step_by(13) {
+        for now in (1_768_064_400..1_768_064_400 + SLOT_SECONDS).step_by(13) {
             let guide = around(UnixSeconds(now));
             for after in [0, 60, 3_000] {
                 let at = now + after;

@@ -16,7 +16,7 @@ use crate::http::state::HttpState;
 pub(super) const IDENTITY: &str = "demo@example.com";
 pub(super) const ACCESS_KEY: &str = "demo pass phrase";
 pub(super) const PIN_CODE: &str = "2580";
-const LIMIT: u8 = 15;
+const PARENTAL_LIMIT: u8 = 15;
 /// Name of the demo's partner and operator.
 const NAME: &str = "demo";
 
@@ -144,7 +144,7 @@ async fn user(admin: &mut Admin) -> CommandResult {
             .call(Method::PUT, &of_demo(&["pin"]), Some(&pin))
             .await?;
     }
-    let parental = json!({"parentalControl": {"enabled": true, "limit": LIMIT}});
+    let parental = json!({"parentalControl": {"enabled": true, "limit": PARENTAL_LIMIT}});
     admin
         .call(Method::PUT, &of_demo(&[]), Some(&parental))
         .await?;

@@ -141,7 +141,7 @@ impl Fleet {
             member: own.member,
             log: Box::new(self.log(own.fleet)?),
             nonce: Box::new(move || entropy.array()),
-            patience: LEASE,
+            max_wait: LEASE,
             published: Arc::default(),
         })?;
         let mut log = self.log(own.fleet)?;

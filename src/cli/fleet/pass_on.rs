@@ -24,7 +24,7 @@ use crate::services::Services;
 use crate::types::{ConnectionOrigin, ListenerKind, RelayedBeat, SessionId};
 
 /// How long a connection waits for an owner. A takeover is expected to be shorter.
-const HOLD: Duration = Duration::from_secs(10);
+const HOLD_MAX: Duration = Duration::from_secs(10);
 /// How long a request waits for the log before the owner is asked instead. One read of the log takes a few milliseconds.
 const CATCH_UP_MAX: Duration = Duration::from_millis(250);
 /// A standby that knows less answers no heartbeats: its sessions may have ended.
@@ -123,14 +123,14 @@ async fn forward(
     }
 }
 
-/// Connects to the owner. Waits up to [`HOLD`] for one.
+/// Connects to the owner. Waits up to [`HOLD_MAX`] for one.
 async fn connect(
     client: &PeerClient,
     mut standing: watch::Receiver<Standing>,
     own: &str,
     origin: ConnectionOrigin,
 ) -> Option<OwnerStream> {
-    let until = Instant::now() + HOLD;
+    let until = Instant::now() + HOLD_MAX;
     while Instant::now() < until {
         let address = match &*standing.borrow_and_update() {
             Standing::Standby { owner } => owner.clone(),
@@ -185,7 +185,7 @@ pub(super) struct FleetLink {
 }
 
 impl FleetLink {
-    /// Tells the owner of heartbeats, until this member is the owner.
+    /// Reports heartbeats to the owner, until this member is the owner.
     pub(super) async fn relay_beats(self: Arc<Self>, services: Arc<Services>) {
         // Those that an owner may not have got.
         let mut kept = Vec::new();
@@ -226,7 +226,7 @@ impl FleetLink {
     async fn relay(&self, owner: &str, beats: &[RelayedBeat]) -> Option<Vec<SessionId>> {
         let relayed = self.client.relay(owner, beats).await;
         let relayed = relayed.inspect_err(|error| {
-            tracing::debug!(%error, "failed to tell the owner of heartbeats; trying again");
+            tracing::debug!(%error, "failed to report heartbeats to the owner; trying again");
         });
         relayed.ok()
     }

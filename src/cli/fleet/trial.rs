@@ -58,7 +58,7 @@ fn failed(what: &str, error: &std::io::Error) -> Failure {
 /// free until its server binds it.
 const PORTS: Range<u16> = 10_240..32_768;
 /// Ports of a trial: one that claims the block, two of each etcd and three of each member.
-const BLOCK: u16 = 16;
+const BLOCK_PORTS: u16 = 16;
 const BLOCK_ATTEMPTS: usize = 100;
 
 /// A block of ports. The first one stays bound, so that no other trial takes a port that is free because its server is about
@@ -74,8 +74,8 @@ impl PortBlock {
         let mut refused = None;
         for _ in 0..BLOCK_ATTEMPTS {
             let random = u16::from_le_bytes(entropy.array());
-            let blocks = (PORTS.end - PORTS.start) / BLOCK;
-            match Self::claim_at(PORTS.start + random % blocks * BLOCK) {
+            let blocks = (PORTS.end - PORTS.start) / BLOCK_PORTS;
+            match Self::claim_at(PORTS.start + random % blocks * BLOCK_PORTS) {
                 Ok(block) => return Ok(block),
                 Err(error) => refused = Some(error),
             }
@@ -87,7 +87,7 @@ impl PortBlock {
     fn claim_at(first: u16) -> std::io::Result<Self> {
         let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let claim = bind(first)?;
-        let free = first + 1..first + BLOCK;
+        let free = first + 1..first + BLOCK_PORTS;
         free.clone().try_for_each(|port| bind(port).map(drop))?;
         Ok(Self {
             _claim: claim,
@@ -348,7 +348,7 @@ mod tests {
         let first = block.free.start - 1;
         // Also while none of its servers runs.
         assert!(PortBlock::claim_at(first).is_err());
-        let mut addresses: Vec<_> = (1..BLOCK).map(|_| block.address().unwrap()).collect();
+        let mut addresses: Vec<_> = (1..BLOCK_PORTS).map(|_| block.address().unwrap()).collect();
         addresses.dedup();
         assert_eq!(addresses.len(), 15);
         assert!(block.address().is_err());

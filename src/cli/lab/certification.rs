@@ -17,7 +17,7 @@ use crate::cli::signals::Signals;
 use crate::cli::time_arg::server_time;
 
 /// Maximum number of request ids that a rule names as evidence, as in the report of the server.
-const EVIDENCE: usize = 20;
+const EVIDENCE_MAX: usize = 20;
 
 pub(super) struct CertificationOptions {
     pub(super) scenarios: Vec<Scenario>,
@@ -195,7 +195,7 @@ fn combine_rule(of_each: &[(&str, &Value)]) -> Value {
         let keys: Vec<&str> = broken.clone().map(|(key, _)| *key).collect();
         combined.insert("scenarios".to_owned(), keys.into());
         let evidence = broken.flat_map(|(_, rule)| texts(rule, "evidence"));
-        let evidence: Vec<&str> = evidence.take(EVIDENCE).collect();
+        let evidence: Vec<&str> = evidence.take(EVIDENCE_MAX).collect();
         combined.insert("evidence".to_owned(), evidence.into());
     }
     combined.into()

@@ -19,7 +19,7 @@ use crate::types::{Malformed, parse_span};
 
 const CERTIFICATION: &str = "certification";
 /// Time for the first request of the client.
-const LIMIT: Duration = Duration::from_secs(300);
+const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(300);
 
 #[derive(Args)]
 pub(in crate::cli) struct Run {
@@ -115,7 +115,7 @@ async fn certify(run: Run, global: &Global) -> CommandResult {
     };
     let waiting = ClientWait {
         for_client: true,
-        limit: run.limit.unwrap_or(LIMIT),
+        limit: run.limit.unwrap_or(FIRST_REQUEST_WITHIN),
         for_start: true,
     };
     let options = certification::CertificationOptions {
@@ -139,7 +139,7 @@ async fn certify(run: Run, global: &Global) -> CommandResult {
 async fn one(run: Run, scenario: &Scenario, global: &Global) -> CommandResult {
     let waiting = ClientWait {
         for_client: run.wait || run.command.is_some(),
-        limit: run.limit.unwrap_or(LIMIT),
+        limit: run.limit.unwrap_or(FIRST_REQUEST_WITHIN),
         for_start: false,
     };
     let client = run.command.map_or(Client::Elsewhere, Client::Command);

@@ -108,7 +108,7 @@ struct OnFile {
 /// Maximum number of steps that the server accepts in a report.
 const STEPS_MAX: usize = 50;
 const WORDS_MAX: usize = 200;
-const END: Duration = Duration::from_secs(300);
+const DEFAULT_END: Duration = Duration::from_secs(300);
 const PROMPT: &str = "Start a livestream or a film, and let it play.";
 
 impl Scenario {
@@ -150,7 +150,7 @@ impl Scenario {
             toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
         let end = match &file.end {
             Some(end) => parse_span(end).map_err(|why| wrong(format!("end: {}", why.0)))?,
-            None => END,
+            None => DEFAULT_END,
         };
         if file.step.is_empty() {
             return Err(wrong("has no step".to_owned()));

@@ -14,7 +14,7 @@ use crate::store::{StoreError, Txn};
 use crate::types::{Email, PartnerId, UserId};
 
 /// Number of users that are searched for one of the same partner.
-const NEAR: usize = 32;
+const USERS_SEARCHED: usize = 32;
 
 /// Keyed, so that an attacker can neither predict nor become the decoy of an address.
 pub(super) struct DecoyHashes(hmac::Key);
@@ -48,10 +48,10 @@ impl Accounts {
         email: &Email,
     ) -> Result<String, StoreError> {
         let position = self.0.decoys.position(&partner, email);
-        let mut near = txn.scan_from::<CredentialTable>(Some(&position), NEAR)?;
-        if near.len() < NEAR {
+        let mut near = txn.scan_from::<CredentialTable>(Some(&position), USERS_SEARCHED)?;
+        if near.len() < USERS_SEARCHED {
             // Wrap around at the end of the ids.
-            near.extend(txn.scan_from::<CredentialTable>(None, NEAR)?);
+            near.extend(txn.scan_from::<CredentialTable>(None, USERS_SEARCHED)?);
         }
         // Only users of the same partner: partners may have imported different hash functions.
         let of_partner = |id: &UserId| self.user(id).is_some_and(|user| user.partner == partner);

@@ -8,7 +8,7 @@ use crate::store::{Durability, Schema, Store, StoreError};
 use crate::types::UserId;
 
 /// Users per commit. A pause after each commit lets the faults of a test come in the middle of an upgrade.
-const PART: usize = 20;
+const USERS_PER_COMMIT: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn format() -> Option<String> {
@@ -27,7 +27,7 @@ fn tag_users(store: &Store) -> Result<(), StoreError> {
     let mut from: Option<UserId> = None;
     loop {
         let part = store.write(Durability::Durable, move |txn| {
-            let users = txn.scan_from::<Users>(from.as_ref(), PART)?;
+            let users = txn.scan_from::<Users>(from.as_ref(), USERS_PER_COMMIT)?;
             let last = users.last().map(|(id, _)| *id);
             for (id, user) in users {
                 let (Some(user), Some(format)) = (user, format()) else {

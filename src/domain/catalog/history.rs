@@ -24,7 +24,7 @@ pub const VERSIONS_MAX: u64 = 20;
 /// Maximum size of an unpacked text in bytes. Every importable catalogue is smaller, so a longer text is damaged.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of a text per record, below the store's limit for a value.
-const CHUNK: usize = 12 * 1024;
+const CHUNK_BYTES: usize = 12 * 1024;
 
 pub(super) fn schema(schema: Schema) -> Schema {
     schema
@@ -123,7 +123,7 @@ impl ReplacedVersion {
             .read_to_end(&mut packed)
             .map_err(|_| CatalogError::VersionDamaged)?;
         // The size of a record is limited.
-        let chunks = packed.chunks(CHUNK).map(|chunk| TextRecord {
+        let chunks = packed.chunks(CHUNK_BYTES).map(|chunk| TextRecord {
             packed: chunk.to_vec(),
         });
         Ok(Self {

@@ -23,7 +23,7 @@ use crate::ports::Clock;
 use crate::store::{Durability, Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 use tables::{MARK, Marks};
-use trusted_time::{JUMP, MARK_EVERY, Reading, TrustChange, TrustedTime};
+use trusted_time::{JUMP_MILLIS, MARK_EVERY, Reading, TrustChange, TrustedTime};
 
 /// Records the high-water mark and advances the [`ExpiryClock`].
 pub struct ClockGuard {
@@ -57,7 +57,7 @@ impl ClockGuard {
             tracing::warn!("{untrusted_jump}");
         }
         // A system without an uptime cannot detect jumps, so it trusts every reading.
-        let reach = reading.uptime.map_or(i64::MAX, |_| JUMP / 1_000);
+        let reach = reading.uptime.map_or(i64::MAX, |_| JUMP_MILLIS / 1_000);
         let expiry = Arc::new(ExpiryClock::new(trusted_time.token(), reach));
         let jump = Mutex::new(trusted_time.untrusted_jump());
         let state = GuardState {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::trusted_time::{
-    CONSISTENT_FOR, DOWNTIME, JUMP, MARK_EVERY, Reading, TrustChange, TrustedTime,
+    CONSISTENT_FOR, DOWNTIME_MAX_MILLIS, JUMP_MILLIS, MARK_EVERY, Reading, TrustChange, TrustedTime,
 };
 use super::*;
 use crate::store::Schema;
@@ -88,19 +88,24 @@ fn token_time_follows_the_wall_clock_until_it_jumps() {
     machine.run(SECOND);
     assert_eq!(token(&guard), 6 * SECOND);
     // Time servers correct by less than a jump, either way.
-    machine.set(JUMP - SECOND);
+    machine.set(JUMP_MILLIS - SECOND);
     assert_eq!(guard.check(), Ok(guard.now()));
-    assert_eq!(token(&guard), JUMP + 5 * SECOND);
-    machine.set(-JUMP + SECOND);
+    assert_eq!(token(&guard), JUMP_MILLIS + 5 * SECOND);
+    machine.set(-JUMP_MILLIS + SECOND);
     assert_eq!(guard.check(), Ok(guard.now()));
-    assert_eq!(token(&guard), JUMP + 5 * SECOND);
+    assert_eq!(token(&guard), JUMP_MILLIS + 5 * SECOND);
     pass(&machine, &guard, 10 * SECOND);
-    assert_eq!(token(&guard), JUMP + 15 * SECOND);
+    assert_eq!(token(&guard), JUMP_MILLIS + 15 * SECOND);
 }
 
 #[test]
 fn jump_pauses_deletions_for_ten_minutes_and_expires_nothing() {
-    for jump in [400 * DAY, -400 * DAY, JUMP + SECOND, -JUMP - SECOND] {
+    for jump in [
+        400 * DAY,
+        -400 * DAY,
+        JUMP_MILLIS + SECOND,
+        -JUMP_MILLIS - SECOND,
+    ] {
         let (store, machine) = (store(), Machine::new());
         let guard = guard(&store, &machine, "a");
         pass(&machine, &guard, 5 * SECOND);
@@ -231,14 +236,14 @@ fn start_trusts_a_short_downtime_and_no_clock_far_ahead_or_back() {
         (5 * SECOND, "a", 5 * SECOND, false, 5 * SECOND),
         (60 * DAY, "a", 60 * DAY, false, 60 * DAY),
         (400 * DAY, "a", 5 * SECOND, true, 5 * SECOND),
-        (2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
-        (-2 * JUMP, "a", 5 * SECOND, true, 5 * SECOND),
+        (2 * JUMP_MILLIS, "a", 5 * SECOND, true, 5 * SECOND),
+        (-2 * JUMP_MILLIS, "a", 5 * SECOND, true, 5 * SECOND),
         // Another boot: a long downtime and a wrong clock look the same.
-        (DOWNTIME, "b", 0, false, DOWNTIME),
-        (DOWNTIME + SECOND, "b", 0, true, MARK_EVERY),
+        (DOWNTIME_MAX_MILLIS, "b", 0, false, DOWNTIME_MAX_MILLIS),
+        (DOWNTIME_MAX_MILLIS + SECOND, "b", 0, true, MARK_EVERY),
         (400 * DAY, "b", 0, true, MARK_EVERY),
         (-SECOND, "b", 0, false, 0),
-        (-2 * JUMP, "b", 0, true, MARK_EVERY),
+        (-2 * JUMP_MILLIS, "b", 0, true, MARK_EVERY),
     ] {
         let trusted_time = begin(gap, boot, downtime);
         assert_eq!(
@@ -286,7 +291,7 @@ fn jump_is_described_in_its_message() {
     assert!(text.ends_with("`playgate clock accept`"), "{text}");
     let mut trusted_time = begin(0, "b", 0);
     let Some(TrustChange::JumpFound(untrusted_jump)) = trusted_time.observe(Reading {
-        now: NOW - 2 * JUMP,
+        now: NOW - 2 * JUMP_MILLIS,
         moved: 0,
         uptime: Some(9),
     }) else {

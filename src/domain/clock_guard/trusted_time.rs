@@ -10,12 +10,12 @@ use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
 /// A larger difference between wall clock and uptime counts as a jump. NTP corrects by less.
-pub(super) const JUMP: i64 = HOUR * 1_000;
+pub(super) const JUMP_MILLIS: i64 = HOUR * 1_000;
 /// The time that a clock must run consistently after a jump before it is trusted.
 pub(super) const CONSISTENT_FOR: i64 = 10 * 60 * 1_000;
 /// The longest downtime that a start accepts. A longer one cannot be distinguished from a clock that is ahead:
 /// then deletions wait for [`CONSISTENT_FOR`], while the service works normally.
-pub(super) const DOWNTIME: i64 = 3 * DAY * 1_000;
+pub(super) const DOWNTIME_MAX_MILLIS: i64 = 3 * DAY * 1_000;
 /// Milliseconds between two records of the token time.
 pub(super) const MARK_EVERY: i64 = 60 * 1_000;
 
@@ -129,7 +129,7 @@ impl TrustedTime {
         let (passed, jump) = match downtime {
             Some(downtime) => (downtime, gap.saturating_sub(downtime)),
             // After a reboot the exact downtime is unknown; a plausible one is accepted.
-            None if (-JUMP..=DOWNTIME).contains(&gap) => (gap.max(0), 0),
+            None if (-JUMP_MILLIS..=DOWNTIME_MAX_MILLIS).contains(&gap) => (gap.max(0), 0),
             // The downtime is unknown. Count the time that the last process may have run after its last mark.
             None => (MARK_EVERY, gap),
         };
@@ -137,7 +137,7 @@ impl TrustedTime {
         trusted_time.wall = mark.wall.saturating_add(passed);
         match reading.uptime {
             // Without an uptime, as on a manual clock, every reading is trusted.
-            Some(since) if jump.abs() > JUMP => {
+            Some(since) if jump.abs() > JUMP_MILLIS => {
                 trusted_time.untrusted_jump = Some(ClockJump {
                     jump,
                     at_start: true,
@@ -170,7 +170,7 @@ impl TrustedTime {
             self.untrusted_jump = None;
             let ahead = reading.moved.saturating_sub(before.moved).max(0);
             self.token = self.token.saturating_add(ahead);
-        } else if jump.abs() > JUMP {
+        } else if jump.abs() > JUMP_MILLIS {
             let untrusted_jump = ClockJump {
                 jump,
                 at_start: false,

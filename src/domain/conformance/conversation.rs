@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Maximum milliseconds between an entitlement and the preflight that uses it.
-const START: i64 = 60_000;
-/// Milliseconds for which a session lives after its last heartbeat.
-pub(super) const ALIVE: i64 = 35_000;
+/// The longest time between an entitlement and the preflight that uses it.
+pub(super) const START_MAX_MILLIS: i64 = 60_000;
+/// How long a session lives after its last heartbeat.
+pub(super) const SESSION_ALIVE_MILLIS: i64 = 35_000;
 
 /// The programme that an entitlement of a livestream covered.
 #[derive(Clone, Debug)]
@@ -166,8 +166,8 @@ impl Conversation {
         for call in self.calls.iter().filter(own) {
             users.extend(call.user.as_deref());
             devices.extend(call.device.as_deref());
-            from = from.min(call.at.saturating_sub(START));
-            to = to.max(call.at.saturating_add(START));
+            from = from.min(call.at.saturating_sub(START_MAX_MILLIS));
+            to = to.max(call.at.saturating_add(START_MAX_MILLIS));
         }
         // Log-in and entitlement have no session yet. They belong to it by user, device and time.
         let belongs = |call: &&ClientCall| match call.session.as_deref() {
@@ -246,7 +246,7 @@ impl Conversation {
                 && call.user == first.user
                 && session.asset().is_some()
                 && call.asset.as_deref() == session.asset()
-                && call.at >= first.at.saturating_sub(START)
+                && call.at >= first.at.saturating_sub(START_MAX_MILLIS)
                 && call.at <= session.last()
                 && !self.logged_in(first.user.as_deref(), call.at, first.at);
             call.is("entitlement") && (named || unnamed)

@@ -17,7 +17,7 @@ pub use rules::{ConformanceRule, Level, find, rules};
 pub const RULES_VERSION: u32 = 1;
 
 /// Maximum request ids that a result names as evidence.
-const EVIDENCE: usize = 20;
+const EVIDENCE_MAX: usize = 20;
 
 /// The result of a rule: how many cases it could judge, and the breaches.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ pub fn judge(conversation: &Conversation, profile: &Profile) -> ConformanceRepor
             outcome,
             checked: finding.checked,
             breaches: finding.breaches.len(),
-            evidence: evidence.take(EVIDENCE).cloned().collect(),
+            evidence: evidence.take(EVIDENCE_MAX).cloned().collect(),
             what: finding
                 .breaches
                 .into_iter()

@@ -10,14 +10,14 @@ use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 
 /// Seconds around now that count as the live point: players buffer some segments, and clocks differ.
-const LIVE: i64 = 60;
+const LIVE_SECONDS: i64 = 60;
 /// Maximum time-shift in seconds. `offset` reaches back a day, and a player that pauses there falls further behind. An
 /// earlier position is not a Unix time: some players count from their start.
 const SHIFT_MAX: i64 = 25 * HOUR;
 
 #[must_use]
 pub(crate) fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
-    if (-SHIFT_MAX..=LIVE).contains(&claimed.since(now)) {
+    if (-SHIFT_MAX..=LIVE_SECONDS).contains(&claimed.since(now)) {
         claimed
     } else {
         // No player can be at this position, so it is treated as the live point.
@@ -113,7 +113,7 @@ impl PositionRights {
         let no_live_rights = Withheld::NoLiveRights {
             by_default: self.live_by_default,
         };
-        if position.since(now) >= -LIVE {
+        if position.since(now) >= -LIVE_SECONDS {
             // A player that buffers shows the end of a program after its stop; from then on its catch-up
             // right counts as well.
             let allowed = self.live || (!on_air && caught_up);

@@ -26,7 +26,7 @@ use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
 /// Seconds before the first retry; doubled with each failure, up to the interval of the source.
-const RETRY: i64 = 60;
+const FIRST_RETRY_SECONDS: i64 = 60;
 /// How long an operator's request waits for a running fetch.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes.
@@ -426,8 +426,8 @@ impl EpgSources {
 
 fn retry(source: &EpgSource, failures: u32, error: &EpgSourceError) -> i64 {
     // The shift is bounded against overflow.
-    let doubled = RETRY << failures.saturating_sub(1).min(20);
-    let wait = doubled.min(source.interval.max(RETRY));
+    let doubled = FIRST_RETRY_SECONDS << failures.saturating_sub(1).min(20);
+    let wait = doubled.min(source.interval.max(FIRST_RETRY_SECONDS));
     let asked = match error {
         EpgSourceError::Fetch(error) => error.retry_after(),
         _ => None,

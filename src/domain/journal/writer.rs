@@ -17,12 +17,12 @@ use super::segment::{OpenJournalSegment, SEGMENT_MAX, encode};
 use super::{JournalError, JournalShared};
 
 /// Maximum queued records. At 1 KiB each this is 8 MiB, enough for a slow sync at some thousand requests a second.
-const QUEUE: usize = 8_192;
+const QUEUE_MAX: usize = 8_192;
 /// How long a record waits for others. A kill loses the records of this time. Waking the thread for each record took a
 /// tenth of an entitlement's processor time.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER_TIME: Duration = Duration::from_millis(50);
 /// Maximum records of one write.
-const BATCH: usize = 512;
+const BATCH_MAX: usize = 512;
 /// A power cut loses at most the records of this time. Syncs are rare, because the store needs the disk as well.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 const FINISH_AFTER: Duration = Duration::from_secs(3_600);
@@ -52,7 +52,7 @@ pub(super) struct WriterThread {
 
 impl WriterThread {
     pub(super) fn start(shared: Arc<JournalShared>) -> io::Result<Self> {
-        let (queue, messages) = sync_channel(QUEUE);
+        let (queue, messages) = sync_channel(QUEUE_MAX);
         let mut writer = JournalWriter {
             // Numbers continue after a restart: readers ask for records after the last number that they have seen.
             next: shared.last.load(Relaxed) + 1,
@@ -143,7 +143,7 @@ impl JournalWriter {
                 Ok(message) => {
                     if matches!(message, Message::Record(..)) {
                         // Lets more records gather. A job, or the end of the journal, ends the wait early.
-                        thread::park_timeout(GATHER);
+                        thread::park_timeout(GATHER_TIME);
                     }
                     Some(message)
                 }
@@ -166,7 +166,7 @@ impl JournalWriter {
                         let _ = done.send(());
                     }
                 }
-                if self.batch.len() >= BATCH {
+                if self.batch.len() >= BATCH_MAX {
                     self.write();
                     // Under load the queue is never empty, so syncs and ends must be checked here too.
                     self.tidy();

@@ -20,9 +20,9 @@ use crate::domain::entitlement::{Withheld, checked_position};
 const PIN_GRACE: i64 = 30;
 /// Seconds by which a catch-up stream may run past the ends of its broadcast: recordings are
 /// padded.
-const PADDING: i64 = 60;
+const PADDING_SECONDS: i64 = 60;
 /// Read as seconds, such positions are 3,000 years in the future.
-const MILLISECONDS: u64 = 100_000_000_000;
+const MILLISECONDS_FROM: u64 = 100_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Heartbeat<'a> {
@@ -125,7 +125,7 @@ impl Playback {
             return Err(PlaybackError::SessionMismatch);
         }
         let mut beat = heartbeat.beat;
-        if beat.position.unsigned_abs() >= MILLISECONDS {
+        if beat.position.unsigned_abs() >= MILLISECONDS_FROM {
             // Some players send milliseconds.
             beat.position /= 1_000;
         }
@@ -331,7 +331,7 @@ impl Playback {
                 stop,
             } => {
                 let is_own = |position: &UnixSeconds| {
-                    *start - PADDING <= *position && *position < *stop + PADDING
+                    *start - PADDING_SECONDS <= *position && *position < *stop + PADDING_SECONDS
                 };
                 let played_at = match position {
                     // Padding shows the neighbours for seconds; the rights of the program count there.

@@ -16,11 +16,11 @@ use super::stream_limits;
 use super::tables;
 
 /// Seconds for which the end of a session and the expiry of an entitlement are remembered.
-pub(super) const REMEMBER: i64 = 3_600;
+pub(super) const REMEMBERED_SECONDS: i64 = 3_600;
 /// Maximum remembered ends. Beyond it the oldest are forgotten and answer `SESSION_NOT_FOUND`.
 const REMEMBERED_MAX: usize = 100_000;
 /// Seconds by which the stored heartbeat of a session may lag behind memory.
-const CHECKPOINT: i64 = 300;
+const CHECKPOINT_LAG_SECONDS: i64 = 300;
 /// Changes per transaction of a background job: few, so that requests do not wait long for the
 /// writer thread.
 const BATCH: usize = 256;
@@ -279,7 +279,9 @@ impl Playback {
     /// Blocks.
     pub fn sweep_entitlements(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         // Until then a player gets "entitlement expired" and not "entitlement invalid".
-        let expired = self.tokens.expired(self.expiry.at(now) - REMEMBER);
+        let expired = self
+            .tokens
+            .expired(self.expiry.at(now) - REMEMBERED_SECONDS);
         self.delete_all::<tables::Entitlements>(&expired)?;
         Ok(expired.len())
     }
@@ -307,7 +309,7 @@ impl Playback {
             .into_iter()
             .enumerate()
             // The list is sorted by age, so the surplus is at its beginning.
-            .filter(|(nth, (at, _))| *nth < surplus || now.since(*at) >= REMEMBER)
+            .filter(|(nth, (at, _))| *nth < surplus || now.since(*at) >= REMEMBERED_SECONDS)
             .map(|(_, (_, key))| key)
             .collect()
     }
@@ -317,7 +319,7 @@ impl Playback {
     pub fn checkpoint(&self) -> Result<usize, PlaybackError> {
         let mut due = Vec::new();
         self.sessions.for_each(|session| {
-            if let Some(seen) = session.due(CHECKPOINT) {
+            if let Some(seen) = session.due(CHECKPOINT_LAG_SECONDS) {
                 due.push(((session.user, session.id), seen));
             }
         });

@@ -13,7 +13,7 @@ use super::context::{Playable, Viewer};
 use super::entitlement_token::HeldEntitlement;
 use super::error::PlaybackError;
 use super::heartbeat::refused;
-use super::lifecycle::REMEMBER;
+use super::lifecycle::REMEMBERED_SECONDS;
 use super::model::{
     Device, EndReason, Entitlement, PlayedAsset, Registered, RequestTime, StoredSession, add_unlock,
 };
@@ -107,7 +107,7 @@ impl Playback {
             now,
         };
         // Valid for as long as the server may know the session.
-        let report_until = entitlement.expires + REMEMBER;
+        let report_until = entitlement.expires + REMEMBERED_SECONDS;
         let report_token = self.signing.reports.sign(&session, report_until);
         let address = playable.address.as_deref();
         // A missing license server or playlist is reported after the limits, which the commit checks.

@@ -1,10 +1,10 @@
-//! Heartbeats in a fleet. A standby answers those that change nothing, and tells the owner of them, which counts streams and
+//! Heartbeats in a fleet. A standby answers those that change nothing, and reports them to the owner, which counts streams and
 //! ends sessions.
 
 use crate::types::{RelayedBeat, SessionId, UnixSeconds};
 
 use super::Playback;
-use super::session::{ALIVE, Beat};
+use super::session::{ALIVE_SECONDS, Beat};
 
 impl Playback {
     /// At a standby: returns the last heartbeats of sessions that it has answered, for the owner.
@@ -64,7 +64,7 @@ impl Playback {
             || self
                 .ended
                 .ended_at(session)
-                .is_some_and(|at| at.since(time) > 2 * ALIVE)
+                .is_some_and(|at| at.since(time) > 2 * ALIVE_SECONDS)
     }
 
     /// At a standby: the session holds no slot any more.

@@ -17,9 +17,9 @@ use super::tables;
 use super::{Observer, SessionObserver};
 
 /// Seconds: three and a half heartbeat intervals.
-pub(crate) const ALIVE: i64 = 35;
-/// Seconds after [`ALIVE`] during which a heartbeat may still revive the session.
-pub(crate) const REVIVE: i64 = 300;
+pub(crate) const ALIVE_SECONDS: i64 = 35;
+/// Seconds after [`ALIVE_SECONDS`] during which a heartbeat may still revive the session.
+pub(crate) const REVIVABLE_SECONDS: i64 = 300;
 
 /// Value of `answer` before the first heartbeat.
 const NO_ANSWER: u16 = u16::MAX;
@@ -298,9 +298,9 @@ const fn decode_second(word: i64) -> i64 {
 
 fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
     let age = encode_second(now) - decode_second(word);
-    if age >= ALIVE + REVIVE {
+    if age >= ALIVE_SECONDS + REVIVABLE_SECONDS {
         Liveness::Over
-    } else if word < 0 || age.abs() >= ALIVE {
+    } else if word < 0 || age.abs() >= ALIVE_SECONDS {
         // The heartbeat is in the future because the clock was set back. The next heartbeat corrects it.
         Liveness::Idle
     } else {

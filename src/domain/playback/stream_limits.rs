@@ -24,7 +24,7 @@ pub enum WhenFull {
 
 /// Maximum sessions read per user. Only a user without device limit gets near it: each device has one session, and an idle
 /// session is swept after minutes.
-const SCAN: usize = 1_024;
+const SESSIONS_READ_MAX: usize = 1_024;
 
 pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
@@ -47,7 +47,7 @@ pub(super) fn sessions_of(
     txn: &Txn<'_>,
     user: UserId,
 ) -> Result<Vec<(SessionId, StoredSession)>, StoreError> {
-    let found = txn.scan::<tables::Sessions>(&user, SCAN)?;
+    let found = txn.scan::<tables::Sessions>(&user, SESSIONS_READ_MAX)?;
     Ok(found.into_iter().map(|((_, id), s)| (id, s)).collect())
 }
 

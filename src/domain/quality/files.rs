@@ -23,7 +23,7 @@ use crate::types::FiguresFile;
 /// The version of all three forms. Files of another version are set aside.
 const MAGIC: &[u8; 4] = b"PGQ1";
 /// Length and checksum before each batch of the log.
-const HEAD: usize = 8;
+const HEAD_BYTES: usize = 8;
 /// The folder with a folder for each other member of a fleet.
 const COPIES: &str = "of";
 const BATCH_MAX: usize = 64 * 1024 * 1024;
@@ -328,7 +328,7 @@ fn set_aside(path: &Path, error: &io::Error) {
 }
 
 fn next_batch(bytes: &[u8]) -> Option<(Vec<QualityInput>, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let [a, b, c, d, sum @ ..] = *head;
     let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?;
     let (body, rest) = rest.split_at_checked(length)?;
@@ -357,15 +357,15 @@ impl InputLog {
 
     /// After this, a kill loses nothing and a power cut loses what is not synced.
     pub(super) fn append(&mut self, batch: &[QualityInput]) -> io::Result<()> {
-        let mut frame = vec![0; HEAD];
+        let mut frame = vec![0; HEAD_BYTES];
         frame.append(&mut encode(&batch)?);
-        let body = frame.get(HEAD..).unwrap_or_default();
+        let body = frame.get(HEAD_BYTES..).unwrap_or_default();
         let length = u32::try_from(body.len())
             .ok()
             .filter(|length| *length as usize <= BATCH_MAX);
         let length = length.ok_or_else(|| io::Error::other("the batch is too large"))?;
         let sum = crc32fast::hash(body);
-        let (head, _) = frame.split_at_mut(HEAD);
+        let (head, _) = frame.split_at_mut(HEAD_BYTES);
         let (first, second) = head.split_at_mut(4);
         first.copy_from_slice(&length.to_le_bytes());
         second.copy_from_slice(&sum.to_le_bytes());

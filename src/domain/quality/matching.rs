@@ -2,7 +2,7 @@
 
 use super::dimensions::Dimension;
 use super::input::PlayerEvent;
-use super::state::{LATE, QualityState, ViewId, shared};
+use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
 use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 
@@ -64,7 +64,7 @@ impl QualityState {
         let at = UnixSeconds(event.timestamp_millis.div_euclid(1_000));
         let delay = received.since(at);
         // A clock that is ahead, or behind by more than events may be late, says nothing about the order.
-        let plausible = (0..=LATE).contains(&delay);
+        let plausible = (0..=LATE_SECONDS).contains(&delay);
         let fits = |view: &View| {
             let early = view
                 .session

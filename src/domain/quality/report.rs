@@ -16,7 +16,7 @@ use crate::types::time::HOUR;
 
 const ROWS_MAX: usize = 100_000;
 /// Attempts to read all hours without a checkpoint in between.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBy {
@@ -87,7 +87,7 @@ impl Quality {
     ) -> Result<QualityReport, QualityError> {
         let mut attempt = 1;
         loop {
-            if let Some(report) = self.inner.report(query, now, attempt >= ATTEMPTS)? {
+            if let Some(report) = self.inner.report(query, now, attempt >= ATTEMPTS_MAX)? {
                 return Ok(report);
             }
             // The last attempt takes what it finds: a report that is off by some views of the last seconds is better

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-const GROWTH: f64 = 1.02;
+const BUCKET_GROWTH: f64 = 1.02;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DurationSketch {
@@ -58,14 +58,14 @@ fn bucket_of(millis: f64) -> u16 {
     if millis <= 1.0 {
         return 0;
     }
-    (millis.ln() / GROWTH.ln()).ceil() as u16
+    (millis.ln() / BUCKET_GROWTH.ln()).ceil() as u16
 }
 
 /// The value with the same relative distance from both bounds of the bucket.
 fn value_of(bucket: u16) -> f64 {
     match bucket {
         0 => 1.0,
-        _ => 2.0 * GROWTH.powi(i32::from(bucket)) / (1.0 + GROWTH),
+        _ => 2.0 * BUCKET_GROWTH.powi(i32::from(bucket)) / (1.0 + BUCKET_GROWTH),
     }
 }
 

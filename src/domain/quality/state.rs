@@ -22,7 +22,7 @@ use super::view::View;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Seconds for which a view waits for late events after its last input.
-pub(super) const LATE: i64 = 3_600;
+pub(super) const LATE_SECONDS: i64 = 3_600;
 /// Maximum open views. Beyond it, the views that have been silent longest are closed.
 pub(super) const VIEWS_MAX: usize = 250_000;
 /// Maximum bytes of the open views with their lists: players decide how much they report.
@@ -32,7 +32,7 @@ const CLOSE_EVERY: i64 = 30;
 /// Hours in memory; older ones are written and dropped. A full hour takes about 12 MB.
 const HOURS_MAX: usize = 16;
 /// Seconds that metrics look back.
-const RECENT: i64 = 600;
+const RECENT_SECONDS: i64 = 600;
 /// Bytes of the log after which a checkpoint is written.
 const LOG_MAX: u64 = 64 * 1024 * 1024;
 /// Seconds between checkpoints.
@@ -56,7 +56,7 @@ pub struct QualityCounts {
     pub evicted: u64,
 }
 
-/// Figures of the views that began in the last [`RECENT`] seconds, for metrics.
+/// Figures of the views that began in the last [`RECENT_SECONDS`] seconds, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecentFigures {
     pub attempts: u64,
@@ -283,7 +283,7 @@ impl QualityState {
             .collect();
         over.sort_unstable();
         // Sorted by the last input, so the views to close are all at the front.
-        let silent = over.partition_point(|(last, _, _)| now.since(*last) > LATE);
+        let silent = over.partition_point(|(last, _, _)| now.since(*last) > LATE_SECONDS);
         let excess = self.excess(&over);
         self.counts.evicted += excess.saturating_sub(silent) as u64;
         // Both are counts from the front: those over the limit include the silent ones.
@@ -313,7 +313,7 @@ impl QualityState {
     fn recent_figures(&self, now: UnixSeconds) -> RecentFigures {
         let mut cell = Cell::default();
         for view in self.views.values() {
-            if view.begin() > now - RECENT {
+            if view.begin() > now - RECENT_SECONDS {
                 let unit = (self.unit_of)(&view.partner);
                 // Open views only: one that began so recently is closed early at most under memory pressure.
                 cell.merge(&view.sums(unit, false));

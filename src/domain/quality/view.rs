@@ -18,7 +18,7 @@ use crate::types::time::HOUR;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Seconds for which a session is alive after a heartbeat.
-const ALIVE: i64 = 35;
+const ALIVE_SECONDS: i64 = 35;
 /// Seconds before a session's start in which its player may have reported the request for playback.
 pub(super) const BEFORE_SESSION: i64 = 120;
 /// Events whose times differ by more do not belong to one view: the player's clock has jumped.
@@ -283,7 +283,7 @@ impl View {
             // Whether it played between its last report and a later end is unknown.
             Some((at, true)) => {
                 let end = millis_of(at) - shift;
-                end.clamp(seen, seen + ALIVE * 1_000)
+                end.clamp(seen, seen + ALIVE_SECONDS * 1_000)
             }
             Some((_, false)) | None => seen,
         }
@@ -390,7 +390,7 @@ impl View {
         let (_, opened) = self.session?;
         let beat = self.beats.last.map_or(opened, |(at, _)| at.max(opened));
         // Without an end, the session lost its slot this long after its last heartbeat.
-        let silent = beat + ALIVE;
+        let silent = beat + ALIVE_SECONDS;
         let end = self.ended.map_or(silent, |(at, _)| at.min(silent));
         // A session lives for at least a second, since times are in seconds.
         let end = end.max(opened + 1);

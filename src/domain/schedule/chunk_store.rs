@@ -12,9 +12,9 @@ use crate::types::LivestreamId;
 
 /// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
-const SWEEP: usize = 1_000;
+const SWEEP_MAX: usize = 1_000;
 /// Maximum chunks that one retention run removes: several days of a usual schedule.
-const RETIRED: usize = 100_000;
+const RETIRED_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Day {
@@ -205,7 +205,7 @@ impl ChunkStore {
 
     pub(super) fn drop_before(&mut self, store: &Store, first: i64) -> Result<usize, StoreError> {
         // The index by day avoids a scan of all livestreams.
-        let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED))?;
+        let old = store.read(|txn| txn.range_index::<ByDay>(&All, &first, RETIRED_MAX))?;
         let dropped = old.len();
         for ((day, livestream), key) in old {
             if let Some(days) = self.livestreams.get_mut(&livestream) {
@@ -229,7 +229,7 @@ impl ChunkStore {
     /// meantime, so that its chunks are valid. The schedule is loaded again at the next change.
     pub(super) fn sweep(&mut self, store: &Store) -> Result<(), StoreError> {
         while !self.garbage.is_empty() {
-            let rest = self.garbage.split_off(self.garbage.len().min(SWEEP));
+            let rest = self.garbage.split_off(self.garbage.len().min(SWEEP_MAX));
             // The batch is kept until it is deleted, so that an error loses no key.
             let batch = self.garbage.clone();
             let generation = self.generation;

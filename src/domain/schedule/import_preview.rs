@@ -11,8 +11,8 @@ use crate::types::{LivestreamId, UnixSeconds};
 /// Maximum listed changes of one livestream.
 const OF_LIVESTREAM: usize = 10;
 /// Maximum listed changes of all livestreams together.
-const IN_ALL: usize = 200;
-const LIVESTREAMS: usize = 500;
+const CHANGES_MAX: usize = 200;
+const LIVESTREAMS_MAX: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivestreamEdits {
@@ -61,10 +61,10 @@ impl Edits {
         (old, new): (&[Broadcast], &[Broadcast]),
     ) {
         // The counts in the report are complete; only the list is limited.
-        if difference.is_none() || self.livestreams.len() >= LIVESTREAMS {
+        if difference.is_none() || self.livestreams.len() >= LIVESTREAMS_MAX {
             return;
         }
-        let room = OF_LIVESTREAM.min(IN_ALL - self.shown);
+        let room = OF_LIVESTREAM.min(CHANGES_MAX - self.shown);
         let edits = first_edits(old, new, room);
         self.shown += edits.len();
         self.livestreams.push(LivestreamEdits {

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 
 /// Length of a frame head: mark, body length and checksum.
-pub(crate) const HEAD: usize = 12;
+pub(crate) const HEAD_BYTES: usize = 12;
 
 pub(crate) trait FrameBody: Sized {
     /// Start of a frame. It must contain a byte that no text of a body can contain, so that a body cannot forge a frame.
@@ -27,17 +27,17 @@ pub(crate) fn write_frame<B: FrameBody>(out: &mut Vec<u8>, write: impl FnOnce(&m
 
 /// A gap shorter than a frame head is filled with zeros, which read as damage.
 pub(crate) fn write_holes<B: FrameBody>(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
-    let longest = (HEAD + B::BODY_MAX) as u64;
+    let longest = (HEAD_BYTES + B::BODY_MAX) as u64;
     while gap > 0 {
         let mut piece = gap.min(longest);
         // Leave enough bytes for the head of the next hole.
-        if (1..HEAD as u64).contains(&(gap - piece)) {
-            piece -= HEAD as u64;
+        if (1..HEAD_BYTES as u64).contains(&(gap - piece)) {
+            piece -= HEAD_BYTES as u64;
         }
         let length = usize::try_from(piece).unwrap_or(0);
         let mut hole = Vec::with_capacity(length);
         // A shorter piece has no room for a head.
-        if length >= HEAD {
+        if length >= HEAD_BYTES {
             let start = begin(B::HOLE, &mut hole);
             hole.resize(length, 0);
             seal(start, &mut hole);
@@ -53,14 +53,14 @@ fn begin(mark: [u8; 4], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&mark);
     // Placeholder for length and checksum, which `seal` fills in.
-    out.extend_from_slice(&[0; HEAD - 4]);
+    out.extend_from_slice(&[0; HEAD_BYTES - 4]);
     start
 }
 
 fn seal(start: usize, out: &mut [u8]) {
     let Some((head, body)) = out
         .get_mut(start..)
-        .and_then(|frame| frame.split_at_mut_checked(HEAD))
+        .and_then(|frame| frame.split_at_mut_checked(HEAD_BYTES))
     else {
         return;
     };
@@ -93,9 +93,9 @@ fn parse<B: FrameBody>(bytes: &[u8]) -> Option<(Option<B>, usize)> {
     if hole {
         // A hole with content is damage, since erased data must not survive in it.
         let empty = body.iter().all(|byte| *byte == 0);
-        return empty.then_some((None, HEAD + length));
+        return empty.then_some((None, HEAD_BYTES + length));
     }
-    Some((Some(B::parse(body)?), HEAD + length))
+    Some((Some(B::parse(body)?), HEAD_BYTES + length))
 }
 
 pub(crate) struct Frames<B, R> {
@@ -162,8 +162,8 @@ impl<B: FrameBody, R: Read> Frames<B, R> {
 
     /// Buffers at least one whole frame, unless the file ends first.
     fn fill(&mut self) -> io::Result<()> {
-        const PIECE: u64 = 256 * 1024;
-        while !self.ended && self.buffer.len() - self.at < HEAD + B::BODY_MAX {
+        const PIECE_BYTES: u64 = 256 * 1024;
+        while !self.ended && self.buffer.len() - self.at < HEAD_BYTES + B::BODY_MAX {
             // The consumed part is dropped, so that the buffer stays bounded.
             self.buffer.drain(..self.at);
             self.before += self.at as u64;
@@ -171,7 +171,7 @@ impl<B: FrameBody, R: Read> Frames<B, R> {
             let read = self
                 .from
                 .by_ref()
-                .take(PIECE)
+                .take(PIECE_BYTES)
                 .read_to_end(&mut self.buffer)?;
             self.ended = read == 0;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{append_checksum, open, without_checksum};
 
-const SIZE: usize = 20;
+const FILE_BYTES: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lengths {
@@ -83,7 +83,7 @@ impl LengthFile {
     }
 
     pub(crate) fn write(&self, lengths: Lengths) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(SIZE);
+        let mut bytes = Vec::with_capacity(FILE_BYTES);
         bytes.extend(lengths.written.to_le_bytes());
         bytes.extend(lengths.synced.to_le_bytes());
         append_checksum(&mut bytes);
@@ -122,8 +122,8 @@ mod tests {
         lengths.write(&path).unwrap();
         assert_eq!(Lengths::read(&path), lengths);
         let sound = fs::read(&path).unwrap();
-        assert_eq!(sound.len(), SIZE);
-        for bit in 0..SIZE * 8 {
+        assert_eq!(sound.len(), FILE_BYTES);
+        for bit in 0..FILE_BYTES * 8 {
             let mut damaged = sound.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &damaged).unwrap();

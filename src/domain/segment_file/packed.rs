@@ -19,18 +19,18 @@ use super::{append_checksum, without_checksum};
 use crate::store::open_file;
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
-pub(crate) const MEMBER: usize = 1024 * 1024;
+pub(crate) const MEMBER_BYTES: usize = 1024 * 1024;
 /// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
 const MEMBER_MAX: u32 = 4 * 1024 * 1024;
 /// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field;
 /// the name and length of its only subfield. The last byte of the magic is the version.
 const PREFIX: [u8; 20] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1c\0PG\x18\0PGz\x01";
 /// The prefix, then offset, unpacked length, packed length and a checksum of all of these.
-const HEAD: usize = PREFIX.len() + 8 + 4 + 4 + 4;
+const HEAD_BYTES: usize = PREFIX.len() + 8 + 4 + 4 + 4;
 /// The CRC-32 and length that end each gzip member.
-const TAIL: usize = 8;
+const TAIL_BYTES: usize = 8;
 /// Deflate stream of an empty input: one final block with the fixed code.
-const NOTHING: [u8; 2] = [3, 0];
+const EMPTY_DEFLATE: [u8; 2] = [3, 0];
 const ZEROS: [u8; 4096] = [0; 4096];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Header {
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         // The checksum distinguishes a header from the same bytes inside a member.
-        let rest = without_checksum(bytes.get(..HEAD)?)?.strip_prefix(&PREFIX)?;
+        let rest = without_checksum(bytes.get(..HEAD_BYTES)?)?.strip_prefix(&PREFIX)?;
         let (place, rest) = rest.split_first_chunk::<8>()?;
         let (unpacked, rest) = rest.split_first_chunk::<4>()?;
         let (packed, _) = rest.split_first_chunk::<4>()?;
@@ -62,7 +62,7 @@ impl Header {
             unpacked: u32::from_le_bytes(*unpacked),
             packed: u32::from_le_bytes(*packed),
         };
-        let smallest = u32::try_from(HEAD + TAIL).unwrap_or(u32::MAX);
+        let smallest = u32::try_from(HEAD_BYTES + TAIL_BYTES).unwrap_or(u32::MAX);
         let fits =
             header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
         fits.then_some(header)
@@ -91,7 +91,7 @@ impl<W: Write> Packer<W> {
 
     pub(crate) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Space for the header, whose fields are known only after compression.
-        let header = vec![0; HEAD];
+        let header = vec![0; HEAD_BYTES];
         let mut encoder = DeflateEncoder::new(header, Compression::default());
         encoder.write_all(bytes)?;
         self.write_member(bytes, encoder.finish()?)
@@ -109,7 +109,7 @@ impl<W: Write> Packer<W> {
             unpacked,
             packed: u32::try_from(packed.len()).map_err(too_long)?,
         };
-        if let Some(head) = packed.get_mut(..HEAD) {
+        if let Some(head) = packed.get_mut(..HEAD_BYTES) {
             head.copy_from_slice(&header.to_bytes());
         }
         self.to.write_all(&packed)?;
@@ -120,8 +120,8 @@ impl<W: Write> Packer<W> {
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         // `zcat` ignores an empty member, and readers find the unpacked length at the end of the file.
-        let mut empty = vec![0; HEAD];
-        empty.extend(NOTHING);
+        let mut empty = vec![0; HEAD_BYTES];
+        empty.extend(EMPTY_DEFLATE);
         self.write_member(&[], empty)?;
         Ok(self.to)
     }
@@ -132,7 +132,7 @@ impl<W: Write> Write for Packer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.collected.extend_from_slice(bytes);
         // Only between two writes, so that no frame is divided.
-        if self.collected.len() >= MEMBER {
+        if self.collected.len() >= MEMBER_BYTES {
             self.flush()?;
         }
         Ok(bytes.len())
@@ -190,7 +190,7 @@ pub(crate) enum SegmentForm {
 
 impl SegmentForm {
     pub(crate) fn detect(file: &File) -> io::Result<Self> {
-        let mut head = [0; HEAD];
+        let mut head = [0; HEAD_BYTES];
         let read = read_at(file, &mut head, 0)?;
         let head = head.get(..read).unwrap_or_default();
         if Header::parse(head).is_some() {
@@ -212,8 +212,8 @@ pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
     if SegmentForm::detect(&file)? == SegmentForm::Plain {
         return Ok(length);
     }
-    let mut head = [0; HEAD];
-    let last = (HEAD + NOTHING.len() + TAIL) as u64;
+    let mut head = [0; HEAD_BYTES];
+    let last = (HEAD_BYTES + EMPTY_DEFLATE.len() + TAIL_BYTES) as u64;
     read_at(&file, &mut head, length.saturating_sub(last))?;
     match Header::parse(&head) {
         Some(header) if header.unpacked == 0 => Ok(header.place),
@@ -240,22 +240,22 @@ fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
-    const PIECE: usize = 256 * 1024;
-    let mut piece = vec![0; PIECE];
+    const PIECE_BYTES: usize = 256 * 1024;
+    let mut piece = vec![0; PIECE_BYTES];
     let mut at = from;
     while at.saturating_sub(from) < within {
         let read = read_at(file, &mut piece, at)?;
         let bytes = piece.get(..read).unwrap_or_default();
-        let starts = bytes.windows(HEAD).enumerate();
+        let starts = bytes.windows(HEAD_BYTES).enumerate();
         let mut sound = starts.filter(|(_, bytes)| Header::parse(bytes).is_some());
         if let Some((found, _)) = sound.next() {
             return Ok(Some(at + found as u64));
         }
-        if read < PIECE {
+        if read < PIECE_BYTES {
             return Ok(None);
         }
         // Overlap the pieces: a header may cross their boundary.
-        at += (PIECE - HEAD + 1) as u64;
+        at += (PIECE_BYTES - HEAD_BYTES + 1) as u64;
     }
     Ok(None)
 }
@@ -288,7 +288,7 @@ impl Members {
 
     fn next_header(&mut self) -> io::Result<Option<Header>> {
         loop {
-            let mut head = [0; HEAD];
+            let mut head = [0; HEAD_BYTES];
             let read = read_at(&self.file, &mut head, self.at)?;
             if read == 0 {
                 return Ok(None);
@@ -351,7 +351,7 @@ impl Members {
                 self.report_damage();
                 self.zeros = self.zeros.saturating_add(header.unpacked.into());
                 // Bytes may be missing or inserted, so the packed length of a damaged member is not reliable.
-                let from = self.at + HEAD as u64;
+                let from = self.at + HEAD_BYTES as u64;
                 let next = find_header(&self.file, from, u64::MAX)?;
                 self.at = match next {
                     Some(next) => next,
@@ -367,9 +367,9 @@ impl Members {
         let length = usize::try_from(header.packed).unwrap_or(0);
         let mut packed = vec![0; length];
         let read = read_at(&self.file, &mut packed, self.at)?;
-        let body = packed.get(HEAD..length - TAIL);
+        let body = packed.get(HEAD_BYTES..length - TAIL_BYTES);
         let Some((body, tail)) = body
-            .zip(packed.last_chunk::<TAIL>())
+            .zip(packed.last_chunk::<TAIL_BYTES>())
             .filter(|_| read == length)
         else {
             return Ok(None);
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn truncated_or_shifted_file_reads_its_intact_members() {
         let (packed, plain) = sample();
-        for end in HEAD..packed.len() {
+        for end in HEAD_BYTES..packed.len() {
             let cut = &packed[..end];
             let read = read(cut, 0);
             let wrong = read
@@ -522,7 +522,7 @@ mod tests {
             assert!(length(cut) <= plain.len() as u64, "{end}");
         }
         let second = find_second(&packed);
-        for at in [HEAD + 3, second - 2] {
+        for at in [HEAD_BYTES + 3, second - 2] {
             let shorter = [&packed[..at], &packed[at + 1..]].concat();
             let longer = [&packed[..at], b"x", &packed[at..]].concat();
             for shifted in [shorter, longer] {

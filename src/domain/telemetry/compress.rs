@@ -15,7 +15,7 @@ use super::error::TelemetryError;
 use super::frame::{self, EventFrames};
 use super::{Inner, Telemetry, hour_of};
 use crate::domain::segment_file::open;
-use crate::domain::segment_file::packed::{MEMBER, Packer, SegmentForm};
+use crate::domain::segment_file::packed::{MEMBER_BYTES, Packer, SegmentForm};
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
 
@@ -23,13 +23,13 @@ use crate::types::UnixSeconds;
 const MEMBERS_AT_ONCE: usize = 4;
 /// Seconds between the end of an hour and its compression. Uploads that straddle the hour, and immediate retries, find
 /// it plain.
-const AFTER: i64 = 300;
+const DELAY_SECONDS: i64 = 300;
 /// Seconds between two searches for segments to compress.
 const SEARCH_EVERY: i64 = 60;
 /// Seconds before a failed hour is retried.
 const AFTER_FAILURE: i64 = 3_600;
 /// A smaller file occupies one disk block in either form.
-const WORTHWHILE: u64 = 4096;
+const SIZE_MIN: u64 = 4096;
 
 #[derive(Default)]
 pub(super) struct Compression {
@@ -155,7 +155,7 @@ impl Inner {
         compression.searched_at = Some(now);
         let waits = |_: &i64, at: &mut UnixSeconds| (0..AFTER_FAILURE).contains(&now.since(*at));
         compression.failed.retain(waits);
-        let before = hour_of(UnixSeconds(now.0 - AFTER));
+        let before = hour_of(UnixSeconds(now.0 - DELAY_SECONDS));
         for hour in self.directory.hours()? {
             let skipped = compression.failed.contains_key(&hour) || self.is_open(hour);
             if hour >= before || skipped {
@@ -226,7 +226,7 @@ impl CompressionWork {
         let source = File::open(path)?;
         // Taken before the content is read, so that any later change is noticed.
         let identity = FileIdentity::from(&source.metadata()?);
-        if identity.length < WORTHWHILE || SegmentForm::detect(&source)? == SegmentForm::Packed {
+        if identity.length < SIZE_MIN || SegmentForm::detect(&source)? == SegmentForm::Packed {
             return Ok(None);
         }
         let target = open(&temporary, true)?;
@@ -245,7 +245,7 @@ impl CompressionWork {
     }
 
     fn step(&mut self) -> io::Result<bool> {
-        let full = MEMBER as u64;
+        let full = MEMBER_BYTES as u64;
         let (mut begin, mut end) = self.event;
         // Reads ahead to the end of the event that crosses the size of a member.
         while end.saturating_sub(self.from) < full && !self.read_all {

@@ -18,7 +18,7 @@ type Fresh = HashMap<u64, u8, RandomState>;
 pub(super) const REMEMBERED_HOURS: i64 = 7 * 24;
 
 /// Maximum number of fingerprints, about 400 MB. Beyond it the oldest day is dropped, which shortens the window.
-const MOST: usize = 32_000_000;
+const FINGERPRINTS_MAX: usize = 32_000_000;
 
 const HOURS: i64 = 24;
 
@@ -181,7 +181,7 @@ impl Default for DedupWindow {
     fn default() -> Self {
         Self {
             days: BTreeMap::new(),
-            most: MOST,
+            most: FINGERPRINTS_MAX,
         }
     }
 }

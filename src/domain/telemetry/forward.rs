@@ -38,10 +38,10 @@ const AFTER_FAILURE: Backoff = Backoff {
 /// The longest pause, in seconds, that a sink can ask for.
 const ASKED_MAX: i64 = HOUR;
 /// Age of the oldest unsent event, in seconds, from which forwarding is reported as behind.
-const BEHIND: i64 = 600;
+const BEHIND_FROM_SECONDS: i64 = 600;
 /// How often a single rejected event is offered while the sink accepts nothing else: with the pauses in between
 /// about a quarter of an hour.
-const REFUSALS: u32 = 10;
+const REFUSALS_MAX: u32 = 10;
 
 pub type WriteLine = fn(&StoredEvent, &mut Vec<u8>) -> io::Result<()>;
 
@@ -228,7 +228,7 @@ impl Forwarder {
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let lag = self.lag(now);
         // A lag within two intervals is normal.
-        let behind = (lag > BEHIND.max(2 * self.settings.interval))
+        let behind = (lag > BEHIND_FROM_SECONDS.max(2 * self.settings.interval))
             .then(|| format!("events have waited for {lag} seconds"));
         match (self.failure.lock().clone(), behind) {
             (Some(failure), Some(behind)) => Some(format!("{failure}; {behind}")),
@@ -396,11 +396,11 @@ impl ForwardProgress {
 
     const fn skips_event(&mut self) -> bool {
         // If the sink has accepted others, the event is skipped immediately. If the sink may be rejecting
-        // everything, for example for a wrong table, it is skipped after `REFUSALS` attempts: one event
+        // everything, for example for a wrong table, it is skipped after `REFUSALS_MAX` attempts: one event
         // blocks the others for at most a quarter of an hour, and a misconfigured sink loses a handful of
         // events an hour.
         self.refusals += 1;
-        let skip = self.proven || self.refusals > REFUSALS;
+        let skip = self.proven || self.refusals > REFUSALS_MAX;
         if skip {
             self.proven = false;
             self.refusals = 0;

@@ -152,10 +152,10 @@ impl ForwardCursors {
 }
 
 /// Bytes of one hour: the hour, what was sent, and what was offered. A checksum of all follows.
-const ROW: usize = 24;
+const ROW_BYTES: usize = 24;
 
 fn encode(hours: &BTreeMap<i64, ForwardCursor>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(hours.len() * ROW + 4);
+    let mut bytes = Vec::with_capacity(hours.len() * ROW_BYTES + 4);
     for (hour, cursor) in hours {
         bytes.extend(hour.to_le_bytes());
         bytes.extend(cursor.kept.sent.to_le_bytes());
@@ -166,7 +166,7 @@ fn encode(hours: &BTreeMap<i64, ForwardCursor>) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8]) -> Option<Vec<(i64, ForwardedRecord)>> {
-    let (rows, []) = without_checksum(bytes)?.as_chunks::<ROW>() else {
+    let (rows, []) = without_checksum(bytes)?.as_chunks::<ROW_BYTES>() else {
         return None;
     };
     let decoded = rows.iter().map(|row| {

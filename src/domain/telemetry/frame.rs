@@ -5,13 +5,13 @@
 use std::io::{self, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use crate::domain::segment_file::frame::{self, FrameBody, HEAD};
+use crate::domain::segment_file::frame::{self, FrameBody, HEAD_BYTES};
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
-const FIELDS: usize = 16 + 16 + 8 + 8 + 8 + 8;
+const FIELDS_BYTES: usize = 16 + 16 + 8 + 8 + 8 + 8;
 /// Length of a frame without the JSON text.
-pub(super) const OVERHEAD: usize = HEAD + FIELDS;
+pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + FIELDS_BYTES;
 
 pub(super) type EventFrames<R> = frame::Frames<StoredEvent, R>;
 
@@ -28,7 +28,7 @@ pub(super) fn write<T: AsRef<[u8]>>(event: &StoredEvent<T>, out: &mut Vec<u8>) {
 }
 
 pub(super) fn length<T: AsRef<[u8]>>(event: &StoredEvent<T>) -> u64 {
-    (OVERHEAD + event.json.as_ref().len()) as u64
+    (OVERHEAD_BYTES + event.json.as_ref().len()) as u64
 }
 
 pub(super) fn write_holes(gap: u64, to: &mut impl Write) -> io::Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn write_holes(gap: u64, to: &mut impl Write) -> io::Result<()> {
 impl FrameBody for StoredEvent {
     const MARK: [u8; 4] = *b"PGe\x01";
     const HOLE: [u8; 4] = *b"PGe\x02";
-    const BODY_MAX: usize = FIELDS + EVENT_BYTES_MAX;
+    const BODY_MAX: usize = FIELDS_BYTES + EVENT_BYTES_MAX;
 
     fn parse(body: &[u8]) -> Option<Self> {
         let (user, body) = body.split_first_chunk::<16>()?;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_hole_keeps_the_offsets_of_later_events() {
-        let longest = (HEAD + StoredEvent::BODY_MAX) as u64;
+        let longest = (HEAD_BYTES + StoredEvent::BODY_MAX) as u64;
         for gap in [
             0,
             12,

@@ -42,7 +42,7 @@ impl Telemetry {
             .collect();
         let most = events
             .iter()
-            .map(|upload| upload.event.json.len() + frame::OVERHEAD)
+            .map(|upload| upload.event.json.len() + frame::OVERHEAD_BYTES)
             .sum();
         let mut frames = Vec::with_capacity(most);
         // The state stays locked until the batch is counted, so that budgets and the dedup window are

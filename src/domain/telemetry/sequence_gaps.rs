@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 /// Maximum number of devices. Beyond it, all are forgotten and counting starts again.
-const DEVICES: usize = 200_000;
+const DEVICES_MAX: usize = 200_000;
 /// A larger jump is a restart of the player, not a gap.
-const FAR: u64 = 1_000;
+const GAP_MAX: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Gaps {
@@ -20,12 +20,12 @@ impl Gaps {
     /// A jump forward counts the numbers that it skips; a late event takes one of them back.
     pub(super) fn record(&mut self, device: u64, sequence: i64) {
         // Forgetting all costs at most one uncounted gap for each device, and needs no bookkeeping by age.
-        if self.last.len() >= DEVICES && !self.last.contains_key(&device) {
+        if self.last.len() >= DEVICES_MAX && !self.last.contains_key(&device) {
             self.last.clear();
         }
         let last = self.last.entry(device).or_insert(sequence);
         let step = sequence.saturating_sub(*last);
-        let near = step.unsigned_abs() <= FAR;
+        let near = step.unsigned_abs() <= GAP_MAX;
         if near && step < 0 {
             self.lost = self.lost.saturating_sub(1);
             return;

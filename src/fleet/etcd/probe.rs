@@ -17,7 +17,7 @@ use crate::ports::cert_validity::Validity;
 use crate::ports::http_client::{Broken, RequestTarget};
 use crate::store::replication::SharedLogError;
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of etcd's metrics. A new etcd has 60 KiB of them.
 const METRICS_MAX: usize = 4 * 1024 * 1024;
 
@@ -27,7 +27,7 @@ pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
         let asked = settings.endpoints.iter().map(|url| {
             let one = EtcdSettings {
                 endpoints: vec![url.clone()],
-                timeout: PATIENCE,
+                timeout: TIMEOUT,
                 // The report shows a failed endpoint, so its errors do not count as those of the log.
                 errors: Arc::default(),
                 endpoint: Arc::default(),
@@ -74,11 +74,11 @@ fn ask(
         let Ok(target) = RequestTarget::parse_trusting(url, settings.ca.as_deref()) else {
             return;
         };
-        if let Ok(Ok(Some(certificate))) = timeout(PATIENCE, target.certificate()).await {
+        if let Ok(Ok(Some(certificate))) = timeout(TIMEOUT, target.certificate()).await {
             report.certificate = Validity::parse(&certificate).map(Validity::until);
         }
         // The metrics may be served elsewhere or not at all (`--listen-metrics-urls`).
-        if let Ok(Ok(metrics)) = timeout(PATIENCE, metrics(&target)).await {
+        if let Ok(Ok(metrics)) = timeout(TIMEOUT, metrics(&target)).await {
             report.quota = value(&metrics, "etcd_server_quota_backend_bytes");
             report.sync_millis = sync_millis(&metrics);
         }

@@ -14,7 +14,7 @@ pub struct Administrator {
 }
 
 /// The overflow uid: what the kernel reports for a user outside the user namespace of the service.
-const UNKNOWN: u32 = 65_534;
+const OVERFLOW_UID: u32 = 65_534;
 const CLAIM_MAX: usize = 64;
 
 impl Administrator {
@@ -48,7 +48,7 @@ pub(crate) const LOCAL_SCHEME: &str = "Local ";
 
 impl fmt::Display for Administrator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.uid == UNKNOWN {
+        if self.uid == OVERFLOW_UID {
             return f.write_str("local administrator, not identified");
         }
         write!(f, "local administrator, uid {}", self.uid)

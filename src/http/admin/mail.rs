@@ -12,7 +12,7 @@ use crate::http::routing::endpoint::admin::mail::{
 use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
 use crate::services::Services;
 
-const LISTED: usize = 1_000;
+const MAILS_LISTED_MAX: usize = 1_000;
 
 pub(crate) async fn mails(
     services: &Services,
@@ -20,7 +20,7 @@ pub(crate) async fn mails(
     _auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
     let queue = services.mail.clone();
-    let mails = cold(services, move || queue.list(LISTED)).await?;
+    let mails = cold(services, move || queue.list(MAILS_LISTED_MAX)).await?;
     let lines: Vec<_> = mails.iter().map(MailEntry::from).collect();
     Reply::json(&lines)
 }

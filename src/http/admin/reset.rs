@@ -27,7 +27,7 @@ const DIRECTORY: &str = "fixtures";
 /// A reset has to be quick, and each user costs a password hash.
 const USERS_MAX: usize = 20;
 /// How long a reset waits for those before it; each takes less than a second.
-const TURN: Duration = Duration::from_secs(10);
+const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +72,7 @@ pub(crate) async fn reset(
     // Before anything is removed: a mistake in the fixture must leave the partner as it was.
     let users = read_fixture(services, partner, &text, cx.now)?;
     // Two resets of one partner would remove each other's users half way.
-    let Ok(_turn) = timeout(TURN, services.turns.resets.lock()).await else {
+    let Ok(_turn) = timeout(TURN_WAIT_MAX, services.turns.resets.lock()).await else {
         let message = "other resets are running; try again after Retry-After seconds";
         return Err(ApiError::new(ErrorCode::Overloaded, message));
     };

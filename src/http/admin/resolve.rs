@@ -12,7 +12,7 @@ use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::services::Services;
 use crate::types::{OperatorId, PartnerId};
 
-const SHOWN: usize = 10;
+const NAMES_SHOWN: usize = 10;
 
 pub(crate) fn partner(services: &Services, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
     known_partner(&services.partners, named)
@@ -53,7 +53,7 @@ pub(crate) fn partner_among(
         )),
         several => {
             let names: Vec<&str> = several.iter().map(|one| &*one.name).collect();
-            let (shown, more) = names.split_at(names.len().min(SHOWN));
+            let (shown, more) = names.split_at(names.len().min(NAMES_SHOWN));
             let more = if more.is_empty() { "" } else { ", …" };
             let which = format!("must be one of {}{more}", shown.join(", "));
             Err(ApiError::field("partner", which))

@@ -93,7 +93,7 @@ async fn figures_reply(
     request: ReportTelemetryRequest,
     step: impl FnOnce(i64) -> Option<i64>,
 ) -> Result<Reply, ApiError> {
-    const LONGEST: i64 = 400 * DAY;
+    const SPAN_MAX: i64 = 400 * DAY;
     let ReportTelemetryRequest {
         from,
         to,
@@ -106,7 +106,7 @@ async fn figures_reply(
     let from = from.unwrap_or(to - DAY);
     let from = UnixSeconds(from.0.div_euclid(MINUTE) * MINUTE);
     let length = to.since(from);
-    if !(0..=LONGEST).contains(&length) {
+    if !(0..=SPAN_MAX).contains(&length) {
         return Err(ApiError::field(
             "from",
             "must be at most 400 days before to",

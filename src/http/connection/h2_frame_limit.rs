@@ -11,7 +11,7 @@ use crate::config::limits::{H2_FRAMES_A_SECOND, H2_FRAMES_BURST, HEADER_BLOCK_PA
 use crate::http::connection::h2_streams::Streams;
 use crate::http::connection::io_observer::ReadObserver;
 
-const PREFACE: usize = 24;
+const PREFACE_BYTES: usize = 24;
 
 // Frame types, and the flag that ends a header block.
 const DATA: u8 = 0;
@@ -54,7 +54,7 @@ impl FrameLimit {
             head: [0; 9],
             have: 0,
             // RFC 9113, 3.4: the client preface comes before the first frame.
-            left: PREFACE,
+            left: PREFACE_BYTES,
             block: None,
             body: false,
             allowed: H2_FRAMES_BURST,
@@ -170,7 +170,7 @@ mod tests {
     fn frames() -> (FrameLimit, Arc<Streams>) {
         let streams = Arc::<Streams>::default();
         let mut frames = FrameLimit::with_clock(Arc::clone(&streams), now);
-        frames.on_read(&[0; PREFACE]).unwrap();
+        frames.on_read(&[0; PREFACE_BYTES]).unwrap();
         (frames, streams)
     }
 

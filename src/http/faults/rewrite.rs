@@ -10,7 +10,7 @@ use crate::http::routing::endpoint::Answer;
 use crate::http::state::HttpState;
 use crate::types::MediaPath;
 
-const GARBAGE: usize = 512;
+const GARBAGE_BYTES: usize = 512;
 
 /// Returns the reply with a broken license, or `None` if it has no license that the fault can break.
 pub(super) fn license(fault: LicenseFault, random: u64, reply: &Reply) -> Option<Answer> {
@@ -24,7 +24,7 @@ pub(super) fn license(fault: LicenseFault, random: u64, reply: &Reply) -> Option
             let bytes = std::iter::successors(Some(random), step).skip(1);
             let bytes: Vec<u8> = bytes
                 .map(|word| word.to_be_bytes()[0])
-                .take(GARBAGE)
+                .take(GARBAGE_BYTES)
                 .collect();
             Ok(Reply::bytes(media::BYTES, bytes))
         }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::About;
 use super::description_files::{self, Operation, Part};
 use super::error_response::{common_responses, error_code_schema};
-use super::errors::{self, ANYWHERE, BEFORE};
+use super::errors::{self, COMMON_ERRORS, ROUTING_ERRORS};
 use super::operation::operation;
 use super::shared_parts::SharedParts;
 use super::type_notation::Note;
@@ -33,8 +33,8 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
         &[("Service-", &prefix), ("https://tv.example", about.base)],
     )?;
     let mut shared = SharedParts::from_parts(&parts)?;
-    let mut codes = Vec::from(BEFORE);
-    codes.extend(ANYWHERE);
+    let mut codes = Vec::from(ROUTING_ERRORS);
+    codes.extend(COMMON_ERRORS);
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
     for route in table.routes().iter().filter(|route| is_described(route)) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::About;
 use super::document::header_refs;
-use super::errors::{self, ANYWHERE};
+use super::errors::{self, COMMON_ERRORS};
 use super::type_notation::SCHEMAS;
 use crate::http::errors::api_error::ErrorCode;
 
@@ -42,7 +42,7 @@ pub(super) fn common_name(status: u16) -> String {
 
 pub(super) fn common_responses(about: &About<'_>) -> Map<String, Value> {
     let mut of_status = errors::Codes::new();
-    for code in ANYWHERE {
+    for code in COMMON_ERRORS {
         of_status
             .entry(code.status().as_u16())
             .or_default()

@@ -10,7 +10,7 @@ use crate::types::Role;
 
 pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;
 
-pub(super) const BEFORE: [ErrorCode; 4] = [
+pub(super) const ROUTING_ERRORS: [ErrorCode; 4] = [
     ErrorCode::PathNotFound,
     ErrorCode::VersionNotServed,
     ErrorCode::MethodNotAllowed,
@@ -18,7 +18,7 @@ pub(super) const BEFORE: [ErrorCode; 4] = [
 ];
 
 /// Errors of every operation: framing, limits, an overloaded or failing service.
-pub(super) const ANYWHERE: [ErrorCode; 12] = [
+pub(super) const COMMON_ERRORS: [ErrorCode; 12] = [
     ErrorCode::InvalidRequest,
     ErrorCode::RequestTimeout,
     ErrorCode::PayloadTooLarge,
@@ -59,7 +59,7 @@ fn codes_from_table(route: &Route) -> Vec<ErrorCode> {
     codes
 }
 
-/// Returns the codes of a route by status. A code of [`ANYWHERE`] is included even if it is alone
+/// Returns the codes of a route by status. A code of [`COMMON_ERRORS`] is included even if it is alone
 /// in its status.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub(super) fn codes_of_route(
         codes.push(parse_code(word).ok_or_else(|| word.clone())?);
     }
     let mut of_status = Codes::new();
-    for code in codes.into_iter().chain(ANYWHERE) {
+    for code in codes.into_iter().chain(COMMON_ERRORS) {
         let codes = of_status.entry(code.status().as_u16()).or_default();
         // A description may list a code that follows from the route too.
         if !codes.contains(&code) {
@@ -98,5 +98,5 @@ fn parse_code(word: &str) -> Option<ErrorCode> {
 
 #[must_use]
 pub(super) fn are_common(codes: &[ErrorCode]) -> bool {
-    codes.iter().all(|code| ANYWHERE.contains(code))
+    codes.iter().all(|code| COMMON_ERRORS.contains(code))
 }

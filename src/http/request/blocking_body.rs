@@ -9,7 +9,7 @@ use crate::http::errors::api_error::ApiError;
 use crate::http::request::body::BodyStream;
 
 /// Capacity of the channel, in chunks of up to about 64 KiB.
-const CAPACITY: usize = 8;
+const CHUNKS_WAITING_MAX: usize = 8;
 
 enum Piece {
     Bytes(Bytes),
@@ -29,7 +29,7 @@ pub(crate) struct BodyFeed(mpsc::Sender<Piece>);
 #[must_use]
 pub(crate) fn pipe() -> (BodyFeed, BodyReader) {
     // Bounded: a client that sends faster than the disk writes is slowed down by TCP.
-    let (sender, pieces) = mpsc::channel(CAPACITY);
+    let (sender, pieces) = mpsc::channel(CHUNKS_WAITING_MAX);
     let reader = BodyReader {
         pieces,
         rest: Bytes::new(),

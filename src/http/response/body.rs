@@ -66,7 +66,7 @@ impl Body for ResponseBody {
 }
 
 /// Minimum size of a chunk, except for the last one, in bytes.
-pub(crate) const PIECE: usize = 64 * 1024;
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
 pub(crate) type BodyPiece = Result<Bytes, BodyError>;
 
@@ -163,7 +163,7 @@ impl Iterator for FilePart {
     type Item = BodyPiece;
 
     fn next(&mut self) -> Option<BodyPiece> {
-        let length = self.left.min(PIECE as u64);
+        let length = self.left.min(PIECE_BYTES as u64);
         if length == 0 {
             return None;
         }

@@ -16,7 +16,7 @@ const BUILT_IN: [(&str, &str); 3] = [
 
 /// Members that a viewer types, by JSON name, with the key of a message that explains how to correct them.
 /// The general message of `INVALID_REQUEST` would give no hint.
-const TYPED: [(&str, &str); 11] = [
+const TYPED_MEMBERS: [(&str, &str); 11] = [
     ("identity", "EMAIL_INVALID"),
     ("email", "EMAIL_INVALID"),
     ("accessKey", "PASSWORD_MISSING"),
@@ -31,7 +31,7 @@ const TYPED: [(&str, &str); 11] = [
 ];
 
 /// At most this many language ranges of `Accept-Language` are read.
-const RANGES: usize = 16;
+const RANGES_MAX: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 #[error("messages in `{language}`: {problem}")]
@@ -94,7 +94,7 @@ impl Messages {
     /// field.
     #[must_use]
     pub fn pick_for(&self, error: &ApiError, accept: Option<&str>, user: Option<&Locale>) -> &str {
-        let typed = |field| TYPED.iter().find(|(known, _)| *known == field);
+        let typed = |field| TYPED_MEMBERS.iter().find(|(known, _)| *known == field);
         let key = match error.code() == ErrorCode::InvalidRequest {
             true => error.fields().find_map(typed).map(|(_, key)| *key),
             false => None,
@@ -121,7 +121,7 @@ impl Messages {
 
     fn accepted(&self, accept: &str) -> Option<&str> {
         let mut best: Option<(u16, &str)> = None;
-        for range in accept.split(',').take(RANGES) {
+        for range in accept.split(',').take(RANGES_MAX) {
             let mut parts = range.split(';');
             let tag = parts.next().unwrap_or_default().trim();
             let weight = quality(parts);
@@ -149,7 +149,7 @@ impl Messages {
 
 fn keys() -> impl Iterator<Item = &'static str> {
     let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
-    codes.chain(TYPED.iter().map(|(_, key)| *key))
+    codes.chain(TYPED_MEMBERS.iter().map(|(_, key)| *key))
 }
 
 fn texts(root: &TableDecoder<'_>) -> HashMap<String, String> {

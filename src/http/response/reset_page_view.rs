@@ -16,7 +16,7 @@ const SKELETON: &str = include_str!("../../../data/pages/reset.html");
 const FORM: &str = include_str!("../../../data/pages/form.html");
 const STYLE: &str = include_str!("../../../data/pages/page.css");
 const FALLBACK: (&str, &str) = ("en", include_str!("../../../data/pages/en.toml"));
-const OTHERS: [(&str, &str); 2] = [
+const TRANSLATIONS: [(&str, &str); 2] = [
     ("sv", include_str!("../../../data/pages/sv.toml")),
     ("de", include_str!("../../../data/pages/de.toml")),
 ];
@@ -64,7 +64,7 @@ impl Pages {
     pub fn built_in() -> Result<Self, &'static str> {
         Ok(Self {
             fallback: Words::read(FALLBACK)?,
-            others: OTHERS
+            others: TRANSLATIONS
                 .map(Words::read)
                 .into_iter()
                 .collect::<Result<_, _>>()?,
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_language_has_every_word() {
-        for (language, _) in [FALLBACK].into_iter().chain(OTHERS) {
+        for (language, _) in [FALLBACK].into_iter().chain(TRANSLATIONS) {
             for view in [
                 ResetPageView::Form("pgr_x", Some(ResetFormError::Mismatch)),
                 ResetPageView::Done,

@@ -258,8 +258,10 @@ pub(crate) fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
 /// Formats `Date` by the clock of a lab. hyper adds the real date to responses without one.
 fn http_date(now: UnixSeconds) -> Option<HeaderValue> {
     /// The year 10000, for which httpdate panics.
-    const END: u64 = 253_402_300_800;
-    let seconds = u64::try_from(now.0).ok().filter(|seconds| *seconds < END)?;
+    const YEAR_10000: u64 = 253_402_300_800;
+    let seconds = u64::try_from(now.0)
+        .ok()
+        .filter(|seconds| *seconds < YEAR_10000)?;
     // chrono's formatter takes 4,100 instructions, an eighth of a schedule answer.
     let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
     HeaderValue::from_str(&text).ok()

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
 use crate::http::response::reply::Kept;
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
@@ -74,10 +74,10 @@ impl GzipExport {
     pub fn inflated(&self) -> impl Iterator<Item = BodyPiece> + Send + Unpin + use<> {
         let mut decoder = GzDecoder::new(io::Cursor::new(self.gzip.clone()));
         std::iter::from_fn(move || {
-            let mut piece = Vec::with_capacity(PIECE);
+            let mut piece = Vec::with_capacity(PIECE_BYTES);
             let read = decoder
                 .by_ref()
-                .take(u64::try_from(PIECE).unwrap_or(u64::MAX))
+                .take(u64::try_from(PIECE_BYTES).unwrap_or(u64::MAX))
                 .read_to_end(&mut piece);
             match read {
                 Ok(0) => None,

@@ -17,11 +17,11 @@ pub enum RouteSet {
     Ops,
 }
 
-const PARAMS: usize = 3;
+const PARAMS_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Params {
-    spans: [(&'static str, usize, usize); PARAMS],
+    spans: [(&'static str, usize, usize); PARAMS_MAX],
 }
 
 impl Params {
@@ -202,7 +202,7 @@ impl RouteSet {
 /// clients, so messages name the newer one.
 const VERSIONS: [&str; 2] = ["v2", "v1"];
 
-const ECHO: usize = 120;
+const ECHOED_CHARS_MAX: usize = 120;
 /// Longest path segment that a message repeats.
 const ECHO_SEGMENT: usize = 32;
 
@@ -214,7 +214,7 @@ fn shorten(path: &str) -> String {
     };
     let mut shown = path.split('/').map(short).collect::<Vec<_>>().join("/");
     // Bounds the message, which repeats what a client sent.
-    if let Some((end, _)) = shown.char_indices().nth(ECHO) {
+    if let Some((end, _)) = shown.char_indices().nth(ECHOED_CHARS_MAX) {
         shown.truncate(end);
         shown.push('…');
     }

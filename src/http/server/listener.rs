@@ -168,13 +168,13 @@ pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> RunningServer {
     running
 }
 
-const PIPE: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
 /// Commands use it when no server is running.
 #[must_use]
 pub fn connect(http: Arc<HttpState>) -> DuplexStream {
-    let (near, far) = tokio::io::duplex(PIPE);
+    let (near, far) = tokio::io::duplex(PIPE_BYTES);
     // Nobody waits for the end of this connection: it ends when the caller drops `near`.
     let (acceptor, _) = Acceptor::new(http);
     acceptor.serve(

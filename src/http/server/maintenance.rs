@@ -40,7 +40,7 @@ use crate::ports::tls::HTTP_1_1;
 
 /// Connections of the public listeners together, and of the operations listeners together: silent public connections
 /// must not delay the probes.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS_MAX: usize = 256;
 /// Time for a request head, and for all responses of a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
@@ -87,7 +87,7 @@ impl Notice {
 #[must_use]
 pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
-    let [public, ops] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS)));
+    let [public, ops] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     let mut tasks = JoinSet::new();
     for listener in listeners {
         let slots = match listener.options.routes {

@@ -196,7 +196,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
-    const OWN: [HeaderName; 6] = [
+    const HOP_BY_HOP: [HeaderName; 6] = [
         CONNECTION,
         PROXY_AUTHENTICATE,
         TE,
@@ -204,7 +204,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
         TRANSFER_ENCODING,
         UPGRADE,
     ];
-    for name in OWN {
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
     headers.remove("keep-alive");

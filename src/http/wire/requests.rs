@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::domain::decision::DecisionStep;
 use crate::domain::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 use crate::domain::partners::Partners;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
 use crate::http::wire::entitlement::StepLine;
 
 #[derive(Serialize)]
@@ -153,9 +153,9 @@ impl RequestPieces {
     }
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
-        let mut out = Vec::with_capacity(PIECE + PIECE / 8);
+        let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
         // A piece has many records, because each piece is a trip to a blocking thread and back.
-        while out.len() < PIECE
+        while out.len() < PIECE_BYTES
             && let Some(record) = self.records.next()
         {
             if !std::mem::take(&mut self.first) {

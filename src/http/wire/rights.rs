@@ -168,7 +168,7 @@ const fn in_gap(live: bool) -> &'static str {
     }
 }
 
-/// Names the layer that withholds the right that was wanting, what would have to be different, and then the other
+/// Names the layer that withholds the missing right, what would have to be different, and then the other
 /// rights that are off.
 fn withheld(broadcast: &Broadcast, explained: &ExplainedRight, refusal: &RightsRefusal) -> String {
     let all = rights(explained);

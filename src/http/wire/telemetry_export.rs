@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::telemetry::write_line;
 use crate::domain::telemetry::Events;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE};
+use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
 
 pub(crate) struct EventPieces {
     head: Option<Bytes>,
@@ -38,8 +38,8 @@ impl EventPieces {
 
     fn piece(&mut self) -> Result<Vec<u8>, BodyError> {
         // With room for the event that crosses the size of a piece.
-        let mut out = Vec::with_capacity(PIECE + PIECE / 8);
-        while out.len() < PIECE
+        let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+        while out.len() < PIECE_BYTES
             && let Some(event) = self.events.next()
         {
             if self.element == Some(true) {

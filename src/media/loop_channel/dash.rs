@@ -17,7 +17,7 @@ use super::timeline::{DASH_BACK, LoopTimeline, SegmentWindow, decimal, instant};
 use crate::types::UnixSeconds;
 
 /// Suggested distance of a player from the live edge, in segments.
-const DELAY: u64 = 3;
+const DELAY_SEGMENTS: u64 = 3;
 const TRACKS_MAX: usize = 32;
 
 /// A manifest, split where a live manifest differs from it.
@@ -255,7 +255,7 @@ fn mpd(
             instant(begin),
             instant(now),
             decimal(piece, second),
-            decimal(piece.saturating_mul(DELAY), second),
+            decimal(piece.saturating_mul(DELAY_SEGMENTS), second),
         )?;
     } else {
         write!(out, " type=\"static\"")?;

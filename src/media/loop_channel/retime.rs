@@ -5,7 +5,7 @@ use super::error::{LoopError, unfit};
 use super::mp4_boxes::{Boxes, Fields, Mp4Box, only};
 
 /// Bytes of a 64-bit decode time in addition to 32 bits.
-const WIDENED: usize = 4;
+const WIDENED_BYTES: usize = 4;
 /// `tfhd` flag: offsets count from a position in the file, not from the fragment.
 const BASE_DATA_OFFSET: u32 = 0x1;
 /// `trun` flag: contains the offset of its samples.
@@ -15,7 +15,7 @@ const AUX_INFO_TYPE: u32 = 0x1;
 
 /// `shift` is in ticks; [`LoopError::Unfit`] if the segment cannot be rewritten.
 pub(super) fn retime(segment: &[u8], shift: u64, sequence: u32) -> Result<Vec<u8>, LoopError> {
-    let mut out = Vec::with_capacity(segment.len() + WIDENED);
+    let mut out = Vec::with_capacity(segment.len() + WIDENED_BYTES);
     for one in Boxes::new(segment).all()? {
         match &one.kind {
             b"moof" => moof(&mut out, &one, shift, sequence)?,
@@ -63,7 +63,7 @@ fn moof(out: &mut Vec<u8>, moof: &Mp4Box<'_>, shift: u64, sequence: u32) -> Resu
     let before = moof.header() + traf.at + traf.header() + tfdt.at;
     let growth = Growth {
         behind: before + tfdt.whole.len(),
-        by: if version == 0 { WIDENED } else { 0 },
+        by: if version == 0 { WIDENED_BYTES } else { 0 },
     };
     open(out, moof, growth)?;
     for child in &children {

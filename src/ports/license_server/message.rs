@@ -13,7 +13,7 @@ use super::doverunner::DoverunnerSite;
 use crate::types::{AssetId, Drm, SessionId, UnixSeconds, UserId};
 
 /// Validity of a signed message in seconds. A message is made for one challenge, which is sent immediately.
-const LIFE: i64 = 300;
+const VALID_SECONDS: i64 = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenseSubject {
@@ -135,7 +135,7 @@ impl MessageSigner {
                 "asset": about.asset.as_str(),
                 "kids": about.kids.iter().map(|kid| HEXLOWER.encode(kid)).collect::<Vec<_>>(),
                 "iat": about.now.0,
-                "exp": about.now.0 + LIFE,
+                "exp": about.now.0 + VALID_SECONDS,
             })),
             MessageForm::Doverunner(site) => in_base64(&site.token(about)),
             MessageForm::Ezdrm => return None,
@@ -170,7 +170,7 @@ fn in_base64(value: &Value) -> String {
 }
 
 fn axinom(about: &LicenseSubject, key_id: Option<&str>) -> Value {
-    let until = DateTime::from_timestamp(about.now.0 + LIFE, 0);
+    let until = DateTime::from_timestamp(about.now.0 + VALID_SECONDS, 0);
     let until = until.map(|until| until.to_rfc3339_opts(SecondsFormat::Secs, true));
     // Tracks can share a key; each is listed once.
     let mut seen = HashSet::new();
@@ -351,11 +351,11 @@ mod tests {
             (Style::Doverunner, &none, "merchant"),
             (Style::Doverunner, &settings(), "access_key"),
         ] {
-            let told = MessageSigner::new(style, Drm::Widevine, settings)
+            let error = MessageSigner::new(style, Drm::Widevine, settings)
                 .err()
                 .unwrap()
                 .to_string();
-            assert!(told.contains(why), "{style:?}: {told}");
+            assert!(error.contains(why), "{style:?}: {error}");
         }
     }
 }

@@ -26,10 +26,10 @@ pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
 /// Maximum size of a license and of a challenge, in bytes.
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
 /// Maximum concurrent challenges per license server; further ones are refused immediately.
-const AT_ONCE: usize = 256;
-const FAILURES: u32 = 5;
+const CHALLENGES_MAX: usize = 256;
+const FAILURES_MAX: u32 = 5;
 /// How long the circuit breaker stays open.
-const REST: Duration = Duration::from_secs(5);
+const BREAKER_OPEN_TIME: Duration = Duration::from_secs(5);
 
 /// A license or certificate, unchanged from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl HttpLicenseServer {
                 _ => ChallengeBody::Plain,
             },
             timeout: settings.timeout,
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(CHALLENGES_MAX),
             breaker: Mutex::default(),
         })
     }
@@ -269,11 +269,11 @@ impl HttpLicenseServer {
         );
         let mut breaker = self.breaker.lock();
         breaker.failures = if failed { breaker.failures + 1 } else { 0 };
-        if breaker.failures >= FAILURES {
+        if breaker.failures >= FAILURES_MAX {
             *breaker = Breaker {
                 // Starts over after the pause, so that a single failure does not open the breaker again.
                 failures: 0,
-                rests_until: Some(Instant::now() + REST),
+                rests_until: Some(Instant::now() + BREAKER_OPEN_TIME),
             };
         }
     }

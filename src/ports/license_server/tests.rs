@@ -166,7 +166,7 @@ async fn repeated_failures_open_the_circuit_breaker() {
     });
     let silent = silent.unwrap();
     let ask = || silent.license(Bytes::new(), about());
-    for _ in 0..FAILURES {
+    for _ in 0..FAILURES_MAX {
         assert!(matches!(ask().await, Err(UpstreamError::TimedOut)));
     }
     assert!(matches!(ask().await, Err(UpstreamError::Resting)));
@@ -178,7 +178,7 @@ async fn error_statuses_do_not_open_the_circuit_breaker() {
     let server = HttpLicenseServer::new(&settings(listener.local_addr().unwrap().port()));
     let server = server.unwrap();
     let answer = b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    for _ in 0..2 * FAILURES {
+    for _ in 0..2 * FAILURES_MAX {
         let (_, result) = tokio::join!(
             serve(&listener, answer),
             server.license(Bytes::from_static(b"challenge"), about())

@@ -25,7 +25,7 @@ const PACED_BYTES: usize = 1024 * 1024;
 /// How long commits wait for others, to be applied as one batch. Each batch costs a wake-up, a transaction of the engine
 /// and the wake-ups of its I/O threads: if every commit is a batch, half of the processor time of a commit. A restart
 /// replays the commits of this time from the WAL.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER_TIME: Duration = Duration::from_millis(50);
 /// A batch of this size is applied without waiting.
 const GATHER_BYTES: usize = 256 * 1024;
 
@@ -221,7 +221,7 @@ impl Memtable {
             }
             let until = Instant::now()
                 + match state.bulk_writers {
-                    0 => GATHER,
+                    0 => GATHER_TIME,
                     _ => BULK_GATHER,
                 };
             while state.is_gathering() && !self.changed.wait_until(&mut state, until).timed_out() {}

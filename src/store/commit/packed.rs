@@ -26,10 +26,10 @@ use crate::store::table::Table;
 const SHARDS: usize = 256;
 const ENTRY_HEAD: usize = 5;
 /// Larger than every entry: a value has at most 16 KiB.
-const CHUNK: usize = 32 * 1024;
+const CHUNK_BYTES: usize = 32 * 1024;
 /// Length of a shared head: the version of the record and the id that it begins with. With a million users, shared heads
 /// save 16 MB.
-const HEAD: usize = 17;
+const HEAD_BYTES: usize = 17;
 /// Maximum number of shared heads. As the number of a head, it marks a body that has none.
 const HEADS_MAX: u8 = u8::MAX;
 /// A shard is compacted once its garbage exceeds this many bytes and a quarter of its size.
@@ -37,13 +37,13 @@ const GARBAGE_MIN: usize = 4_096;
 
 /// Number of cached decoded records: about the users active at a time, and at 350 bytes each at
 /// most 23 MB.
-const SLOTS: usize = 65_536;
+const CACHE_SLOTS: usize = 65_536;
 
 pub struct PackedTable<T: Table, V> {
     shards: Box<[RwLock<Shard>]>,
     slots: Box<[RwLock<Slot<T, V>>]>,
     has_slots: AtomicBool,
-    heads: RwLock<Vec<[u8; HEAD]>>,
+    heads: RwLock<Vec<[u8; HEAD_BYTES]>>,
     hasher: RandomState,
     decoded: fn(T::Key, T::Record) -> V,
 }
@@ -67,22 +67,22 @@ struct ChunkedBytes(Vec<Vec<u8>>);
 impl ChunkedBytes {
     fn len(&self) -> usize {
         let last = self.0.last().map_or(0, Vec::len);
-        self.0.len().saturating_sub(1) * CHUNK + last
+        self.0.len().saturating_sub(1) * CHUNK_BYTES + last
     }
 
     /// Returns the chunk to append an entry of `needed` bytes to, and the place of the entry: its offset in all chunks.
     /// `None` if the entry is larger than a chunk, or the place too large.
     fn reserve(&mut self, needed: usize) -> Option<(&mut Vec<u8>, u32)> {
-        if needed > CHUNK {
+        if needed > CHUNK_BYTES {
             return None;
         }
         match self.0.last() {
-            Some(last) if last.len() + needed <= CHUNK => {}
+            Some(last) if last.len() + needed <= CHUNK_BYTES => {}
             // The first one grows with its content, since most installations have few records.
             None => self.0.push(Vec::new()),
-            Some(_) => self.0.push(Vec::with_capacity(CHUNK)),
+            Some(_) => self.0.push(Vec::with_capacity(CHUNK_BYTES)),
         }
-        let before = (self.0.len() - 1) * CHUNK;
+        let before = (self.0.len() - 1) * CHUNK_BYTES;
         let last = self.0.last_mut()?;
         let place = u32::try_from(before + last.len()).ok()?;
         Some((last, place))
@@ -90,7 +90,10 @@ impl ChunkedBytes {
 
     fn entry(&self, place: u32) -> Option<RawEntry<'_>> {
         let place = usize::try_from(place).ok()?;
-        let bytes = self.0.get(place / CHUNK)?.get(place % CHUNK..)?;
+        let bytes = self
+            .0
+            .get(place / CHUNK_BYTES)?
+            .get(place % CHUNK_BYTES..)?;
         let (key_length, bytes) = bytes.split_first_chunk::<2>()?;
         let (rest_length, bytes) = bytes.split_first_chunk::<2>()?;
         let (head, bytes) = bytes.split_first()?;
@@ -117,7 +120,7 @@ where
     pub fn new(decoded: fn(T::Key, T::Record) -> V) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            slots: (0..SLOTS).map(|_| RwLock::new(None)).collect(),
+            slots: (0..CACHE_SLOTS).map(|_| RwLock::new(None)).collect(),
             has_slots: AtomicBool::new(false),
             heads: RwLock::default(),
             hasher: RandomState::default(),
@@ -162,10 +165,10 @@ where
     }
 
     fn split_head<'a>(&self, body: &'a [u8]) -> (u8, &'a [u8]) {
-        let Some((head, rest)) = body.split_first_chunk::<HEAD>() else {
+        let Some((head, rest)) = body.split_first_chunk::<HEAD_BYTES>() else {
             return (HEADS_MAX, body);
         };
-        let position = |heads: &[[u8; HEAD]]| {
+        let position = |heads: &[[u8; HEAD_BYTES]]| {
             let at = heads.iter().position(|known| known == head);
             at.and_then(|at| u8::try_from(at).ok())
         };
@@ -195,7 +198,7 @@ where
     fn slot(&self, key: &T::Key) -> Option<&RwLock<Slot<T, V>>> {
         let hash = self.hasher.hash_one(key);
         // Collisions only evict each other: the slots are a cache.
-        self.slots.get(usize::try_from(hash).ok()? % SLOTS)
+        self.slots.get(usize::try_from(hash).ok()? % CACHE_SLOTS)
     }
 
     #[must_use]
@@ -417,7 +420,7 @@ mod tests {
         let bytes: usize = table.shards.iter().map(|s| s.read().bytes.len()).sum();
         // Two records share each head, and each of them is shorter by its length.
         let body = 1 + 1 + town(0).len() + 1;
-        let saved = 2 * usize::from(HEADS_MAX) * HEAD;
+        let saved = 2 * usize::from(HEADS_MAX) * HEAD_BYTES;
         assert_eq!(bytes, 600 * (ENTRY_HEAD + 4 + body) - saved);
     }
 

@@ -29,7 +29,7 @@ use crate::store::write_batch::BatchPart;
 use crate::thread_priority;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
-const PATIENCE: Duration = Duration::from_secs(15);
+const MAX_WAIT: Duration = Duration::from_secs(15);
 /// Speed of the slowest supported disk: sled reads its whole file when it opens.
 const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
 /// Bytes of sled's file that are verified in a millisecond on a fast machine.
@@ -74,14 +74,14 @@ pub(in crate::store) struct Preparation {
 }
 
 impl DeferredEngine {
-    /// Starts the preparation and waits up to `patience` for it. `make` must return soon after its flag is set.
+    /// Starts the preparation and waits up to `max_wait` for it. `make` must return soon after its flag is set.
     pub(in crate::store) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>
         + Send
         + 'static,
         on_failure: OnFailure,
         stand_in: DurableReader,
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<Self, StoreError> {
         let shared = Arc::new(DeferredState {
             ready: OnceLock::new(),
@@ -97,7 +97,7 @@ impl DeferredEngine {
             .spawn(move || working.prepare(make, &on_failure))?;
         let mut outcome = shared.outcome.lock();
         let goes_on = |outcome: &mut Option<_>| outcome.is_none();
-        shared.ended.wait_while_for(&mut outcome, goes_on, patience);
+        shared.ended.wait_while_for(&mut outcome, goes_on, max_wait);
         if outcome.is_none() {
             tracing::info!("serving from snapshot and WAL until the engine is ready");
         }
@@ -358,10 +358,10 @@ pub(in crate::store) fn verify_supervised(
 }
 
 /// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
-pub(in crate::store) fn useful_patience(patience: Duration, found: Option<&EngineDir>) -> Duration {
+pub(in crate::store) fn useful_wait(max_wait: Duration, found: Option<&EngineDir>) -> Duration {
     let size = found.map_or(0, data_size);
-    let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < patience;
-    if is_enough { patience } else { Duration::ZERO }
+    let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < max_wait;
+    if is_enough { max_wait } else { Duration::ZERO }
 }
 
 fn data_size(directory: &EngineDir) -> u64 {
@@ -372,7 +372,7 @@ fn data_size(directory: &EngineDir) -> u64 {
 pub(in crate::store) struct Supervised<R> {
     receiver: Receiver<Result<R, StoreError>>,
     steps: Arc<AtomicU64>,
-    patience: Duration,
+    max_wait: Duration,
 }
 
 impl<R: Send + 'static> Supervised<R> {
@@ -394,7 +394,7 @@ impl<R: Send + 'static> Supervised<R> {
             receiver,
             steps,
             // The limit grows with the file, since sled reads it whole when it opens.
-            patience: PATIENCE + Duration::from_secs(data_size(directory) / BYTES_PER_SECOND),
+            max_wait: MAX_WAIT + Duration::from_secs(data_size(directory) / BYTES_PER_SECOND),
         })
     }
 
@@ -420,7 +420,7 @@ impl<R: Send + 'static> Supervised<R> {
             let now = self.steps.load(Ordering::Relaxed);
             if now != seen.1 {
                 seen = (Instant::now(), now);
-            } else if seen.0.elapsed() > self.patience {
+            } else if seen.0.elapsed() > self.max_wait {
                 // The thread cannot be ended and holds the file: only a restart helps.
                 directory.mark_suspect("a read did not return")?;
                 return Err(StoreError::Hung);

@@ -222,8 +222,8 @@ mod tests {
 
     #[test]
     fn panics_are_reported_once_and_a_full_disk_is_not_a_panic() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&told);
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&reported);
         let fault: Fault = Arc::new(move |what: &str| heard.lock().push(what.to_owned()));
         let watched = WatchedEngine::new(Breaking, fault);
         assert_eq!(
@@ -231,11 +231,11 @@ mod tests {
             Err(StoreError::Full)
         );
         assert_eq!(watched.applied(), Ok(CommitId::default()));
-        assert!(told.lock().is_empty());
+        assert!(reported.lock().is_empty());
         assert!(matches!(watched.get("t", b""), Err(StoreError::Engine(_))));
         let pairs: Vec<_> = watched.scan("t", b"", None).collect();
         assert_eq!(pairs.len(), 2);
         assert!(matches!(pairs.last(), Some(Err(StoreError::Engine(_)))));
-        assert_eq!(*told.lock(), ["panicked: a damaged page"]);
+        assert_eq!(*reported.lock(), ["panicked: a damaged page"]);
     }
 }

@@ -44,7 +44,7 @@ impl Import<'_> {
     pub fn run(self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         /// Upper bound: WAL, engine and snapshot each hold all records, in less space than the
         /// text.
-        const COPIES: u64 = 3;
+        const SPACE_FACTOR: u64 = 3;
         // The store is opened first: one that is newer, in use or not empty is rejected before anything is written.
         let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
         store.must_be_empty(self.own)?;
@@ -53,7 +53,7 @@ impl Import<'_> {
         let layout = StoreLayout::new(self.directory, self.options.sync);
         let _lock = layout.lock()?;
         if let Some(bytes) = self.bytes {
-            disk_space::require_free(self.directory, COPIES * bytes)?;
+            disk_space::require_free(self.directory, SPACE_FACTOR * bytes)?;
         }
         // An earlier import may have been interrupted.
         layout.clear_staged()?;

@@ -26,7 +26,7 @@ use crate::store::{FleetAccess, Store, StoreError};
 
 pub(super) const EXTENSION: &str = ".snapshot";
 /// Distance between the highest known commit number and the first one of a restored store.
-const AHEAD: u64 = 1_000_000;
+const NUMBER_GAP: u64 = 1_000_000;
 /// Suffix of a backup file that is not verified yet.
 const PARTIAL: &str = ".partial";
 
@@ -355,7 +355,7 @@ impl Restore<'_> {
             .chain([head.number, logged])
             .max()
             .unwrap_or_default()
-            + AHEAD
+            + NUMBER_GAP
     }
 }
 

@@ -19,16 +19,16 @@ use crate::store::snapshot::durable_state::{apply_to, replay};
 use crate::store::{StoreError, WritePriority};
 
 /// An engine up to this size is never replaced.
-const ENOUGH: u64 = 64 * 1024 * 1024;
+const REPLACED_FROM_BYTES: u64 = 64 * 1024 * 1024;
 /// Growth factor at which an engine is replaced.
-const GROWTH: u64 = 4;
+const GROWTH_FACTOR: u64 = 4;
 /// Multiples of the snapshot: the size limit for an engine of unknown initial size.
-const UNPACKED: u64 = 8;
+const SNAPSHOT_FACTOR: u64 = 8;
 /// Upper bound of a new engine's size in multiples of the snapshot. Measured: 3.7 with 20,000
 /// users, 1.9 with a million.
 pub(in crate::store) const NEW_ENGINE: u64 = 4;
 /// The writer replays at most this many commits while it switches engines.
-const FEW: u64 = 64;
+const REPLAYED_MAX: u64 = 64;
 /// After this many attempts the writer replays more, so that steady traffic cannot prevent the switch.
 const CATCH_UPS: u32 = 16;
 
@@ -75,7 +75,7 @@ fn change_over(
     for _ in 0..CATCH_UPS {
         let number = last_number(writer)?;
         // The replay runs here and not on the writer thread, which must not wait.
-        if number - reached <= FEW {
+        if number - reached <= REPLAYED_MAX {
             break;
         }
         let state = new_snapshot::durable_state(core, None, number)?;
@@ -110,7 +110,7 @@ pub(in crate::store) struct Waste {
 impl Default for Waste {
     fn default() -> Self {
         Self {
-            enough: ENOUGH,
+            enough: REPLACED_FROM_BYTES,
             new: None,
         }
     }
@@ -135,8 +135,8 @@ impl Waste {
             return Ok(());
         };
         let allowed = match &self.new {
-            Some((path, size)) if *path == engine.path => GROWTH * size,
-            _ => UNPACKED * disk.snapshot_bytes(),
+            Some((path, size)) if *path == engine.path => GROWTH_FACTOR * size,
+            _ => SNAPSHOT_FACTOR * disk.snapshot_bytes(),
         };
         let allowed = allowed.max(self.enough);
         // A disk that runs low needs compaction most, but it must have room for both engines.

@@ -11,7 +11,7 @@ use crate::store::table::Schema;
 
 /// Required space in multiples of the store: for the copy itself, the backup before a format upgrade, and a rebuilt
 /// engine.
-const COPIES: u64 = 3;
+const SPACE_FACTOR: u64 = 3;
 
 /// Copies the store of the data directory `from` to the empty directory `to`. A staged restore is copied too, since the
 /// next start would install it.
@@ -29,7 +29,7 @@ pub fn copy_store(from: &Path, to: &Path, schema: &Schema) -> Result<(), StoreEr
         .clone()
         .map(|part| bytes_below(part))
         .sum::<Result<u64, _>>()?;
-    disk_space::require_free(to, COPIES * bytes)?;
+    disk_space::require_free(to, SPACE_FACTOR * bytes)?;
     for part in parts {
         copy_directory(part, &to.join(part.file_name().unwrap_or_default()))?;
     }

@@ -170,7 +170,7 @@ impl MaintenanceThread {
                 backups: self.backups.as_deref(),
                 make_room: &|| false,
                 // The maintenance thread must not wait for a rebuild.
-                patience: Duration::ZERO,
+                max_wait: Duration::ZERO,
                 rebuilt_from: Arc::default(),
                 held,
             }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::engine::deferred::{
-    DeferredEngine, FoundEngine, Preparation, Supervised, useful_patience, verify_supervised,
+    DeferredEngine, FoundEngine, Preparation, Supervised, useful_wait, verify_supervised,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
 use crate::store::recovery::engine_checks::{check_begun, check_history, retry_without_leftovers};
@@ -56,7 +56,7 @@ pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) backups: Option<&'a Path>,
     /// Returns whether any space was released.
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
-    pub(in crate::store) patience: Duration,
+    pub(in crate::store) max_wait: Duration,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
     /// An engine that is already open, if only the WAL is missing.
     pub(in crate::store) held: Option<Opened>,
@@ -279,7 +279,7 @@ impl Recovery<'_> {
         let segments = &sources.survey.segments;
         // This runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
-        let patience = useful_patience(self.patience, current.as_ref());
+        let max_wait = useful_wait(self.max_wait, current.as_ref());
         let found = match (opening, current) {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {
@@ -324,7 +324,7 @@ impl Recovery<'_> {
         };
         let on_failure = Arc::clone(&preparation.on_failure);
         let make = move |abandoned: &_| preparation.run(found, abandoned);
-        DeferredEngine::start(make, on_failure, stand_in, patience).map(Some)
+        DeferredEngine::start(make, on_failure, stand_in, max_wait).map(Some)
     }
 
     fn open_unverified(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {

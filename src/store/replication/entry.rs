@@ -25,7 +25,7 @@ const DEFLATE_FROM: usize = 16 * 1024;
 const MAGIC: &[u8; 4] = b"pge1";
 const PLAIN: u8 = 0;
 const DEFLATED: u8 = 1;
-const CHECKSUM: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -75,7 +75,7 @@ impl Entry {
             Some(packed) => (DEFLATED, packed),
             None => (PLAIN, &self.batch),
         };
-        let mut bytes = Vec::with_capacity(HEAD + body.len() + CHECKSUM);
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len() + CHECKSUM_BYTES);
         bytes.extend(MAGIC);
         bytes.extend(self.fleet);
         bytes.extend(self.number.to_le_bytes());
@@ -98,7 +98,7 @@ impl Entry {
 
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
         let (covered, sum) = bytes
-            .split_last_chunk::<CHECKSUM>()
+            .split_last_chunk::<CHECKSUM_BYTES>()
             .ok_or(EntryError::Incomplete)?;
         // The checksum comes first: no field of a damaged entry is meaningful.
         if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
@@ -138,7 +138,7 @@ impl Entry {
 }
 
 /// Magic, fleet, number, epoch, member, nonce, format, timeline, chain, form.
-const HEAD: usize = 4 + 16 + 8 + 8 + 16 + 16 + 4 + 16 + 16 + 1;
+const HEAD_BYTES: usize = 4 + 16 + 8 + 8 + 16 + 16 + 4 + 16 + 16 + 1;
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], EntryError> {
     let (head, tail) = rest

@@ -25,7 +25,7 @@ pub struct Replication {
     pub log: Box<dyn SharedLog + Send>,
     pub nonce: Box<dyn FnMut() -> [u8; 16] + Send>,
     /// How long a caller waits for an append without an answer.
-    pub patience: Duration,
+    pub max_wait: Duration,
     /// Set to the number of the last entry that readers of the store see. The owner sets it before it answers a commit.
     pub published: Arc<AtomicU64>,
 }
@@ -191,7 +191,7 @@ impl Writer {
         })
     }
 
-    /// Appends a batch and waits up to `patience` for the outcome. After that the outcome stays open, and the error is
+    /// Appends a batch and waits up to `max_wait` for the outcome. After that the outcome stays open, and the error is
     /// [`StoreError::Unsettled`].
     fn append_shared(&mut self, joined: &mut Joined, batch: &[u8]) -> Result<(), StoreError> {
         // The caller writes the entry to the own WAL and publishes it.
@@ -199,10 +199,10 @@ impl Writer {
         let Replication {
             log,
             nonce,
-            patience,
+            max_wait,
             ..
         } = &mut joined.replication;
-        let until = Instant::now() + *patience;
+        let until = Instant::now() + *max_wait;
         let (log, member) = (&mut **log, &mut joined.member);
         let mut appending = member.append(log, nonce(), batch.to_vec(), &mut done);
         while appending == Ok(Appending::Unsettled) && Instant::now() < until {

@@ -136,7 +136,7 @@ impl Node {
                 drawn += 1;
                 [drawn.wrapping_mul(3) ^ id; 16]
             }),
-            patience: Duration::ZERO,
+            max_wait: Duration::ZERO,
             published: Arc::clone(&self.published),
         });
         self.store = Some(store);

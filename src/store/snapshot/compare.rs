@@ -22,9 +22,9 @@ use crate::store::write_batch::visit;
 type ExpectedRecord = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
 
 /// Up to this many keys are checked on the writer thread between two commits.
-const FEW: usize = 256;
+const KEYS_AT_ONCE_MAX: usize = 256;
 /// After this many attempts, a larger number of keys is checked there too.
-const LOOKS: u32 = 16;
+const ATTEMPTS_MAX: u32 = 16;
 
 fn digest_of(key: &[u8], value: &[u8]) -> Digest {
     let mut digest = Digest::default();
@@ -118,8 +118,8 @@ fn compare_again(
     report: &mut DurableStateReport,
 ) -> Result<(), StoreError> {
     let mut known = report.number;
-    for _ in 0..LOOKS {
-        if expected.len() <= FEW {
+    for _ in 0..ATTEMPTS_MAX {
+        if expected.len() <= KEYS_AT_ONCE_MAX {
             break;
         }
         // A commit between the two numbers may have changed a key while it was read.

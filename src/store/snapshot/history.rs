@@ -11,7 +11,7 @@ use ring::digest::{Context, SHA256};
 const UNKNOWN: [u8; 16] = [0; 16];
 
 /// Each restore or rollback adds one, and new snapshots make old ones superfluous.
-const ANCESTORS: usize = 16;
+const ANCESTORS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
@@ -142,7 +142,7 @@ impl Lineage {
     pub(in crate::store) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
-        self.ancestors.truncate(ANCESTORS);
+        self.ancestors.truncate(ANCESTORS_MAX);
         // An ancestor's commits after the fork are not part of this store's past.
         for (_, until) in &mut self.ancestors {
             *until = number.min(*until);

@@ -13,7 +13,7 @@ use crate::store::txn::Txn;
 use crate::store::{Durability, Store, StoreError};
 
 /// Maximum number of keys that a report lists; its counts are complete.
-const NAMED: usize = 100;
+const KEYS_LISTED_MAX: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableReport {
@@ -35,7 +35,7 @@ impl Found {
     pub(in crate::store) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         // A store with a lost tree has millions of findings. The count shows that, and the first ones show where.
-        if self.some.len() < NAMED {
+        if self.some.len() < KEYS_LISTED_MAX {
             self.some
                 .push(format!("{tree}:{}", data_encoding::HEXLOWER.encode(key)));
         }
@@ -44,7 +44,7 @@ impl Found {
     fn extend(&mut self, other: Self) {
         self.count += other.count;
         self.some.extend(other.some);
-        self.some.truncate(NAMED);
+        self.some.truncate(KEYS_LISTED_MAX);
     }
 }
 

@@ -17,10 +17,10 @@ use crate::types::from_hex;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
 /// One slot per sector, so that a torn write destroys at most one of them.
-const SECTOR: usize = 512;
+const SECTOR_BYTES: usize = 512;
 const SLOTS: usize = 2;
 /// Magic, turn, written, synced, timeline, chain, boot id; followed by a checksum.
-const BODY: usize = 8 + 3 * 8 + 3 * 16;
+const BODY_BYTES: usize = 8 + 3 * 8 + 3 * 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct End {
@@ -46,7 +46,7 @@ impl End {
     }
 
     fn encode(&self, turn: u64) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(BODY + 4);
+        let mut bytes = Vec::with_capacity(BODY_BYTES + 4);
         bytes.extend(MAGIC);
         for number in [turn, self.written, self.synced] {
             bytes.extend(number.to_le_bytes());
@@ -59,8 +59,8 @@ impl End {
     }
 
     fn decode(slot: &[u8]) -> Option<(u64, Self)> {
-        let body = slot.get(..BODY)?;
-        let sum = slot.get(BODY..)?.first_chunk::<4>()?;
+        let body = slot.get(..BODY_BYTES)?;
+        let sum = slot.get(BODY_BYTES..)?.first_chunk::<4>()?;
         if crc32fast::hash(body).to_le_bytes() != *sum {
             return None;
         }
@@ -118,7 +118,10 @@ impl StoredEnd {
 }
 
 fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
-    bytes.chunks(SECTOR).take(SLOTS).filter_map(End::decode)
+    bytes
+        .chunks(SECTOR_BYTES)
+        .take(SLOTS)
+        .filter_map(End::decode)
 }
 
 pub(in crate::store) fn boot_id() -> [u8; 16] {
@@ -157,7 +160,7 @@ impl EndFile {
     }
 
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
-        self.file.set_len((SLOTS * SECTOR) as u64)?;
+        self.file.set_len((SLOTS * SECTOR_BYTES) as u64)?;
         // Both slots are written: otherwise an old one would win after damage to the new one.
         for _ in 0..SLOTS {
             self.write(end)?;
@@ -179,7 +182,7 @@ impl EndFile {
         let slot = if self.turn.is_multiple_of(2) {
             0
         } else {
-            SECTOR
+            SECTOR_BYTES
         };
         self.file.write_all_at(&end.encode(self.turn), slot as u64)
     }
@@ -239,7 +242,7 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &bytes).unwrap();
             let read = StoredEnd::read(&path).unwrap();
-            let used = bit / 8 % SECTOR < BODY + 4;
+            let used = bit / 8 % SECTOR_BYTES < BODY_BYTES + 4;
             let possible = [StoredEnd::Partial(end(7)), StoredEnd::Partial(end(8))];
             let right = if used {
                 possible.contains(&read)
@@ -251,7 +254,7 @@ mod tests {
         for length in 0..sound.len() {
             fs::write(&path, &sound[..length]).unwrap();
             let read = StoredEnd::read(&path).unwrap();
-            let whole = length >= SECTOR + BODY + 4;
+            let whole = length >= SECTOR_BYTES + BODY_BYTES + 4;
             assert_eq!(
                 matches!(read, StoredEnd::Sound(_)),
                 whole,

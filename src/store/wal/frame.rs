@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use super::StoreError;
 
-const HEAD: usize = 24;
+const HEAD_BYTES: usize = 24;
 /// The number again, with all bits inverted so that it is never zero.
-const TRAILER: usize = 8;
-const SECTOR: usize = 512;
+const TRAILER_BYTES: usize = 8;
+const SECTOR_BYTES: usize = 512;
 
 pub(in crate::store) struct Frame<'a> {
     pub(in crate::store) number: u64,
@@ -27,11 +27,11 @@ impl Frame<'_> {
 }
 
 pub(in crate::store) const fn payload_at(length: usize) -> Range<usize> {
-    HEAD..HEAD + length
+    HEAD_BYTES..HEAD_BYTES + length
 }
 
 const fn size(length: usize) -> usize {
-    (HEAD + length).next_multiple_of(8) + TRAILER
+    (HEAD_BYTES + length).next_multiple_of(8) + TRAILER_BYTES
 }
 
 pub(in crate::store) fn frame(
@@ -80,8 +80,8 @@ pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     let payload = bytes.get(payload_at(length))?;
     // The unused rest of a segment is zeros, and no frame has the number 0.
     let sound = number > 0
-        && crc32fast::hash(bytes.get(8..HEAD + length)?).to_le_bytes() == *sum
-        && bytes.get(size(length) - TRAILER..size(length))? == (!number).to_le_bytes();
+        && crc32fast::hash(bytes.get(8..HEAD_BYTES + length)?).to_le_bytes() == *sum
+        && bytes.get(size(length) - TRAILER_BYTES..size(length))? == (!number).to_le_bytes();
     sound.then_some(Frame {
         number,
         synced: u64::from_le_bytes(*synced),
@@ -95,11 +95,11 @@ pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool 
         return false;
     };
     let trailer = (!number).to_le_bytes();
-    let rest = bytes.get(at + HEAD..).unwrap_or_default();
-    let (words, _) = rest.as_chunks::<TRAILER>();
+    let rest = bytes.get(at + HEAD_BYTES..).unwrap_or_default();
+    let (words, _) = rest.as_chunks::<TRAILER_BYTES>();
     // The head itself may be damaged, so the trailer is searched first.
     match words.iter().position(|word| *word == trailer) {
-        Some(index) => !is_missing(bytes, at, at + HEAD + (index + 1) * TRAILER),
+        Some(index) => !is_missing(bytes, at, at + HEAD_BYTES + (index + 1) * TRAILER_BYTES),
         None => found == number && !is_missing(bytes, at, at.saturating_add(size(length))),
     }
 }
@@ -107,7 +107,7 @@ pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool 
 fn is_missing(bytes: &[u8], from: usize, to: usize) -> bool {
     let mut at = from;
     while at < to {
-        let end = (at + 1).next_multiple_of(SECTOR).min(to);
+        let end = (at + 1).next_multiple_of(SECTOR_BYTES).min(to);
         // A sector that was never written still ends with its preallocated zeros.
         let Some(last) = bytes.get(at.max(end - 8)..end) else {
             // A length beyond the end of the file is damage and not a torn write.
@@ -134,7 +134,7 @@ mod tests {
             (7, 5, b"payload".as_slice())
         );
         assert_eq!(read.size(), bytes.len());
-        let padding = HEAD + 7..bytes.len() - TRAILER;
+        let padding = HEAD_BYTES + 7..bytes.len() - TRAILER_BYTES;
         for bit in (0..bytes.len() * 8).filter(|bit| !padding.contains(&(bit / 8))) {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -151,9 +151,9 @@ mod tests {
             let mut whole = vec![0; 8_192];
             whole[start..start + written.len()].copy_from_slice(&written);
             let end = start + written.len();
-            for sector in start / SECTOR..=(end - 1) / SECTOR {
+            for sector in start / SECTOR_BYTES..=(end - 1) / SECTOR_BYTES {
                 let mut torn = whole.clone();
-                torn[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+                torn[sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES].fill(0);
                 assert!(!was_whole(&torn, start, 9), "{start} {length} {sector}");
             }
         }

@@ -5,7 +5,7 @@ use crate::store::snapshot::history::History;
 
 const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x02";
 /// Magic, length, number of the first frame, timeline, chain, four zeros, checksum.
-pub(super) const HEAD: usize = 64;
+pub(super) const HEAD_BYTES: usize = 64;
 /// The head of versions before timelines has only magic and length.
 const OLD_MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x01";
 const OLD_HEAD: usize = 16;
@@ -21,7 +21,7 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD);
+        let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend(MAGIC);
         bytes.extend(self.length.to_le_bytes());
         bytes.extend(self.first.to_le_bytes());
@@ -33,7 +33,7 @@ impl Head {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, sum) = bytes.get(..HEAD)?.split_last_chunk::<4>()?;
+        let (body, sum) = bytes.get(..HEAD_BYTES)?.split_last_chunk::<4>()?;
         if crc32fast::hash(body).to_le_bytes() != *sum {
             return None;
         }
@@ -58,8 +58,8 @@ pub(super) fn begin(bytes: &[u8]) -> (Option<Head>, usize) {
     let is_new = head.is_some()
         || bytes.starts_with(MAGIC)
         // A new head may be damaged while its frames are intact.
-        || bytes.get(HEAD..).is_some_and(|rest| parse(rest).is_some());
-    (head, if is_new { HEAD } else { OLD_HEAD })
+        || bytes.get(HEAD_BYTES..).is_some_and(|rest| parse(rest).is_some());
+    (head, if is_new { HEAD_BYTES } else { OLD_HEAD })
 }
 
 pub(super) fn is_cut(bytes: &[u8]) -> bool {

@@ -29,7 +29,7 @@ pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_frame
 use super::StoreError;
 use super::files::{create_private, make_directory, remove_file, rename, sync_data, sync_file};
 use crate::store::snapshot::history::History;
-use head::{HEAD, Head};
+use head::{HEAD_BYTES, Head};
 #[cfg(test)]
 use segment::Gap;
 
@@ -141,7 +141,7 @@ impl FileLog {
     fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
         let path = self.directory.join(format!("{:020}.log", self.next));
         // A frame is never split over two segments.
-        let length = SEGMENT_BYTES.max(frame + HEAD as u64);
+        let length = SEGMENT_BYTES.max(frame + HEAD_BYTES as u64);
         let head = Head {
             length,
             first: self.next,
@@ -163,7 +163,7 @@ impl FileLog {
         Ok(OpenSegment {
             path,
             file,
-            position: HEAD as u64,
+            position: HEAD_BYTES as u64,
             length,
         })
     }
@@ -300,7 +300,7 @@ impl CommitLog for FileLog {
         let empty = self
             .open
             .as_ref()
-            .is_none_or(|open| open.position == HEAD as u64);
+            .is_none_or(|open| open.position == HEAD_BYTES as u64);
         // An empty segment needs no successor.
         if !empty {
             self.sync()?;

@@ -9,7 +9,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use super::*;
 
 /// How long a test waits for another thread before it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Returns the payloads after a number, and the reopened log.
 fn reopen(directory: &Path, after: u64) -> (Vec<(u64, Vec<u8>)>, FileLog) {
@@ -69,7 +69,7 @@ fn shortened(path: &Path) -> Vec<u8> {
         first,
         history: surveyed(path.parent().unwrap()).segments[0].history,
     };
-    bytes[..HEAD].copy_from_slice(&short.encode());
+    bytes[..HEAD_BYTES].copy_from_slice(&short.encode());
     bytes
 }
 
@@ -103,7 +103,7 @@ fn flipped_bit_is_not_treated_as_a_torn_end() {
     let size = frame(1, 0, &payload(1)).unwrap().len();
     let padding = payload_at(payload(1).len()).end..size - 8;
     for number in [1_u64, 2, 3] {
-        let start = HEAD + (usize::try_from(number).unwrap() - 1) * size;
+        let start = HEAD_BYTES + (usize::try_from(number).unwrap() - 1) * size;
         for bit in (0..size * 8).filter(|bit| !padding.contains(&(bit / 8))) {
             let mut bytes = sound.clone();
             bytes[start + bit / 8] ^= 1 << (bit % 8);
@@ -127,7 +127,7 @@ fn flipped_bit_after_the_end_is_harmless() {
     drop(filled(directory.path(), 3));
     let path = first_segment(directory.path());
     let sound = shortened(&path);
-    let end = HEAD + 3 * frame(1, 0, &payload(1)).unwrap().len();
+    let end = HEAD_BYTES + 3 * frame(1, 0, &payload(1)).unwrap().len();
     for bit in 0..64 * 8 {
         let mut bytes = sound.clone();
         bytes[end + bit / 8] ^= 1 << (bit % 8);
@@ -272,11 +272,11 @@ fn truncated_segment_is_reported() {
     let path = first_segment(directory.path());
     let sound = shortened(&path);
     let size = frame(1, 0, &payload(1)).unwrap().len();
-    for cut in HEAD + size..sound.len() {
+    for cut in HEAD_BYTES + size..sound.len() {
         fs::write(&path, &sound[..cut]).unwrap();
         let survey = surveyed(directory.path());
-        let whole = (cut - HEAD) / size;
-        if whole >= 3 && cut - HEAD - 3 * size >= 8 {
+        let whole = (cut - HEAD_BYTES) / size;
+        if whole >= 3 && cut - HEAD_BYTES - 3 * size >= 8 {
             assert_eq!((survey.next, survey.gaps.len()), (4, 0), "{cut}");
         } else {
             assert!(!survey.gaps.is_empty() && survey.torn.is_none(), "{cut}");
@@ -295,7 +295,7 @@ fn next_segment_is_created_in_advance() {
     log.append(1, &megabyte).unwrap();
     assert!(!ahead.exists());
     log.append(2, &megabyte).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     while fs::metadata(&ahead).map_or(0, |file| file.len()) < SEGMENT_BYTES {
         assert!(Instant::now() < until, "no segment was prepared");
         std::thread::yield_now();

@@ -9,7 +9,7 @@ use data_encoding::{BASE64, BASE64_NOPAD};
 use ring::{digest, pbkdf2};
 
 use super::firebase::FirebaseScrypt;
-use super::{Cost, HashMemory, HashingFailed, OUTPUT, compute};
+use super::{Cost, HashMemory, HashingFailed, OUTPUT_BYTES, compute};
 
 /// In bytes.
 const LENGTH_MAX: usize = 512;
@@ -126,7 +126,7 @@ impl HashFormat {
         match self {
             Self::Argon2 {
                 kind, cost, output, ..
-            } => *kind == ours && *cost == today && output.len() == OUTPUT,
+            } => *kind == ours && *cost == today && output.len() == OUTPUT_BYTES,
             Self::Bcrypt { .. } | Self::Scrypt { .. } | Self::Pbkdf2 { .. } | Self::Firebase(_) => {
                 false
             }

@@ -17,8 +17,8 @@ use crate::ports::Entropy;
 use crate::types::Malformed;
 use hash_format::HashFormat;
 
-const SALT: usize = 16;
-const OUTPUT: usize = 32;
+const SALT_BYTES: usize = 16;
+const OUTPUT_BYTES: usize = 32;
 /// Limits of configured and stored parameters: 1 GiB, and a few seconds. Imported hashes have lower limits.
 const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const ITERATIONS_MAX: u32 = 64;
@@ -48,7 +48,7 @@ impl Cost {
         self.memory_kib <= MEMORY_KIB_MAX
             && self.iterations <= ITERATIONS_MAX
             && self.parallelism <= PARALLELISM_MAX
-            && self.params(OUTPUT).is_some()
+            && self.params(OUTPUT_BYTES).is_some()
     }
 
     fn params(&self, output: usize) -> Option<Params> {
@@ -101,7 +101,7 @@ impl HashMemory {
     /// Frees the memory that an imported, costlier hash needed beyond the configured cost.
     fn trim(&mut self, today: Cost) {
         let kept = today
-            .params(OUTPUT)
+            .params(OUTPUT_BYTES)
             .map_or(0, |params| params.block_count());
         if self.blocks.len() > kept {
             self.blocks.truncate(kept);
@@ -143,8 +143,8 @@ pub(super) fn hash(
     entropy: &dyn Entropy,
     memory: &mut HashMemory,
 ) -> Result<String, HashingFailed> {
-    let salt: [u8; SALT] = entropy.array();
-    let mut output = [0; OUTPUT];
+    let salt: [u8; SALT_BYTES] = entropy.array();
+    let mut output = [0; OUTPUT_BYTES];
     let ours = (Algorithm::Argon2id, Version::V0x13);
     compute(ours, secret, &salt, cost, &mut output, memory)?;
     Ok(format_stored(cost, &salt, &output))
@@ -195,7 +195,7 @@ pub(super) fn verify(
 /// Returns a hash at the current cost that no secret matches.
 pub(super) fn dummy(cost: Cost) -> String {
     // No secret is known whose hash is all zeros.
-    format_stored(cost, &[0; SALT], &[0; OUTPUT])
+    format_stored(cost, &[0; SALT_BYTES], &[0; OUTPUT_BYTES])
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

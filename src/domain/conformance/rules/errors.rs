@@ -3,13 +3,13 @@
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
-/// Milliseconds. A viewer needs longer to read the answer.
-const READ: i64 = 5_000;
-const AT_ONCE: i64 = 5_000;
-const EARLY: i64 = 1_000;
-const PAUSE: i64 = 1_000;
-const BURST: i64 = 30_000;
-const REPETITIONS: usize = 3;
+/// A viewer needs longer to read the refusal.
+const REFUSAL_SHOWN_MILLIS: i64 = 5_000;
+const REPEATED_WITHIN_MILLIS: i64 = 5_000;
+const TIMER_TOLERANCE_MILLIS: i64 = 1_000;
+const PAUSE_MIN_MILLIS: i64 = 1_000;
+const REPETITIONS_WINDOW_MILLIS: i64 = 30_000;
+const REPETITIONS_MAX: usize = 3;
 
 fn repetition<'a>(rest: &'a [ClientCall], call: &ClientCall) -> Option<&'a ClientCall> {
     rest.iter().find(|later| later.repeats(call))
@@ -42,7 +42,7 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
         if let Some(again) = rest
             .iter()
             .find(same)
-            .filter(|later| later.at <= call.at + READ)
+            .filter(|later| later.at <= call.at + REFUSAL_SHOWN_MILLIS)
         {
             finding.breach(
                 "preflight was repeated before a viewer could read why",
@@ -65,7 +65,7 @@ pub(super) fn retry_after(conversation: &Conversation) -> Finding {
         finding.check();
         // Times of the journal are those of the server: the answer arrives later at the client, and a timer may fire
         // early.
-        let until = call.at + seconds.saturating_mul(1_000) - EARLY;
+        let until = call.at + seconds.saturating_mul(1_000) - TIMER_TOLERANCE_MILLIS;
         if let Some(again) = repetition(rest, call).filter(|later| later.at < until) {
             finding.breach(
                 format!("did not wait the {seconds} s of Retry-After"),
@@ -94,7 +94,9 @@ pub(super) fn no_retry_4xx(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
-        if let Some(again) = repetition(rest, call).filter(|later| later.at <= call.at + AT_ONCE) {
+        if let Some(again) =
+            repetition(rest, call).filter(|later| later.at <= call.at + REPEATED_WITHIN_MILLIS)
+        {
             finding.breach(
                 format!("repeated a request that was answered {}", call.status),
                 [call, again],
@@ -116,13 +118,13 @@ pub(super) fn back_off_5xx(conversation: &Conversation) -> Finding {
         finding.check();
         let again: Vec<&ClientCall> = rest
             .iter()
-            .take_while(|later| later.at <= call.at + BURST)
+            .take_while(|later| later.at <= call.at + REPETITIONS_WINDOW_MILLIS)
             .filter(|later| later.repeats(call))
             .collect();
-        let at_once = again
+        let without_pause = again
             .first()
-            .is_some_and(|later| later.at < call.at + PAUSE);
-        if at_once || again.len() > REPETITIONS {
+            .is_some_and(|later| later.at < call.at + PAUSE_MIN_MILLIS);
+        if without_pause || again.len() > REPETITIONS_MAX {
             let what = format!("repeated without a pause after {}", call.status);
             finding.breach(what, std::iter::once(call).chain(again));
         }

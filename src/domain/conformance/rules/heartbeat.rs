@@ -2,23 +2,24 @@
 
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{
-    ALIVE, ClientCall, ClientEvent, Conversation, SessionCalls,
+    ClientCall, ClientEvent, Conversation, SESSION_ALIVE_MILLIS, SessionCalls,
 };
 
-const INTERVAL: i64 = 10_000;
-const TOLERANCE: i64 = 2_000;
+const INTERVAL_MILLIS: i64 = 10_000;
+const TOLERANCE_MILLIS: i64 = 2_000;
 /// Fewer intervals do not tell a habit from a single delay.
-const INTERVALS: usize = 3;
-const FIRST: i64 = 10_000;
-const STOPPED: i64 = 12_000;
-const STAYS: i64 = 60_000;
-/// Milliseconds in which other requests may have been under way when one was refused.
-const UNDER_WAY: i64 = 1_000;
-const RENEWED: i64 = 15_000;
-const UNIX_TIME: f64 = 1e9;
+const INTERVALS_MIN: usize = 3;
+const FIRST_WITHIN_MILLIS: i64 = 10_000;
+const STOPPED_WITHIN_MILLIS: i64 = 12_000;
+const RESTARTED_WITHIN_MILLIS: i64 = 60_000;
+/// Other requests may have been under way when one was refused.
+const IN_FLIGHT_MILLIS: i64 = 1_000;
+const RENEWED_WITHIN_MILLIS: i64 = 15_000;
+/// A smaller position counts from the start of a title.
+const UNIX_TIME_MIN: f64 = 1e9;
 const STATUS_NO_LIVE_RIGHTS: u16 = 552;
 /// Parts of event names that show that playback has paused or stopped.
-const STANDS: [&str; 5] = ["pause", "stop", "end", "block", "held"];
+const STOP_WORDS: [&str; 5] = ["pause", "stop", "end", "block", "held"];
 
 pub(super) fn interval(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
@@ -34,17 +35,17 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
                 _ => None,
             })
             .collect();
-        if intervals.len() < INTERVALS {
+        if intervals.len() < INTERVALS_MIN {
             continue;
         }
         finding.check();
         // Sorted by distance from the interval, so that too short ones count as much as too long ones.
-        intervals.sort_by_key(|(length, ..)| (length - INTERVAL).abs());
+        intervals.sort_by_key(|(length, ..)| (length - INTERVAL_MILLIS).abs());
         let place = (intervals.len() * 95).div_ceil(100).saturating_sub(1);
         let Some((length, one, next)) = intervals.get(place) else {
             continue;
         };
-        if (length - INTERVAL).abs() > TOLERANCE {
+        if (length - INTERVAL_MILLIS).abs() > TOLERANCE_MILLIS {
             let seconds = *length as f64 / 1_000.0;
             finding.breach(
                 format!("{seconds:.1} s between two heartbeats at p95"),
@@ -66,7 +67,7 @@ pub(super) fn first(conversation: &Conversation) -> Finding {
             .iter()
             .find(|call| call.is_license() && call.is_ok());
         let start = license.copied().unwrap_or(preflight);
-        let until = start.at.saturating_add(FIRST);
+        let until = start.at.saturating_add(FIRST_WITHIN_MILLIS);
         // An abandoned start has no heartbeat, and one at the end of the period may get it later.
         let given_up = session.end().is_some_and(|end| end.at <= until);
         let beat = session.beats().next();
@@ -116,7 +117,7 @@ pub(super) fn position_unit(conversation: &Conversation) -> Finding {
             .filter_map(|call| Some((call, call.position()?)));
         for (call, position) in placed {
             finding.check();
-            if position < UNIX_TIME {
+            if position < UNIX_TIME_MIN {
                 finding.breach(
                     format!("the position of a livestream is {position}"),
                     [call],
@@ -147,7 +148,7 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
             continue;
         };
         for beat in blackouts(session) {
-            let within = beat.at - UNDER_WAY..=beat.at + STOPPED;
+            let within = beat.at - IN_FLIGHT_MILLIS..=beat.at + STOPPED_WITHIN_MILLIS;
             // The period ends before the client had to react.
             if conversation.end() < *within.end() {
                 continue;
@@ -155,18 +156,18 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
             finding.check();
             let stops = |event: &ClientEvent| {
                 // Parts of words are compared, because partners choose the names of their events.
-                STANDS.iter().any(|word| event.action.contains(word))
+                STOP_WORDS.iter().any(|word| event.action.contains(word))
             };
-            let stood = events
+            let stopped = events
                 .iter()
                 .any(|event| within.contains(&event.timestamp) && stops(event));
             // A client that asks for entitlement at the end of a program is refused, and stops, before its heartbeat.
-            let stood_before = events
+            let stopped_before = events
                 .iter()
                 .rfind(|event| event.timestamp < *within.start())
                 .is_some_and(|event| stops(event));
             let ended = session.end().is_some_and(|end| within.contains(&end.at));
-            if !stood && !stood_before && !ended {
+            if !stopped && !stopped_before && !ended {
                 finding.breach("no event shows that the picture stopped at 552", [beat]);
             }
         }
@@ -184,7 +185,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
                     && call.device.as_deref() == session.device()
                     && call.asset.as_deref() == session.asset()
                     && call.at > beat.at
-                    && call.at <= beat.at + STAYS
+                    && call.at <= beat.at + RESTARTED_WITHIN_MILLIS
                     && !conversation.logged_in(beat.user.as_deref(), beat.at, call.at)
             });
             if let Some(again) = again {
@@ -199,7 +200,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
 }
 
 /// Finds requests that a session still sends after an answer that ends it.
-fn after(
+fn requests_after(
     conversation: &Conversation,
     ends: impl Fn(&ClientCall) -> bool,
     asks: impl Fn(&ClientCall) -> bool,
@@ -215,7 +216,7 @@ fn after(
             .calls
             .iter()
             // A request that was under way when the answer came is not a breach.
-            .filter(|call| call.at > last.at + UNDER_WAY);
+            .filter(|call| call.at > last.at + IN_FLIGHT_MILLIS);
         if let Some(call) = later.find(|call| asks(call)) {
             finding.breach(what, [last, *call]);
         }
@@ -225,7 +226,7 @@ fn after(
 
 pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
     let asks = |call: &ClientCall| call.is("heartbeat") || call.is_license();
-    after(
+    requests_after(
         conversation,
         |beat| beat.status == 410,
         asks,
@@ -235,7 +236,7 @@ pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
 
 pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
     let unknown = |beat: &ClientCall| beat.status == 404 || beat.has_code("SESSION_MISMATCH");
-    after(
+    requests_after(
         conversation,
         unknown,
         |call| call.is("heartbeat"),
@@ -244,7 +245,11 @@ pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
 }
 
 /// Finds heartbeats that were refused with one of the codes and that no entitlement follows.
-fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Finding {
+fn refusals_without_entitlement(
+    conversation: &Conversation,
+    codes: &[&str],
+    what: &str,
+) -> Finding {
     let mut finding = Finding::default();
     for session in conversation.sessions().values() {
         let entitlements = conversation.entitlements(session);
@@ -256,7 +261,7 @@ fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Fi
                 before = refused;
                 continue;
             }
-            let until = beat.at + RENEWED;
+            let until = beat.at + RENEWED_WITHIN_MILLIS;
             let renewed = entitlements
                 .iter()
                 .any(|call| call.at >= beat.at && call.at <= until);
@@ -277,7 +282,7 @@ fn entitled_after(conversation: &Conversation, codes: &[&str], what: &str) -> Fi
 
 pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
     let codes = ["ENTITLEMENT_EXPIRED", "ENTITLEMENT_INVALID"];
-    entitled_after(
+    refusals_without_entitlement(
         conversation,
         &codes,
         "no entitlement after a heartbeat that wanted one",
@@ -285,7 +290,7 @@ pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
 }
 
 pub(super) fn pin_on_heartbeat(conversation: &Conversation) -> Finding {
-    entitled_after(
+    refusals_without_entitlement(
         conversation,
         &["PIN_CODE_REQUIRED"],
         "no entitlement after a heartbeat that wanted the PIN",
@@ -300,7 +305,7 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
         };
         let ended =
             session.end().is_some() || session.beats().any(|beat| matches!(beat.status, 404 | 410));
-        if !ended && last.at + ALIVE >= conversation.end() {
+        if !ended && last.at + SESSION_ALIVE_MILLIS >= conversation.end() {
             continue; // it may still be playing
         }
         finding.check();

@@ -3,13 +3,11 @@
 use std::ops::RangeInclusive;
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ClientCall, Conversation};
+use crate::domain::conformance::conversation::{ClientCall, Conversation, START_MAX_MILLIS};
 
-/// Seconds into a program after which a heartbeat has to be covered by its own entitlement.
-const INTO: i64 = 20;
-const OFFSETS: RangeInclusive<i64> = -86_400..=0;
-/// Maximum milliseconds between an entitlement and the preflight that uses it.
-const START: i64 = 60_000;
+/// A heartbeat from later in a program has to be covered by its own entitlement.
+const GRACE_SECONDS: i64 = 20;
+const OFFSET_SECONDS: RangeInclusive<i64> = -86_400..=0;
 
 pub(super) fn at_border(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
@@ -27,7 +25,7 @@ pub(super) fn at_border(conversation: &Conversation) -> Finding {
             let inside = beats.find(|beat| {
                 // Positions are whole seconds, far below what a float holds exactly.
                 beat.position()
-                    .is_some_and(|position| position >= (program.stop + INTO) as f64)
+                    .is_some_and(|position| position >= (program.stop + GRACE_SECONDS) as f64)
             });
             let Some(beat) = inside else { continue };
             finding.check();
@@ -57,7 +55,7 @@ pub(super) fn in_session(conversation: &Conversation) -> Finding {
                     && later.user == call.user
                     && later.asset == call.asset
                     && later.at >= call.at
-                    && later.at <= call.at + START
+                    && later.at <= call.at + START_MAX_MILLIS
             });
             // Before the first and after the last heartbeat the session does not run.
             if call.at <= first.at
@@ -86,7 +84,7 @@ pub(super) fn offset_in_bounds(conversation: &Conversation) -> Finding {
         };
         finding.check();
         let seconds: Option<i64> = offset.parse().ok();
-        if seconds.is_none_or(|seconds| !OFFSETS.contains(&seconds)) {
+        if seconds.is_none_or(|seconds| !OFFSET_SECONDS.contains(&seconds)) {
             finding.breach(format!("the offset is {offset}"), [call]);
         }
     }

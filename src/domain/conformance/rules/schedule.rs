@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
-const CACHED: [&str; 6] = [
+const CACHEABLE_ROUTES: [&str; 6] = [
     "live",
     "day",
     "broadcasts",
@@ -14,10 +14,11 @@ const CACHED: [&str; 6] = [
     "livestreams",
     "assets",
 ];
-const LISTS: [&str; 4] = ["live", "day", "broadcasts", "broadcast"];
-const DEPRECATED: [&str; 2] = ["live_one", "day_one"];
-const TOGETHER: i64 = 2_000;
-const MANY: usize = 3;
+const SCHEDULE_ROUTES: [&str; 4] = ["live", "day", "broadcasts", "broadcast"];
+const DEPRECATED_ROUTES: [&str; 2] = ["live_one", "day_one"];
+const BURST_MILLIS: i64 = 2_000;
+/// Fewer requests do not show how a client works.
+const REQUESTS_MIN: usize = 3;
 
 fn is_one_of(call: &ClientCall, routes: &[&str]) -> bool {
     routes.contains(&call.route.as_str())
@@ -26,15 +27,18 @@ fn is_one_of(call: &ClientCall, routes: &[&str]) -> bool {
 pub(super) fn etag(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     let mut equal: BTreeMap<_, Vec<&ClientCall>> = BTreeMap::new();
-    let read = |call: &&ClientCall| matches!(call.status, 200 | 304) && is_one_of(call, &CACHED);
+    let read =
+        |call: &&ClientCall| matches!(call.status, 200 | 304) && is_one_of(call, &CACHEABLE_ROUTES);
     for call in conversation.calls.iter().filter(read) {
         equal
             .entry((&call.route, &call.asset, &call.query))
             .or_default()
             .push(call);
     }
-    // Too few equal requests do not show whether the client revalidates.
-    for calls in equal.into_values().filter(|calls| calls.len() >= MANY) {
+    for calls in equal
+        .into_values()
+        .filter(|calls| calls.len() >= REQUESTS_MIN)
+    {
         finding.check();
         if calls.iter().all(|call| call.status == 200) {
             finding.breach(
@@ -49,8 +53,8 @@ pub(super) fn etag(conversation: &Conversation) -> Finding {
 pub(super) fn deprecated(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for call in &conversation.calls {
-        let old = is_one_of(call, &DEPRECATED);
-        if !old && !is_one_of(call, &LISTS) {
+        let old = is_one_of(call, &DEPRECATED_ROUTES);
+        if !old && !is_one_of(call, &SCHEDULE_ROUTES) {
             continue;
         }
         finding.check();
@@ -63,7 +67,7 @@ pub(super) fn deprecated(conversation: &Conversation) -> Finding {
 
 pub(super) fn batched(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
-    let asks = |call: &&ClientCall| is_one_of(call, &LISTS);
+    let asks = |call: &&ClientCall| is_one_of(call, &SCHEDULE_ROUTES);
     let calls: Vec<&ClientCall> = conversation.calls.iter().filter(asks).collect();
     finding.checked = calls.len();
     let is_single = |call: &ClientCall| {
@@ -80,7 +84,7 @@ pub(super) fn batched(conversation: &Conversation) -> Finding {
         let burst: Vec<&ClientCall> = calls
             .iter()
             .skip(nth)
-            .take_while(|call| call.at <= first.at + TOGETHER)
+            .take_while(|call| call.at <= first.at + BURST_MILLIS)
             .filter(|call| call.route == first.route && is_single(call))
             .copied()
             .collect();
@@ -91,9 +95,9 @@ pub(super) fn batched(conversation: &Conversation) -> Finding {
             .collect();
         ids.sort();
         ids.dedup();
-        if ids.len() >= MANY {
+        if ids.len() >= REQUESTS_MIN {
             // A burst is reported once.
-            judged_until = first.at + TOGETHER;
+            judged_until = first.at + BURST_MILLIS;
             finding.breach(format!("{} requests for one id each", burst.len()), burst);
         }
     }

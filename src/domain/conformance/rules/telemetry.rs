@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ALIVE, ClientCall, ClientEvent, Conversation};
+use crate::domain::conformance::conversation::{
+    ClientCall, ClientEvent, Conversation, SESSION_ALIVE_MILLIS,
+};
 
-const SKEW: i64 = 60_000;
-const BATCH: u32 = 500;
-const AGAIN: i64 = 60_000;
+const SKEW_MAX_MILLIS: i64 = 60_000;
+const BATCH_MAX: u32 = 500;
+const REPEATED_WITHIN_MILLIS: i64 = 60_000;
 const SECRET_NAMES: [&str; 8] = [
     "password",
     "accesskey",
@@ -19,7 +21,7 @@ const SECRET_NAMES: [&str; 8] = [
     "secret",
 ];
 /// Prefixes of the tokens of this service.
-const SECRET_VALUES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
+const TOKEN_PREFIXES: [&str; 3] = ["pgu_", "pge_", "pgr_"];
 
 /// Returns the uploads that may have contained an event, as evidence.
 fn carriers<'a>(conversation: &'a Conversation, event: &ClientEvent) -> Vec<&'a ClientCall> {
@@ -64,7 +66,7 @@ pub(super) fn clock(conversation: &Conversation) -> Finding {
             continue;
         };
         finding.check();
-        if median.abs() > SKEW {
+        if median.abs() > SKEW_MAX_MILLIS {
             let what = format!("the client's clock is {} s off", median / 1_000);
             let last = events.last().map(|event| carriers(conversation, event));
             finding.breach(what, last.unwrap_or_default());
@@ -131,7 +133,7 @@ fn plays_on(conversation: &Conversation, event: &ClientEvent) -> bool {
         let last = session.beats().next_back();
         session.device() == event.device.as_deref()
             && session.end().is_none()
-            && last.is_some_and(|beat| beat.at + ALIVE >= end)
+            && last.is_some_and(|beat| beat.at + SESSION_ALIVE_MILLIS >= end)
     })
 }
 
@@ -144,7 +146,7 @@ pub(super) fn batches(conversation: &Conversation) -> Finding {
     {
         finding.check();
         let events = call.events.unwrap_or(0);
-        if events > BATCH || call.status == 413 {
+        if events > BATCH_MAX || call.status == 413 {
             finding.breach(
                 format!("a batch of {events} events was answered {}", call.status),
                 [call],
@@ -161,7 +163,7 @@ pub(super) fn secrets(conversation: &Conversation) -> Finding {
         let secret = event.extra.iter().find(|(name, value)| {
             let name = name.to_ascii_lowercase();
             SECRET_NAMES.contains(&name.as_str())
-                || SECRET_VALUES.iter().any(|start| value.contains(start))
+                || TOKEN_PREFIXES.iter().any(|start| value.contains(start))
         });
         if let Some((name, _)) = secret {
             finding.breach(
@@ -192,9 +194,9 @@ pub(super) fn dropped(conversation: &Conversation) -> Finding {
             .skip(nth + 1)
             .filter(|later| later.user == call.user);
         // Bodies are not recorded, so a next upload with the same refusal counts as a repetition.
-        let again = later
-            .next()
-            .filter(|later| later.status == call.status && later.at <= call.at + AGAIN);
+        let again = later.next().filter(|later| {
+            later.status == call.status && later.at <= call.at + REPEATED_WITHIN_MILLIS
+        });
         if let Some(again) = again {
             finding.breach("a refused batch was sent again", [*call, *again]);
         }

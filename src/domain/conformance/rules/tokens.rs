@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
-/// Milliseconds in which other requests may have been under way when one was refused.
-const UNDER_WAY: i64 = 2_000;
-const SOON: i64 = 5_000;
-const SAME: [&str; 6] = [
+/// Other requests may have been under way when one was refused.
+const IN_FLIGHT_MILLIS: i64 = 2_000;
+const LOGGED_OUT_WITHIN_MILLIS: i64 = 5_000;
+const STABLE_HEADERS: [&str; 6] = [
     "drm",
     "protocol",
     "deviceplatform",
@@ -80,7 +80,9 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
             if call.is_login() {
                 refused = None;
             // Requests that were under way when the 401 came are not a breach.
-            } else if let Some(first) = refused.take_if(|first| call.at > first.at + UNDER_WAY) {
+            } else if let Some(first) =
+                refused.take_if(|first| call.at > first.at + IN_FLIGHT_MILLIS)
+            {
                 finding.breach("went on with a token that was refused", [first, *call]);
             }
             if is_refused_token(call) && refused.is_none() {
@@ -126,7 +128,7 @@ pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
             finding.check();
             let left = next.is("logout") || next.is_login();
             // Later the viewer may have logged out by hand.
-            if left && next.at <= refused.at.saturating_add(SOON) {
+            if left && next.at <= refused.at.saturating_add(LOGGED_OUT_WITHIN_MILLIS) {
                 finding.breach("logged the viewer out after a 403", [*refused, *next]);
             }
         }
@@ -170,7 +172,7 @@ pub(super) fn headers_unchanged(conversation: &Conversation) -> Finding {
             let value = |of: &ClientCall, name| of.headers.get(name).cloned();
             // Licenses and the end need the map of the preflight only. `heartbeat-complete` finds what a heartbeat
             // leaves out.
-            let changed = SAME.iter().find(|name| {
+            let changed = STABLE_HEADERS.iter().find(|name| {
                 let sent = value(call, **name);
                 sent.is_some() && sent != value(preflight, **name)
             });

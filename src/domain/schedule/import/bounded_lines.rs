@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 
 use super::{PIECE_MAX, UNPACKED_MAX};
 
-const BLOCK: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
 
 pub(crate) struct BoundedLines<R> {
     source: R,
@@ -28,7 +28,7 @@ impl<R: Read> BoundedLines<R> {
     fn with_limit(source: R, limit: u64) -> Self {
         Self {
             source,
-            block: vec![0; BLOCK].into_boxed_slice(),
+            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
             at: 0,
             end: 0,
             line: 1,
@@ -64,8 +64,11 @@ impl<R: Read> BufRead for BoundedLines<R> {
         }
         if self.at == self.end {
             // Request one byte more than allowed, to distinguish the end of the file from the limit.
-            let room = usize::try_from(self.left.saturating_add(1)).unwrap_or(BLOCK);
-            let want = self.block.get_mut(..room.min(BLOCK)).unwrap_or_default();
+            let room = usize::try_from(self.left.saturating_add(1)).unwrap_or(BLOCK_BYTES);
+            let want = self
+                .block
+                .get_mut(..room.min(BLOCK_BYTES))
+                .unwrap_or_default();
             let got = self.source.read(want)?;
             if u64::try_from(got).unwrap_or(u64::MAX) > self.left {
                 return Err(self.exceed("over 1 GiB unpacked"));

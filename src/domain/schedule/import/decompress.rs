@@ -11,12 +11,12 @@ use super::GuideError;
 const XZ_MEMORY: u64 = 80 * 1024 * 1024;
 
 /// A compressed file with an additional HTTP content encoding.
-const LAYERS: usize = 2;
+const LAYERS_MAX: usize = 2;
 
 /// The reader must bound the output, see [`super::bounded_lines`].
 pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideError> {
     let mut input: Box<dyn Read + 'a> = Box::new(input);
-    for _ in 0..LAYERS {
+    for _ in 0..LAYERS_MAX {
         let packed;
         (packed, input) =
             unpack_once(input).map_err(|error| GuideError::Unreadable(error.to_string()))?;

@@ -16,7 +16,7 @@ use crate::domain::schedule::model::Metadata;
 
 /// Bytes before compression. Smaller pages compress worse; larger ones leave more uncompressed
 /// bytes in each channel.
-const PAGE: usize = 8 * 1024;
+const PAGE_BYTES: usize = 8 * 1024;
 
 pub(crate) type Text = (Option<String>, Metadata);
 
@@ -57,7 +57,7 @@ impl MetadataPacker {
         bincode::serde::encode_into_std_write(row, &mut self.row, config)
             // Encoding into memory fails only beyond its size limit.
             .map_err(|_| super::TOO_MUCH)?;
-        if !texts.open.is_empty() && texts.open.len() + self.row.len() > PAGE {
+        if !texts.open.is_empty() && texts.open.len() + self.row.len() > PAGE_BYTES {
             let page = self.deflate(&texts.open);
             let page = page.map_err(|error| GuideError::Unreadable(error.to_string()))?;
             self.held += page.len();

@@ -8,7 +8,7 @@ use crate::types::UnixSeconds;
 
 /// Abbreviations of time zones with their offsets in minutes. Ambiguous ones (IST, CST, …) are rejected
 /// rather than guessed.
-const NAMED: [(&str, i64); 28] = [
+const ZONE_OFFSETS: [(&str, i64); 28] = [
     ("UTC", 0),
     ("GMT", 0),
     ("UT", 0),
@@ -89,7 +89,7 @@ fn offset(text: &str) -> Option<i64> {
         ("-", digits) => (-1, digits),
         _ => {
             let upper = text.to_ascii_uppercase();
-            let known = NAMED.iter().find(|(name, _)| *name == upper)?;
+            let known = ZONE_OFFSETS.iter().find(|(name, _)| *name == upper)?;
             return Some(known.1);
         }
     };

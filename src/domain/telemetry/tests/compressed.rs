@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::domain::segment_file::packed::{MEMBER, SegmentForm};
+use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentForm};
 
 const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
@@ -105,7 +105,7 @@ fn a_finished_hour_is_compressed_and_reads_as_before() {
     let bench = Bench::new();
     let telemetry = filled(&bench, 8_000);
     let (before, plain) = (readings(&telemetry), fs::read(path(&bench)).unwrap());
-    assert!(plain.len() > 3 * MEMBER);
+    assert!(plain.len() > 3 * MEMBER_BYTES);
     compress(&telemetry, LATER);
     assert_eq!(form(&bench), SegmentForm::Packed);
     assert_eq!(unpacked(&bench), plain);

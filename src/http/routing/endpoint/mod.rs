@@ -103,9 +103,9 @@ impl<'a> Input<'a> {
 
     /// Parses the page size of a long list. The default is the maximum.
     fn page(&self) -> Result<usize, ApiError> {
-        const PAGE: usize = 1_000;
-        let limit = self.number_in("limit", 1..=PAGE, "must be from 1 to 1000")?;
-        Ok(limit.unwrap_or(PAGE))
+        const PAGE_MAX: usize = 1_000;
+        let limit = self.number_in("limit", 1..=PAGE_MAX, "must be from 1 to 1000")?;
+        Ok(limit.unwrap_or(PAGE_MAX))
     }
 }
 

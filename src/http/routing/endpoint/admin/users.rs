@@ -253,14 +253,14 @@ pub(crate) struct ChangeUserRequest {
 }
 
 impl ChangeUserRequest {
-    const TAGS: usize = 32;
+    const TAGS_MAX: usize = 32;
 }
 
 impl ParseRequest for ChangeUserRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let fit = |tags: &Vec<String>| {
-            tags.len() <= Self::TAGS
+            tags.len() <= Self::TAGS_MAX
                 && tags
                     .iter()
                     .all(|tag| (1..=64).contains(&tag.chars().count()))
