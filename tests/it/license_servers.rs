@@ -165,7 +165,7 @@ fn bytes() -> Vec<u8> {
     (0..=255).chain(*b"\r\n0\r\n\r\n").collect()
 }
 
-fn counted(fixture: &PlaybackFixture, system: &str, result: &str) -> String {
+fn license_requests(fixture: &PlaybackFixture, system: &str, result: &str) -> String {
     let series = format!("playgate_licenses_total{{system=\"{system}\",result=\"{result}\"}}");
     metric(&scrape(fixture.server.ops), &series)
 }
@@ -223,7 +223,7 @@ fn only_challenge_and_license_pass_through_unchanged() {
         let custom: Value = serde_json::from_slice(&custom.unwrap()).unwrap();
         assert_eq!(custom["userId"], fixture.ann.id);
         assert_eq!(custom["sessionId"], player.session);
-        assert_eq!(counted(&fixture, system, "issued"), "1");
+        assert_eq!(license_requests(&fixture, system, "issued"), "1");
     }
 }
 
@@ -268,8 +268,8 @@ fn a_service_certificate_is_no_license() {
     let certificate = license(&fixture, &player, "widevine", &[], b"\x08\x04");
     assert_eq!(certificate.body, b"certificate");
     assert_eq!(server.received().body, b"\x08\x04");
-    assert_eq!(counted(&fixture, "widevine", "certificate"), "1");
-    assert_eq!(counted(&fixture, "widevine", "issued"), "0");
+    assert_eq!(license_requests(&fixture, "widevine", "certificate"), "1");
+    assert_eq!(license_requests(&fixture, "widevine", "issued"), "0");
 }
 
 #[test]
@@ -314,18 +314,22 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
         (Reply::Send(whole.to_vec()), failed, "failed"),
         (Reply::Hang, "504 LICENSE_SERVER_TIMEOUT", "timed_out"),
     ] {
-        let before: u32 = counted(&fixture, "widevine", result).parse().unwrap();
+        let before: u32 = license_requests(&fixture, "widevine", result)
+            .parse()
+            .unwrap();
         server.next(reply);
         let found = license(&fixture, &player, "widevine", &[], b"challenge");
         assert_eq!(found.outcome(), expected);
         assert!(!String::from_utf8_lossy(&found.body).contains("stack"));
         assert_eq!(server.received().body, b"challenge");
-        let after: u32 = counted(&fixture, "widevine", result).parse().unwrap();
+        let after: u32 = license_requests(&fixture, "widevine", result)
+            .parse()
+            .unwrap();
         assert_eq!(after, before + 1, "{result}");
     }
     let rests = license(&fixture, &player, "widevine", &[], b"challenge");
     assert_eq!(rests.outcome(), failed);
-    assert_eq!(counted(&fixture, "widevine", "not_asked"), "1");
+    assert_eq!(license_requests(&fixture, "widevine", "not_asked"), "1");
     assert!(server.received.try_recv().is_err(), "it was asked");
 }
 
@@ -354,7 +358,7 @@ fn playready_errors_are_soap_faults() {
         theirs.header("content-type"),
         Some("text/xml; charset=utf-8")
     );
-    assert_eq!(counted(&fixture, "playready", "refused"), "1");
+    assert_eq!(license_requests(&fixture, "playready", "refused"), "1");
     drop(server.received());
 
     let body_text = |answer: &Answer| String::from_utf8(answer.body.clone()).unwrap();
@@ -387,7 +391,7 @@ fn playready_errors_are_soap_faults() {
     // Other systems have no SOAP faults.
     let other = license(&fixture, &forged, "widevine", &soap, b"challenge");
     assert_eq!(other.outcome(), "401 USER_TOKEN_INVALID");
-    assert_eq!(counted(&fixture, "playready", "denied"), "2");
+    assert_eq!(license_requests(&fixture, "playready", "denied"), "2");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn total(fixture: &PlaybackFixture) -> Value {
 }
 
 /// Returns the value of a metric. The report first makes the server count all input.
-fn counted(fixture: &PlaybackFixture, series: &str) -> u64 {
+fn metric_after_report(fixture: &PlaybackFixture, series: &str) -> u64 {
     total(fixture);
     metric(&scrape(fixture.server.ops), series)
 }
@@ -84,7 +84,7 @@ fn an_event_that_comes_twice_counts_once() {
     fixture.server.wait(HOUR);
     assert_eq!(send(&fixture, &watching, &json!([wait]))["duplicates"], 1);
     assert_eq!(total(&fixture)["rebufferCount"], 1);
-    assert_eq!(counted(&fixture, DUPLICATES), 2);
+    assert_eq!(metric_after_report(&fixture, DUPLICATES), 2);
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn events_of_a_session_that_ended_count_for_an_hour_and_are_late_after_it() {
     let wait = |sequence| event(&watching, 5, sequence, "playback_buffering", &Value::Null);
     send(&fixture, &watching, &json!([wait(2)]));
     assert_eq!(total(&fixture)["rebufferCount"], 1);
-    assert_eq!(counted(&fixture, LATE), 0);
+    assert_eq!(metric_after_report(&fixture, LATE), 0);
     fixture.server.wait(2 * HOUR);
     let services = &fixture.server.services;
     services.quality.tick(services.clock.now()).unwrap();
     send(&fixture, &watching, &json!([wait(3)]));
     assert_eq!(total(&fixture)["rebufferCount"], 1);
-    assert_eq!(counted(&fixture, LATE), 1);
+    assert_eq!(metric_after_report(&fixture, LATE), 1);
     // The event is stored even so.
     let target = format!("/admin/v1/telemetry/events?user={}", fixture.ann.id);
     let bearer = format!("Bearer {}", fixture.server.admin);
@@ -130,11 +130,11 @@ fn a_clock_that_is_wrong_throughout_does_no_harm_and_one_that_jumps_is_counted()
         near("startupP50Millis", 2_000.0) && near("minutesPlayed", 1.0),
         "{read}"
     );
-    assert_eq!(counted(&fixture, CLOCK), 0);
+    assert_eq!(metric_after_report(&fixture, CLOCK), 0);
     let jumped = event(&watching, 9, 4, "playback_failed", &Value::Null);
     send(&fixture, &watching, &json!([jumped]));
     assert_eq!(total(&fixture), read);
-    assert_eq!(counted(&fixture, CLOCK), 1);
+    assert_eq!(metric_after_report(&fixture, CLOCK), 1);
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn impossible_durations_and_bitrates_are_counted_and_their_events_count_without_
         (&json!(4), &json!(0.0))
     );
     assert_eq!(read.get("meanBitrate"), None);
-    assert_eq!(counted(&fixture, IGNORED), 6);
-    assert_eq!(counted(&fixture, COUNTED), 5);
+    assert_eq!(metric_after_report(&fixture, IGNORED), 6);
+    assert_eq!(metric_after_report(&fixture, COUNTED), 5);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn events_that_are_refused_one_by_one_are_counted() {
     let answer = send(&fixture, &watching, &json!([good, {"seqId": 4}, 5]));
     assert_eq!(answer["rejected"].as_array().unwrap().len(), 2);
     assert_eq!(total(&fixture)["rebufferCount"], 1);
-    assert_eq!(counted(&fixture, REJECTED), 2);
+    assert_eq!(metric_after_report(&fixture, REJECTED), 2);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn an_event_of_another_users_session_is_counted_as_late() {
     let failed = event(&watching, 3, 3, "playback_failed", &Value::Null);
     send(&fixture, &stranger, &json!([failed]));
     assert_eq!(total(&fixture), read);
-    assert_eq!(counted(&fixture, LATE), 1);
+    assert_eq!(metric_after_report(&fixture, LATE), 1);
 }
 
 fn cmcd(fixture: &PlaybackFixture, url: &str, body: &str) -> Answer {
@@ -221,11 +221,11 @@ fn unreadable_lines_and_values_of_cmcd_are_counted_and_the_other_lines_count() {
     assert_eq!(cmcd(&fixture, &url, &body.join("\n")).status, 204);
     let read = total(&fixture);
     assert_eq!((&read["plays"], read.get("meanBitrate")), (&json!(1), None));
-    assert_eq!(counted(&fixture, REJECTED), 3);
-    assert_eq!(counted(&fixture, IGNORED), 3);
+    assert_eq!(metric_after_report(&fixture, REJECTED), 3);
+    assert_eq!(metric_after_report(&fixture, IGNORED), 3);
     // A body without one readable line is refused, and counted too.
     assert_eq!(cmcd(&fixture, &url, "hello").status, 400);
-    assert_eq!(counted(&fixture, REJECTED), 4);
+    assert_eq!(metric_after_report(&fixture, REJECTED), 4);
 }
 
 /// A player keeps its reports at 429 and 5xx, and drops them with the address at 410.
@@ -310,7 +310,7 @@ fn a_report_by_cmcd_above_the_budget_of_its_user_is_answered_429_and_counts_noth
     assert_eq!(total(&fixture)["plays"], 0);
     let refusals =
         r#"playgate_requests_refused_total{route="cmcd",code="RATE_LIMITED",partner=""}"#;
-    assert_eq!(counted(&fixture, refusals), 1);
+    assert_eq!(metric_after_report(&fixture, refusals), 1);
 }
 
 #[test]

@@ -62,15 +62,15 @@ mod tests {
 
     #[test]
     fn a_file_that_appears_during_the_removal_is_removed_too() {
-        const FILES_MAX: usize = 1_000;
+        const FILE_COUNT: usize = 1_000;
         let directory = TempDataDir::temporary("test").unwrap();
         let path = directory.path().to_owned();
-        for number in 0..FILES_MAX {
+        for number in 0..FILE_COUNT {
             fs::write(path.join(number.to_string()), "").unwrap();
         }
         thread::scope(|scope| {
             scope.spawn(|| {
-                while fs::read_dir(&path).is_ok_and(|files| files.count() == FILES_MAX) {}
+                while fs::read_dir(&path).is_ok_and(|files| files.count() == FILE_COUNT) {}
                 // It may be too late.
                 let _ = fs::write(path.join("late"), "");
             });

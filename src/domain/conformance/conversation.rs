@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::playback::session::ALIVE_SECONDS;
+
 /// The longest time between an entitlement and the preflight that uses it.
 pub(super) const START_MAX_MILLIS: i64 = 60_000;
-/// How long a session lives after its last heartbeat.
-pub(super) const SESSION_ALIVE_MILLIS: i64 = 35_000;
+pub(super) const SESSION_ALIVE_MILLIS: i64 = 1_000 * ALIVE_SECONDS;
 
 /// The programme that an entitlement of a livestream covered.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use super::model::{EndReason, EndedSession, PlayedAsset, SessionView, StoredSess
 use super::tables;
 use super::{Observer, SessionObserver};
 
-/// Seconds: three and a half heartbeat intervals.
+/// Seconds after its last heartbeat for which a session is alive: three and a half heartbeat intervals.
 pub(crate) const ALIVE_SECONDS: i64 = 35;
 /// Seconds after [`ALIVE_SECONDS`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVABLE_SECONDS: i64 = 300;

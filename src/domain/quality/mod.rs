@@ -57,8 +57,8 @@ const QUEUES: usize = 16;
 const QUEUE_MAX: usize = 16_384;
 /// A kill loses at most the figures of this time, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-/// Time between the starts of two syncs, so that the duration of one does not delay the next. With the flush before it a
-/// sync may take 200 ms.
+/// Time between the starts of two syncs, so that the duration of one does not delay the next. A power cut costs at most
+/// half a second if a sync takes up to 200 ms.
 const SYNC_EVERY: Duration = Duration::from_millis(250);
 
 pub struct QualitySettings {

@@ -14,11 +14,10 @@ use super::dimensions::{Dimension, Labels};
 use super::figures::Cell;
 use super::input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
 use super::timeline::{Bitrates, PlayState, Timeline};
+use crate::domain::playback::session::ALIVE_SECONDS;
 use crate::types::time::HOUR;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
-/// Seconds for which a session is alive after a heartbeat.
-const ALIVE_SECONDS: i64 = 35;
 /// Seconds before a session's start in which its player may have reported the request for playback.
 pub(super) const BEFORE_SESSION: i64 = 120;
 /// Events whose times differ by more do not belong to one view: the player's clock has jumped.

@@ -395,10 +395,9 @@ impl ForwardProgress {
     }
 
     const fn skips_event(&mut self) -> bool {
-        // If the sink has accepted others, the event is skipped immediately. If the sink may be rejecting
-        // everything, for example for a wrong table, it is skipped after `REFUSALS_MAX` attempts: one event
-        // blocks the others for at most a quarter of an hour, and a misconfigured sink loses a handful of
-        // events an hour.
+        // If the sink has accepted other events, this one is skipped immediately. Otherwise the sink may reject every event,
+        // for example because its table is wrong. Then this one is skipped after `REFUSALS_MAX` attempts: it blocks the
+        // others for a quarter of an hour at most, and a misconfigured sink loses a few events an hour.
         self.refusals += 1;
         let skip = self.proven || self.refusals > REFUSALS_MAX;
         if skip {

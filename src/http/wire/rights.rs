@@ -168,8 +168,7 @@ const fn in_gap(live: bool) -> &'static str {
     }
 }
 
-/// Names the layer that withholds the missing right, what would have to be different, and then the other
-/// rights that are off.
+/// Names the layer that denies the missing right and how to allow it, and then the other rights that are off.
 fn withheld(broadcast: &Broadcast, explained: &ExplainedRight, refusal: &RightsRefusal) -> String {
     let all = rights(explained);
     let line = |right: &str| all.iter().find(|line| line.right == right);

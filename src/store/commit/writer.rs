@@ -32,7 +32,7 @@ pub enum Durability {
 }
 
 pub const SYNC_WITHIN: Duration = Duration::from_millis(500);
-/// The sync begins earlier than it has to end: it may take 150 ms.
+/// Age of the oldest unsynced commit at which a sync begins. The sync then has 150 ms to end within [`SYNC_WITHIN`].
 const SYNC_AFTER: Duration = Duration::from_millis(350);
 /// Maximum size of the commits that wait in the memory of a fleet member for a sync of the WAL.
 const UNSYNCED_BYTES: usize = 1024 * 1024;

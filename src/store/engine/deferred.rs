@@ -358,7 +358,7 @@ pub(in crate::store) fn verify_supervised(
 }
 
 /// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
-pub(in crate::store) fn useful_wait(max_wait: Duration, found: Option<&EngineDir>) -> Duration {
+pub(in crate::store) fn engine_wait(max_wait: Duration, found: Option<&EngineDir>) -> Duration {
     let size = found.map_or(0, data_size);
     let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < max_wait;
     if is_enough { max_wait } else { Duration::ZERO }

@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::background_command::BackgroundCommand;
-use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, rounds, skip};
 use crate::harness::tail;
 use crate::harness::template::{EndedBy, Template, list};
+use crate::harness::tracer::Tracer;
 use crate::workload::{Mix, Workload};
 
 /// How soon the process must end after a fatal failure.
@@ -234,7 +233,7 @@ fn failing_system_calls_lose_nothing() {
 
 /// Runs `short` trials of each kind of call for every change, and up to `long` in the long form.
 pub fn campaign(name: &str, kinds: &[Calls], short: u64, long: u64) {
-    if let Err(why) = run(Command::new("strace").arg("-V")) {
+    if let Err(why) = Tracer::check() {
         return skip(name, &why);
     }
     let rng = Rng::for_test(name);

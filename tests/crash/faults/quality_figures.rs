@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::appliance::{Appliance, Launch, Started};
 use crate::harness::client::{Connection, NoResponse};
 use crate::harness::delay_probe::DelayProbe;
-use crate::harness::disk::{Disk, run};
+use crate::harness::disk::Disk;
 use crate::harness::durability_model::kept_until;
 use crate::harness::raw_http::Answer;
 use crate::harness::rng::{Rng, rounds, skip};
@@ -151,8 +150,8 @@ struct Outcome {
     slow_syncs: usize,
 }
 
-/// Data is durable at the end of the delay only.
-fn slow_syncs(appliance: &Appliance, launch: &Launch, time: Duration) -> Tracer {
+/// Delays each sync of the log of the figures before it begins, so that data is durable only after `time`.
+fn delay_syncs(appliance: &Appliance, launch: &Launch, time: Duration) -> Tracer {
     let inject = format!("fdatasync:delay_enter={}", time.as_micros());
     let logs = input_logs(&launch.data_dir.join("quality"));
     Tracer::attach(appliance.process.id(), &inject, &logs)
@@ -162,8 +161,9 @@ fn has_no_syncs(launch: &Launch) -> bool {
     launch.variables.iter().any(|(name, _)| name == NO_SYNC)
 }
 
-/// Runs rounds of views that `inject_fault` interrupts, after a first start with `set_up`, until one loses too much. With a
-/// `sync_time`, each sync of the log of the figures takes that long.
+/// Starts the server once with `set_up`, then repeats rounds with `launch`: a viewer plays until `inject_fault`, and after a
+/// restart the figures are checked. Ends after the first round that lost too much. With a `sync_time`, each sync of the log of
+/// the figures takes that long.
 fn find_loss(
     set_up: &Launch,
     launch: &Launch,
@@ -180,12 +180,12 @@ fn find_loss(
     let before = total(&appliance, &keys);
     assert_eq!(before["attempts"], 0, "{before}");
     let mut wrong = None;
-    let mut slow_syncs_seen = 0;
+    let mut slow_syncs = 0;
     for round in 0..count {
         let moment = Duration::from_millis(300 + rng.split(round).below(1_500));
         let address = appliance.address.clone();
         let working = &mut viewer;
-        let slow_disk = sync_time.map(|time| slow_syncs(&appliance, launch, time));
+        let slow_disk = sync_time.map(|time| delay_syncs(&appliance, launch, time));
         let (fault_at, delay) = thread::scope(|scope| {
             scope.spawn(move || {
                 let mut line = Connection::to(&address);
@@ -198,7 +198,7 @@ fn find_loss(
             inject_fault(&mut appliance);
             (fault_at, delay)
         });
-        slow_syncs_seen += slow_disk.map_or(0, |tracer| tracer.injected().len());
+        slow_syncs += slow_disk.map_or(0, |tracer| tracer.injected().len());
         appliance = match launch.start() {
             Started::Ready(appliance) => appliance,
             Started::Waiting(log) | Started::Ended(_, log) | Started::Hung(log) => {
@@ -207,7 +207,7 @@ fn find_loss(
                 return Outcome {
                     wrong,
                     plays: 0,
-                    slow_syncs: slow_syncs_seen,
+                    slow_syncs,
                 };
             }
         };
@@ -224,7 +224,7 @@ fn find_loss(
     Outcome {
         wrong,
         plays: figures["plays"].as_u64().unwrap_or(0),
-        slow_syncs: slow_syncs_seen,
+        slow_syncs,
     }
 }
 
@@ -279,7 +279,7 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
 #[test]
 fn a_power_cut_costs_no_more_figures_on_a_slow_disk() {
     const SYNC: Duration = Duration::from_millis(190);
-    if let Err(why) = run(Command::new("strace").arg("-V")) {
+    if let Err(why) = Tracer::check() {
         return skip("slow syncs of quality figures", &why);
     }
     let mut disk = match Disk::ext4(256) {

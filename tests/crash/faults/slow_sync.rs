@@ -1,12 +1,10 @@
 //! Slow syncs: no acknowledged change is lost, no request hangs, and the server feeds the watchdog of the service
 //! manager.
 
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use crate::harness::appliance::Launch;
-use crate::harness::disk::run;
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::process::{pause, resume};
 use crate::harness::rng::{Rng, rounds, skip};
@@ -62,7 +60,7 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, mix: Mix) -> Duration
 
 #[test]
 fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
-    if let Err(why) = run(Command::new("strace").arg("-V")) {
+    if let Err(why) = Tracer::check() {
         return skip("slow syncs", &why);
     }
     let work = Duration::from_secs(rounds(8, 120));
@@ -73,7 +71,7 @@ fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
 
 #[test]
 fn syncs_of_5_s_lose_nothing_and_keep_the_watchdog_fed() {
-    if let Err(why) = run(Command::new("strace").arg("-V")) {
+    if let Err(why) = Tracer::check() {
         return skip("very slow syncs", &why);
     }
     let work = Duration::from_secs(rounds(30, 300));

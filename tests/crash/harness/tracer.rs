@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::appliance::{threads, wait};
+use crate::harness::disk::run;
 use crate::harness::process::{KilledOnDrop, signal};
 use crate::harness::tail;
 
@@ -23,6 +24,11 @@ pub struct Tracer {
 }
 
 impl Tracer {
+    /// Returns why no process can be traced here.
+    pub fn check() -> Result<(), String> {
+        run(Command::new("strace").arg("-V"))
+    }
+
     /// `inject` is an injection of strace, such as `fdatasync:error=ENOSPC`; it applies to all paths if `paths` is
     /// empty.
     pub fn attach(pid: u32, inject: &str, paths: &[PathBuf]) -> Self {
@@ -117,13 +123,12 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
-    use crate::harness::disk::run;
     use crate::harness::process::pause;
     use crate::harness::rng::skip;
 
     #[test]
     fn a_tracer_that_hangs_is_killed_with_its_process() {
-        if let Err(why) = run(Command::new("strace").arg("-V")) {
+        if let Err(why) = Tracer::check() {
             return skip("a tracer that hangs", &why);
         }
         let mut traced = KilledOnDrop(Command::new("sleep").arg("60").spawn().unwrap());

@@ -3,7 +3,7 @@
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{ClientCall, Conversation};
 
-/// A viewer needs longer to read the refusal.
+/// A repetition within this time comes from the client and not from the viewer, who needs longer to read the refusal.
 const REFUSAL_SHOWN_MILLIS: i64 = 5_000;
 const REPEATED_WITHIN_MILLIS: i64 = 5_000;
 const TIMER_TOLERANCE_MILLIS: i64 = 1_000;

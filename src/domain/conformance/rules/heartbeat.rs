@@ -15,7 +15,7 @@ const RESTARTED_WITHIN_MILLIS: i64 = 60_000;
 /// Other requests may have been under way when one was refused.
 const IN_FLIGHT_MILLIS: i64 = 1_000;
 const RENEWED_WITHIN_MILLIS: i64 = 15_000;
-/// A smaller position counts from the start of a title.
+/// A smaller position is an offset from the start of a title and not a Unix time.
 const UNIX_TIME_MIN: f64 = 1e9;
 const STATUS_NO_LIVE_RIGHTS: u16 = 552;
 /// Parts of event names that show that playback has paused or stopped.
@@ -200,7 +200,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
 }
 
 /// Finds requests that a session still sends after an answer that ends it.
-fn requests_after(
+fn requests_after_end(
     conversation: &Conversation,
     ends: impl Fn(&ClientCall) -> bool,
     asks: impl Fn(&ClientCall) -> bool,
@@ -226,7 +226,7 @@ fn requests_after(
 
 pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
     let asks = |call: &ClientCall| call.is("heartbeat") || call.is_license();
-    requests_after(
+    requests_after_end(
         conversation,
         |beat| beat.status == 410,
         asks,
@@ -236,7 +236,7 @@ pub(super) fn stop_on_410(conversation: &Conversation) -> Finding {
 
 pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
     let unknown = |beat: &ClientCall| beat.status == 404 || beat.has_code("SESSION_MISMATCH");
-    requests_after(
+    requests_after_end(
         conversation,
         unknown,
         |call| call.is("heartbeat"),
@@ -245,7 +245,7 @@ pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
 }
 
 /// Finds heartbeats that were refused with one of the codes and that no entitlement follows.
-fn refusals_without_entitlement(
+fn refused_beats_without_entitlement(
     conversation: &Conversation,
     codes: &[&str],
     what: &str,
@@ -282,7 +282,7 @@ fn refusals_without_entitlement(
 
 pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
     let codes = ["ENTITLEMENT_EXPIRED", "ENTITLEMENT_INVALID"];
-    refusals_without_entitlement(
+    refused_beats_without_entitlement(
         conversation,
         &codes,
         "no entitlement after a heartbeat that wanted one",
@@ -290,7 +290,7 @@ pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
 }
 
 pub(super) fn pin_on_heartbeat(conversation: &Conversation) -> Finding {
-    refusals_without_entitlement(
+    refused_beats_without_entitlement(
         conversation,
         &["PIN_CODE_REQUIRED"],
         "no entitlement after a heartbeat that wanted the PIN",
