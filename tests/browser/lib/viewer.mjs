@@ -238,13 +238,22 @@ class Viewer {
     } catch (error) {
       const message = await this.page.textContent('#message');
       const failures = JSON.stringify(await this.#failures());
+      const video = JSON.stringify(await this.page.evaluate(videoState));
       const answers = this.#answers.slice(-5).map(({ method, url, status }) => `${method} ${url} ${status}`);
       throw new Error(
-        `not in time: ${what}\nthe page says “${message}”, its players ${failures}; the last answers:\n${answers.join('\n')}`,
+        `not in time: ${what}\nthe page says “${message}”, its players ${failures}; the video ${video}; ` +
+          `the last answers:\n${answers.join('\n')}`,
         { cause: error },
       );
     }
   }
+}
+
+/** In the page: what the video element does. */
+function videoState() {
+  const { currentTime, duration, paused, seeking, ended, readyState, playbackRate, buffered } = client.video;
+  const ranges = Array.from(buffered, (_, i) => [buffered.start(i), buffered.end(i)]);
+  return { currentTime, duration, paused, seeking, ended, readyState, playbackRate, ranges };
 }
 
 /** In the page: the loudest frequency of what is heard, in Hz, and its level in dB. */

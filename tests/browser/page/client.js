@@ -55,7 +55,11 @@ export class Client {
   }
 
   async play({ assetId, Player, addresses, program, offset, since, reports }) {
-    const player = new Player(this.video, (failure) => this.#failed(viewing, failure));
+    const player = new Player(
+      this.video,
+      (failure) => this.#failed(viewing, failure),
+      () => this.#viewing === viewing && this.stop(),
+    );
     const viewing = {
       assetId,
       addresses,

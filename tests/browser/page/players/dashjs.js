@@ -8,8 +8,11 @@ export class Player {
   #player = dashjs.MediaPlayer().create();
   #video;
 
-  constructor(video, failed) {
+  constructor(video, failed, ended) {
     this.#video = video;
+    // dash.js looks five times a second whether play has reached the end. If it sees the end before the video does, it pauses the
+    // video, whose `ended` event then does not occur. `ended` destroys the player, so its own listeners come first.
+    this.#player.on(events.PLAYBACK_ENDED, ({ isLast }) => isLast && queueMicrotask(ended));
     this.#player.on(events.ERROR, ({ error }) => {
       failed({ code: error.code, error: errorIn(error.data?.serverResponse ?? error.data?.response?.data) });
     });
