@@ -15,10 +15,11 @@ use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{OwnerStream, StandbyFleet};
-use crate::config::limits::HEADER_BLOCK_PARSER_MAX;
+use crate::config::limits::{DEADLINE_MEMORY, HEADER_BLOCK_PARSER_MAX};
+use crate::http::access::auth::PartnerIdentity;
 use crate::http::connection::state::InFlightGuard;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::ConnectionCut;
@@ -27,10 +28,14 @@ use crate::http::request::headers::RequestHeaders;
 use crate::http::response::body::ResponseBody;
 use crate::http::response::journal_entry::partner_of;
 use crate::http::response::respond::{Answered, RequestRecord, build_response};
+use crate::http::routing::router::RouteMatch;
 use crate::types::ConnectionOrigin;
 
 /// How long a request that was not sent yet, or may be repeated, waits for an owner. A takeover is expected to be shorter.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How much later than the deadline of its route the response to a request without a body may be. An owner that hangs is
+/// replaced, unless etcd is away.
+const RELAY_MAX: Duration = Duration::from_secs(5);
 
 type ForwardedBody = Either<Incoming, Empty<Bytes>>;
 
@@ -94,8 +99,8 @@ impl OwnerConnections {
 /// Sends a request to the owner and returns its response.
 ///
 /// # Errors
-/// The connection to the owner ended after the request was sent. The connection of the client ends in the same way,
-/// because the client must not believe that the request had no effect.
+/// The connection to the owner ended after a change was sent, or the owner did not respond. The connection of the client ends
+/// in the same way, because the client must not believe that the request had no effect.
 pub(super) async fn forward(
     service: &Service,
     owner: &OwnerConnections,
@@ -103,17 +108,28 @@ pub(super) async fn forward(
     body: Incoming,
 ) -> Result<Answered, ConnectionCut> {
     let until = Instant::now() + WAIT_MAX;
-    let may_repeat = may_repeat(service, &parts, &body);
+    let allowance = Allowance::of(service, &parts, &body);
     let mut body = Some(body);
     loop {
         let Ok(Some(mut sender)) = timeout_at(until, owner.take()).await else {
-            return Ok(no_owner(service, &parts));
+            return Ok(refused(
+                service,
+                &parts,
+                "the fleet has no owner at present",
+            ));
         };
         let content = match body.take() {
             Some(body) if !body.is_end_stream() => Either::Left(body),
             Some(_) | None => Either::Right(Empty::new()),
         };
-        match sender.try_send_request(outgoing(&parts, content)).await {
+        let responding = sender.try_send_request(outgoing(&parts, content));
+        let Ok(responded) = timeout(allowance.response_max, responding).await else {
+            return match allowance.is_read {
+                true => Ok(refused(service, &parts, "the owner does not respond")),
+                false => Err(ConnectionCut),
+            };
+        };
+        match responded {
             Ok(response) => {
                 owner.keep(sender);
                 return Ok(answered(service, &parts, response));
@@ -126,20 +142,48 @@ pub(super) async fn forward(
                         Either::Right(_) => None,
                     };
                 }
-                None if may_repeat => {}
+                None if allowance.may_repeat => {}
                 None => return Err(ConnectionCut),
             },
         }
     }
 }
 
-/// Whether a request that may have reached the owner can be sent again.
-fn may_repeat(service: &Service, parts: &Parts, body: &Incoming) -> bool {
-    let is_read = matches!(parts.method, Method::GET | Method::HEAD) && body.is_end_stream();
-    let heads = RequestHeaders::read(&parts.headers, &service.http.names);
-    let now = service.http.services.clock.now();
-    // The owner may have cut the connection of a lab partner on purpose.
-    is_read && partner_of(&service.http, &heads, now).is_some_and(|partner| !partner.is_lab())
+/// What may be done while the owner does not respond to a request.
+struct Allowance {
+    /// The request changes nothing, so a refusal is right whether it reached the owner or not.
+    is_read: bool,
+    /// The owner may have got the request, and it can be sent again.
+    may_repeat: bool,
+    response_max: Duration,
+}
+
+impl Allowance {
+    fn of(service: &Service, parts: &Parts, body: &Incoming) -> Self {
+        let heads = RequestHeaders::read(&parts.headers, &service.http.names);
+        let now = service.http.services.clock.now();
+        let partner = partner_of(&service.http, &heads, now);
+        let is_lab = partner.as_ref().is_some_and(PartnerIdentity::is_lab);
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD) && body.is_end_stream();
+        Self {
+            is_read,
+            // The owner may have cut the connection of a lab partner on purpose.
+            may_repeat: is_read && partner.is_some() && !is_lab,
+            // It may also delay its response on purpose, and the client of a request with a body decides when that ends.
+            response_max: match is_lab || !body.is_end_stream() {
+                true => Duration::MAX,
+                false => deadline(service, parts) + RELAY_MAX,
+            },
+        }
+    }
+}
+
+/// How long the owner may take for a request.
+fn deadline(service: &Service, parts: &Parts) -> Duration {
+    match service.routes.find(&parts.method, parts.uri.path()) {
+        Ok(RouteMatch::Route(_, route, _)) => route.work.deadline(),
+        Ok(RouteMatch::Path(_)) | Err(_) => DEADLINE_MEMORY,
+    }
 }
 
 fn outgoing(parts: &Parts, body: ForwardedBody) -> Request<ForwardedBody> {
@@ -211,7 +255,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove("proxy-connection");
 }
 
-fn no_owner(service: &Service, parts: &Parts) -> Answered {
+fn refused(service: &Service, parts: &Parts, reason: &str) -> Answered {
     let http = &service.http;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
     let mut record = RequestRecord::new(http, service.routes, parts, &heads);
@@ -219,7 +263,7 @@ fn no_owner(service: &Service, parts: &Parts) -> Answered {
     record.close = true;
     let error = ApiError::new(
         ErrorCode::StoreUnavailable,
-        "the fleet has no owner at present; try again shortly",
+        format!("{reason}; try again shortly"),
     );
     build_response(http, &service.conn_state, record, parts, &heads, Err(error))
 }

@@ -16,6 +16,9 @@ use crate::support::server::PASSWORD;
 /// Longer than usual, so that a busy machine does not lose its lease.
 const LEASE: Duration = Duration::from_secs(4);
 
+/// More than the deadline of the longest route but for imports, on a busy machine too.
+const REFUSED_WITHIN: Duration = Duration::from_secs(60);
+
 fn fleet() -> Option<Fleet> {
     let lease = format!("{}s", LEASE.as_secs());
     Fleet::with(&[("PLAYGATE_FLEET_LEASE", &lease)])
@@ -191,4 +194,35 @@ fn connections_wait_at_a_member_that_starts_while_etcd_is_away() {
         assert!(matches!(status, 200 | 503), "{status}: {body}");
         (status == 200).then_some(())
     });
+}
+
+/// Without etcd nobody replaces an owner that hangs, so only a time limit ends a request that was forwarded to it.
+#[test]
+fn a_request_at_a_standby_is_refused_while_the_owner_hangs_and_etcd_is_away() {
+    let Some(fleet) = fleet() else { return };
+    let owner = fleet.owner();
+    let standby = fleet.members[(owner + 1) % 3].address;
+    fleet.wait_until_equal();
+    let mut stream = TcpStream::connect(standby).unwrap();
+    stream.set_read_timeout(Some(REFUSED_WITHIN)).unwrap();
+    let mut ask = || {
+        // A standby forwards what it would refuse. Responses to a lab partner have no time limit.
+        let text = request("GET", "/api/user/v1/users/nobody", &[], "");
+        stream.write_all(text.as_bytes()).unwrap();
+        answer(&mut stream)
+    };
+    // It keeps its connection to the owner, so the next request need not open one.
+    let answered = ask();
+    assert!(answered.starts_with("HTTP/1.1 401"), "{answered}");
+
+    fleet.pause_etcd_majority();
+    fleet.members[owner].process.pause();
+    let answered = ask();
+    assert!(answered.starts_with("HTTP/1.1 503"), "{answered}");
+    assert!(
+        answered.contains("the owner does not respond"),
+        "{answered}"
+    );
+    fleet.members[owner].process.resume();
+    fleet.resume_etcd_majority();
 }
