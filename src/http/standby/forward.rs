@@ -108,7 +108,7 @@ pub(super) async fn forward(
     body: Incoming,
 ) -> Result<Answered, ConnectionCut> {
     let until = Instant::now() + WAIT_MAX;
-    let allowance = Allowance::of(service, &parts, &body);
+    let policy = ForwardPolicy::of(service, &parts, &body);
     let mut body = Some(body);
     loop {
         let Ok(Some(mut sender)) = timeout_at(until, owner.take()).await else {
@@ -123,8 +123,8 @@ pub(super) async fn forward(
             Some(_) | None => Either::Right(Empty::new()),
         };
         let responding = sender.try_send_request(outgoing(&parts, content));
-        let Ok(responded) = timeout(allowance.response_max, responding).await else {
-            return match allowance.is_read {
+        let Ok(responded) = timeout(policy.response_max, responding).await else {
+            return match policy.is_read {
                 true => Ok(refused(service, &parts, "the owner does not respond")),
                 false => Err(ConnectionCut),
             };
@@ -142,15 +142,15 @@ pub(super) async fn forward(
                         Either::Right(_) => None,
                     };
                 }
-                None if allowance.may_repeat => {}
+                None if policy.may_repeat => {}
                 None => return Err(ConnectionCut),
             },
         }
     }
 }
 
-/// What may be done while the owner does not respond to a request.
-struct Allowance {
+/// When a request is sent again, and when it is given up.
+struct ForwardPolicy {
     /// The request changes nothing, so a refusal is right whether it reached the owner or not.
     is_read: bool,
     /// The owner may have got the request, and it can be sent again.
@@ -158,7 +158,7 @@ struct Allowance {
     response_max: Duration,
 }
 
-impl Allowance {
+impl ForwardPolicy {
     fn of(service: &Service, parts: &Parts, body: &Incoming) -> Self {
         let heads = RequestHeaders::read(&parts.headers, &service.http.names);
         let now = service.http.services.clock.now();
