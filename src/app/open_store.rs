@@ -16,7 +16,7 @@ use crate::store::{
 
 /// How long the start waits for the engine. A small store is verified within this time; clients do not wait for a large
 /// one.
-const ENGINE_PATIENCE: Duration = Duration::from_millis(200);
+const ENGINE_MAX_WAIT: Duration = Duration::from_millis(200);
 
 pub struct StoreOpener {
     pub sync: bool,
@@ -102,6 +102,6 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
             examine(path).map(drop).map_err(StoreError::from)
         })),
         backups: Some(config.backup.dir.clone()),
-        engine_timeout: ENGINE_PATIENCE,
+        engine_timeout: ENGINE_MAX_WAIT,
     }
 }

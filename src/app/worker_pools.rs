@@ -15,7 +15,7 @@ use crate::worker_pool::pool::WorkerPool;
 /// rejected, since clients can retry.
 const HASHES_WAITING: usize = 512;
 /// Time limit in the queue if hashes are expensive, by configuration or because they were imported.
-const HASHES_PATIENCE: Duration = Duration::from_secs(3);
+const HASHES_MAX_WAIT: Duration = Duration::from_secs(3);
 /// Threads for cold reads, which wait for the disk and not for a core.
 const COLD_THREADS: usize = 4;
 const COLD_WAITING: usize = 1_024;
@@ -31,7 +31,7 @@ pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppE
         HashMemory::counted(Arc::clone(&counts))
     });
     let pool = registered(pool, "hashing", metrics)?;
-    Ok(pool.with_max_wait(HASHES_PATIENCE))
+    Ok(pool.with_max_wait(HASHES_MAX_WAIT))
 }
 
 pub(super) fn cold(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {

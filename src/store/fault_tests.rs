@@ -322,7 +322,7 @@ fn listening() -> (OnFailure, Receiver<String>) {
 }
 
 /// A failed store rejects all writes, and its watchdog probe fails so that the process is ended.
-fn assert_has_failed(store: &Store, reported: &Receiver<String>, thread: &str) {
+fn assert_store_failed(store: &Store, reported: &Receiver<String>, thread: &str) {
     let said = reported.recv_timeout(MAX_WAIT).unwrap();
     let expected = format!("the thread {thread} panicked: a defect");
     assert!(said.contains(&expected), "{said}");
@@ -346,7 +346,7 @@ fn panic_while_commits_are_applied_fails_the_store() {
     let log = Box::new(wal::NoLog);
     store.start(log, 0, None, messages).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
-    assert_has_failed(&store, &reported, "store-apply");
+    assert_store_failed(&store, &reported, "store-apply");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn panic_of_the_snapshot_thread_fails_the_store() {
         ..Options::default()
     };
     let store = Store::open(directory.path(), schema(), options).unwrap();
-    assert_has_failed(&store, &reported, "store-keeper");
+    assert_store_failed(&store, &reported, "store-keeper");
 }
 
 /// A log whose next call fails with a given error.

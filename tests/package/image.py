@@ -12,7 +12,7 @@ from pathlib import Path
 from trial import good, raise_loopback, step
 
 OPS = ("127.0.0.1", 9080)
-PATIENCE = 60  # seconds; the previous image has a debug binary
+STARTED_WITHIN_SECONDS = 60  # the previous image has a debug binary
 
 
 class Image:
@@ -71,7 +71,7 @@ class Container:
         """Seconds until the health check of the image succeeds."""
         while (health := self.run("healthcheck")).returncode != 0:
             waited = time.monotonic() - self.began
-            assert waited < PATIENCE and self.process.poll() is None, health.stderr + self.log.read_text()
+            assert waited < STARTED_WITHIN_SECONDS and self.process.poll() is None, health.stderr + self.log.read_text()
             time.sleep(0.05)
         return time.monotonic() - self.began
 
@@ -99,7 +99,7 @@ def main(bundle, before, folder):
 
     with image.running("demo", demo, "demo", "--json", "--listen", "127.0.0.1:8080") as container:
         while not (text := container.log.read_text()).startswith("{"):
-            assert container.process.poll() is None and time.monotonic() - container.began < PATIENCE, text
+            assert container.process.poll() is None and time.monotonic() - container.began < STARTED_WITHIN_SECONDS, text
             time.sleep(0.05)
         example = json.loads(text.splitlines()[0])
         good("GET", "/api/schedule/v1/broadcasts/live?livestreams=open", {"Service-AccessToken": example["partnerToken"]})

@@ -19,12 +19,10 @@ use crate::fleet::membership::Membership;
 use crate::fleet::peers::PeerClient;
 use crate::fleet::standing::{FollowerState, Standing};
 use crate::http::server::pass_on::{ClientStream, PassOn};
-use crate::http::standby::{AnsweredBy, FleetFuture, OwnerStream, StandbyFleet};
+use crate::http::standby::{AnsweredBy, FleetFuture, OWNER_WAIT_MAX, OwnerStream, StandbyFleet};
 use crate::services::Services;
 use crate::types::{ConnectionOrigin, ListenerKind, RelayedBeat, SessionId};
 
-/// How long a connection waits for an owner. A takeover is expected to be shorter.
-const HOLD_MAX: Duration = Duration::from_secs(10);
 /// How long a request waits for the log before the owner is asked instead. One read of the log takes a few milliseconds.
 const CATCH_UP_MAX: Duration = Duration::from_millis(250);
 /// A standby that knows less answers no heartbeats: its sessions may have ended.
@@ -123,14 +121,14 @@ async fn forward(
     }
 }
 
-/// Connects to the owner. Waits up to [`HOLD_MAX`] for one.
+/// Connects to the owner. Waits up to [`OWNER_WAIT_MAX`] for one.
 async fn connect(
     client: &PeerClient,
     mut standing: watch::Receiver<Standing>,
     own: &str,
     origin: ConnectionOrigin,
 ) -> Option<OwnerStream> {
-    let until = Instant::now() + HOLD_MAX;
+    let until = Instant::now() + OWNER_WAIT_MAX;
     while Instant::now() < until {
         let address = match &*standing.borrow_and_update() {
             Standing::Standby { owner } => owner.clone(),

@@ -18,7 +18,7 @@ use crate::store::{Durability, SYNC_WITHIN, WritePriority};
 use crate::types::{UnixSeconds, UserId};
 
 /// How long an upload waits for a disk that is behind with its syncs. Clients retry a refused batch.
-const SYNC_PATIENCE: Duration = Duration::from_secs(2);
+const SYNC_MAX_WAIT: Duration = Duration::from_secs(2);
 
 impl Telemetry {
     /// Stores the new events of a batch, or none of them. Blocks during the file write.
@@ -166,7 +166,7 @@ impl Inner {
 
     /// Waits while earlier events have been unsynced for longer than promised.
     fn await_sync(&self, state: &mut MutexGuard<'_, TelemetryState>) -> Result<(), TelemetryError> {
-        let deadline = Instant::now() + SYNC_PATIENCE;
+        let deadline = Instant::now() + SYNC_MAX_WAIT;
         loop {
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());

@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{OwnerStream, StandbyFleet};
+use super::{OWNER_WAIT_MAX, OwnerStream, StandbyFleet};
 use crate::config::limits::{DEADLINE_MEMORY, HEADER_BLOCK_PARSER_MAX};
 use crate::http::access::auth::PartnerIdentity;
 use crate::http::connection::state::InFlightGuard;
@@ -28,11 +28,9 @@ use crate::http::request::headers::RequestHeaders;
 use crate::http::response::body::ResponseBody;
 use crate::http::response::journal_entry::partner_of;
 use crate::http::response::respond::{Answered, RequestRecord, build_response};
-use crate::http::routing::router::RouteMatch;
+use crate::http::routing::route::Route;
 use crate::types::ConnectionOrigin;
 
-/// How long a request that was not sent yet, or may be repeated, waits for an owner. A takeover is expected to be shorter.
-const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How much later than the deadline of its route the response to a request without a body may be. An owner that hangs is
 /// replaced, unless etcd is away.
 const RELAY_MAX: Duration = Duration::from_secs(5);
@@ -104,11 +102,12 @@ impl OwnerConnections {
 pub(super) async fn forward(
     service: &Service,
     owner: &OwnerConnections,
+    route: Option<&Route>,
     parts: Parts,
     body: Incoming,
 ) -> Result<Answered, ConnectionCut> {
-    let until = Instant::now() + WAIT_MAX;
-    let policy = ForwardPolicy::of(service, &parts, &body);
+    let until = Instant::now() + OWNER_WAIT_MAX;
+    let policy = ForwardPolicy::for_request(service, route, &parts, &body);
     let mut body = Some(body);
     loop {
         let Ok(Some(mut sender)) = timeout_at(until, owner.take()).await else {
@@ -159,7 +158,13 @@ struct ForwardPolicy {
 }
 
 impl ForwardPolicy {
-    fn of(service: &Service, parts: &Parts, body: &Incoming) -> Self {
+    fn for_request(
+        service: &Service,
+        route: Option<&Route>,
+        parts: &Parts,
+        body: &Incoming,
+    ) -> Self {
+        let deadline = route.map_or(DEADLINE_MEMORY, |route| route.work.deadline());
         let heads = RequestHeaders::read(&parts.headers, &service.http.names);
         let now = service.http.services.clock.now();
         let partner = partner_of(&service.http, &heads, now);
@@ -172,17 +177,9 @@ impl ForwardPolicy {
             // It may also delay its response on purpose, and the client of a request with a body decides when that ends.
             response_max: match is_lab || !body.is_end_stream() {
                 true => Duration::MAX,
-                false => deadline(service, parts) + RELAY_MAX,
+                false => deadline + RELAY_MAX,
             },
         }
-    }
-}
-
-/// How long the owner may take for a request.
-fn deadline(service: &Service, parts: &Parts) -> Duration {
-    match service.routes.find(&parts.method, parts.uri.path()) {
-        Ok(RouteMatch::Route(_, route, _)) => route.work.deadline(),
-        Ok(RouteMatch::Path(_)) | Err(_) => DEADLINE_MEMORY,
     }
 }
 

@@ -8,6 +8,7 @@
 mod forward;
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
@@ -26,6 +27,10 @@ use crate::http::server::pass_on::ClientStream;
 use crate::http::state::HttpState;
 use crate::types::{ConnectionOrigin, SessionId};
 pub(crate) use forward::OwnerConnections;
+
+/// How long a connection, or a request that was not sent yet or may be sent again, waits for an owner. A takeover is expected
+/// to be shorter.
+pub(crate) const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A connection to the owner of the fleet.
 pub(crate) struct OwnerStream {
@@ -70,7 +75,8 @@ enum Place {
     Here,
     /// Here, if the answer is a success.
     HereOrOwner(&'static Route),
-    Owner,
+    /// At the owner. There is no route if the owner has to refuse the path or the method.
+    Owner(Option<&'static Route>),
 }
 
 /// Answers a request here or at the owner. `target_has_fragment`: as for [`Service::respond`].
@@ -81,15 +87,15 @@ pub(crate) async fn answer(
     target_has_fragment: bool,
 ) -> Result<Answered, ConnectionCut> {
     let (parts, body) = request.into_parts();
-    let route = match place_of(&service, &parts, &body, target_has_fragment) {
+    let (route, local_route) = match place_of(&service, &parts, &body, target_has_fragment) {
         Place::Here => return service.respond(parts, body, target_has_fragment).await,
-        Place::HereOrOwner(route) => Some(route),
-        Place::Owner => None,
+        Place::HereOrOwner(route) => (Some(route), Some(route)),
+        Place::Owner(route) => (route, None),
     };
     // A heartbeat is answered from what was known a moment ago, and recorded for the owner.
-    let beat = route.and_then(|route| beating_session(&service.http, route, &parts));
+    let beat = local_route.and_then(|route| beating_session(&service.http, route, &parts));
     let fleet = &owner.fleet;
-    if let Some(route) = route
+    if let Some(route) = local_route
         && is_up_to_date(&service.http, owner, route).await
         && let Some(response) = answer_here(&service, &parts, &body, route).await
     {
@@ -100,7 +106,7 @@ pub(crate) async fn answer(
         return Ok(response);
     }
     fleet.count(AnsweredBy::Owner);
-    let response = forward::forward(&service, owner, parts, body).await?;
+    let response = forward::forward(&service, owner, route, parts, body).await?;
     if let Some(session) = beat
         && response.status() == StatusCode::OK
     {
@@ -135,10 +141,11 @@ fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragme
             let has_own_clock = service.http.services.lab_clock.is_some();
             match hyper::body::Body::is_end_stream(body) && !has_own_clock {
                 true => Place::HereOrOwner(route),
-                false => Place::Owner,
+                false => Place::Owner(Some(route)),
             }
         }
-        Ok(RouteMatch::Path(_) | RouteMatch::Route(..)) | Err(_) => Place::Owner,
+        Ok(RouteMatch::Route(_, route, _)) => Place::Owner(Some(route)),
+        Ok(RouteMatch::Path(_)) | Err(_) => Place::Owner(None),
     }
 }
 

@@ -74,7 +74,8 @@ pub(in crate::store) struct Preparation {
 }
 
 impl DeferredEngine {
-    /// Starts the preparation and waits up to `max_wait` for it. `make` must return soon after its flag is set.
+    /// Starts `make`, which prepares the engine, on a thread and waits up to `max_wait` for it. `make` gets a flag that tells
+    /// it to give up, and must return soon after that is set.
     pub(in crate::store) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>
         + Send
@@ -358,7 +359,10 @@ pub(in crate::store) fn verify_supervised(
 }
 
 /// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
-pub(in crate::store) fn engine_wait(max_wait: Duration, found: Option<&EngineDir>) -> Duration {
+pub(in crate::store) fn max_wait_for_engine(
+    max_wait: Duration,
+    found: Option<&EngineDir>,
+) -> Duration {
     let size = found.map_or(0, data_size);
     let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < max_wait;
     if is_enough { max_wait } else { Duration::ZERO }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::engine::deferred::{
-    DeferredEngine, FoundEngine, Preparation, Supervised, engine_wait, verify_supervised,
+    DeferredEngine, FoundEngine, Preparation, Supervised, max_wait_for_engine, verify_supervised,
 };
 use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
 use crate::store::recovery::engine_checks::{check_begun, check_history, retry_without_leftovers};
@@ -279,7 +279,7 @@ impl Recovery<'_> {
         let segments = &sources.survey.segments;
         // This runs while sled opens, which takes at least as long.
         let stand_in = DurableReader::open(path, segments, number, self.schema);
-        let max_wait = engine_wait(self.max_wait, current.as_ref());
+        let max_wait = max_wait_for_engine(self.max_wait, current.as_ref());
         let found = match (opening, current) {
             (Some(opening), Some(current)) => {
                 match opening?.wait(&current, &AtomicBool::new(false)) {

@@ -213,7 +213,7 @@ fn try_roll(template: &Template, roll: &Roll) {
 
 #[test]
 fn a_fault_at_the_end_of_a_segment_is_fatal_only_in_a_sync() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("faults at a roll", &why);
     }
     let template = Template::make(EndedBy::Stop, &Rng::for_test("rolls"));
@@ -229,7 +229,7 @@ fn a_fault_at_the_end_of_a_segment_is_fatal_only_in_a_sync() {
 
 #[test]
 fn every_failed_sync_of_telemetry_ends_the_process() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("failed syncs of telemetry", &why);
     }
     let rng = Rng::for_test("telemetry");
@@ -298,7 +298,7 @@ fn large_guide() -> Value {
 /// The log reaches the end of its segment while no descriptor for the next one is available.
 #[test]
 fn the_log_continues_after_descriptor_exhaustion() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("no descriptors at a full segment", &why);
     }
     let template = Template::make(EndedBy::Stop, &Rng::for_test("descriptors"));
@@ -402,7 +402,7 @@ fn restore(data: &Path, killed_at: Option<u64>, error: &str) -> (bool, String) {
 
 #[test]
 fn a_restore_works_without_rename_exchange() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("restores without an exchange", &why);
     }
     let template = Template::make(EndedBy::Stop, &Rng::for_test("restores"));

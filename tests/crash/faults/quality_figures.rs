@@ -211,8 +211,8 @@ fn find_loss(
                 };
             }
         };
-        // The server logs figures every 100 ms, after the responses, and syncs the log less often. So a kill loses figures
-        // too, and both faults have the same limit.
+        // The server logs figures every 100 ms, after the responses, and syncs the log less often. A kill loses figures as
+        // a power cut does, and the same limit holds for both.
         wrong = viewer.check_figures(&total(&appliance, &keys), kept_until(fault_at, delay));
         if wrong.is_some() {
             println!("delays of the machine: up to {delay:?}");
@@ -279,7 +279,7 @@ fn a_power_cut_costs_the_figures_of_half_a_second_at_most() {
 #[test]
 fn a_power_cut_costs_no_more_figures_on_a_slow_disk() {
     const SYNC: Duration = Duration::from_millis(190);
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("slow syncs of quality figures", &why);
     }
     let mut disk = match Disk::ext4(256) {

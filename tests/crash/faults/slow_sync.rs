@@ -60,7 +60,7 @@ fn slow_syncs(name: &str, delay: Duration, work: Duration, mix: Mix) -> Duration
 
 #[test]
 fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("slow syncs", &why);
     }
     let work = Duration::from_secs(rounds(8, 120));
@@ -71,7 +71,7 @@ fn syncs_of_100_ms_lose_nothing_and_keep_the_watchdog_fed() {
 
 #[test]
 fn syncs_of_5_s_lose_nothing_and_keep_the_watchdog_fed() {
-    if let Err(why) = Tracer::check() {
+    if let Err(why) = Tracer::check_available() {
         return skip("very slow syncs", &why);
     }
     let work = Duration::from_secs(rounds(30, 300));

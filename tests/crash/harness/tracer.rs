@@ -25,7 +25,7 @@ pub struct Tracer {
 
 impl Tracer {
     /// Returns why no process can be traced here.
-    pub fn check() -> Result<(), String> {
+    pub fn check_available() -> Result<(), String> {
         run(Command::new("strace").arg("-V"))
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_tracer_that_hangs_is_killed_with_its_process() {
-        if let Err(why) = Tracer::check() {
+        if let Err(why) = Tracer::check_available() {
             return skip("a tracer that hangs", &why);
         }
         let mut traced = KilledOnDrop(Command::new("sleep").arg("60").spawn().unwrap());

@@ -273,7 +273,7 @@ impl Actor for People {
         let at = usable[rng.index(usable.len())];
         let mut after = self.people[at].account.now().clone().expect("an account");
         let token = after.tokens.first().expect("a token").clone();
-        // Mostly changes without a password hash, so that commits and not hashes keep the processors busy.
+        // Most changes need no password hash, so that the server spends its time on commits.
         match rng.below(24) {
             0..=14 => {
                 after.name = self.unique("Anna");

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{ClientCall, Conversation, START_MAX_MILLIS};
 
-/// A heartbeat from later in a program has to be covered by its own entitlement.
+/// Seconds that a session may play of the next program before that program needs its own entitlement.
 const GRACE_SECONDS: i64 = 20;
 const OFFSET_SECONDS: RangeInclusive<i64> = -86_400..=0;
 
