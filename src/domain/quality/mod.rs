@@ -57,8 +57,7 @@ const QUEUES: usize = 16;
 const QUEUE_MAX: usize = 16_384;
 /// A kill loses at most the figures of this time, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-/// Time between the starts of two syncs, so that the duration of one does not delay the next. A power cut costs at most
-/// half a second if a sync takes up to 200 ms.
+/// Time between the starts of two syncs. A power cut costs at most half a second if a sync takes up to this time.
 const SYNC_EVERY: Duration = Duration::from_millis(250);
 
 pub struct QualitySettings {
@@ -282,14 +281,19 @@ impl FlushThread {
     fn start(inner: Arc<Inner>) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let run = move || {
-            let mut synced_at = Instant::now();
+            let mut flushed_at = Instant::now();
+            let mut synced_at = flushed_at;
             let mut failing = false;
             loop {
+                // From start to start, so that a slow sync does not delay what follows.
+                let due = (flushed_at + FLUSH_EVERY).min(synced_at + SYNC_EVERY);
+                let wait = due.saturating_duration_since(Instant::now());
                 // Nothing is ever sent: dropping the sender ends the wait immediately.
-                let stop = stopped.recv_timeout(FLUSH_EVERY) != Err(RecvTimeoutError::Timeout);
-                let sync = stop || synced_at.elapsed() >= SYNC_EVERY;
+                let stop = stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
+                flushed_at = Instant::now();
+                let sync = stop || flushed_at >= synced_at + SYNC_EVERY;
                 if sync {
-                    synced_at = Instant::now();
+                    synced_at = flushed_at;
                 }
                 let flushed = inner.flush(sync);
                 // Not fatal: figures are lost, but playback is not affected.
