@@ -44,7 +44,7 @@ use crate::worker_pool::recent_failures::RecentFailures;
 use authenticator::TokenAuthenticator;
 pub use key_files::KeyError;
 pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, open_store};
-pub use settings::{backups as backup_settings, license_systems, tls};
+pub use settings::{backups as backup_settings, etcd_tls, license_systems, tls};
 use wiring::Assembly;
 
 #[derive(Clone)]

@@ -67,6 +67,8 @@ fn warnings(loaded: Loaded) -> Vec<String> {
     // An expired certificate is a warning and not an error: the server starts with it, since the clock may be wrong.
     let tls = app::tls(&loaded.config).ok().flatten();
     warnings.extend(tls.and_then(|tls| tls.warning(SystemClock.now())));
+    let etcd = app::etcd_tls(&loaded.config.fleet).ok().flatten();
+    warnings.extend(etcd.and_then(|tls| tls.warning(SystemClock.now())));
     warnings
 }
 

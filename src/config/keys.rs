@@ -349,6 +349,10 @@ section! {
         endpoints: Vec<String> = list(base_url), None;
         /// CA certificates for etcd, PEM; default: those of the system.
         ca: Option<PathBuf> = some(path), None;
+        /// Client certificate for etcd, PEM; read again when it changes.
+        client_cert: Option<PathBuf> = some(path), None;
+        /// Its private key, PEM.
+        client_key: Option<PathBuf> = some(path), None;
         /// User name for etcd.
         username: Option<String> = some(text(128)), None;
         /// Password for etcd.

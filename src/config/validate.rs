@@ -74,6 +74,19 @@ const RULES: &[CrossKeyRule] = &[
         message: "`fleet.username` and `fleet.password` need each other",
     },
     CrossKeyRule {
+        keys: &["fleet.client_cert", "fleet.client_key"],
+        broken: |config| config.fleet.client_cert.is_some() != config.fleet.client_key.is_some(),
+        message: "`fleet.client_cert` and `fleet.client_key` need each other",
+    },
+    CrossKeyRule {
+        keys: &["fleet.client_cert", "fleet.endpoints"],
+        broken: |config| {
+            let mut endpoints = config.fleet.endpoints.iter();
+            config.fleet.client_cert.is_some() && endpoints.any(|url| !url.starts_with("https:"))
+        },
+        message: "`fleet.client_cert` is for `fleet.endpoints` with https, and one is http",
+    },
+    CrossKeyRule {
         keys: &["fleet.listen"],
         broken: |config| !matches!(config.fleet.listen, ListenAddress::Tcp { .. }),
         message: "`fleet.listen` must be host:port",

@@ -15,6 +15,7 @@ use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
 use super::membership::Membership;
 use super::own_lease;
+use super::watching::Watching;
 use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
 
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -35,8 +36,9 @@ pub(super) struct DriverState {
     pub(super) forwarded: AtomicU64,
     /// Notified where the log has to be read; `changed` would also wake the thread that renews the claim.
     asked: Condvar,
-    /// Uptime in milliseconds when etcd last answered.
-    answered: AtomicI64,
+    pub(super) watching: Watching,
+    /// Uptime in milliseconds when the oldest call was sent to which etcd has not answered yet; the maximum for none.
+    unanswered: AtomicI64,
     /// Uptime in milliseconds until which this member must not become the owner.
     promised: AtomicI64,
     /// The other members; `None` until this member is the owner.
@@ -59,7 +61,8 @@ impl DriverState {
             answered_here: AtomicU64::new(0),
             forwarded: AtomicU64::new(0),
             asked: Condvar::new(),
-            answered: AtomicI64::new(fence.now()),
+            watching: Watching::default(),
+            unanswered: AtomicI64::new(i64::MAX),
             promised: AtomicI64::new(promised),
             others: Mutex::new(None),
             fence,
@@ -72,6 +75,7 @@ impl DriverState {
 
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.watching.end();
         self.notify();
     }
 
@@ -84,12 +88,29 @@ impl DriverState {
         *self.claim.lock()
     }
 
-    /// Waits until the claim has changed, or requests after number `asked` need a read of the log.
-    pub(super) fn wait(&self, seen: Option<Claim>, asked: u64, wait: Duration) {
+    /// Waits until the claim has changed, requests after number `asked` need a read of the log, or more than `heads`
+    /// changes of the log were told. Returns whether the time has passed without any of these.
+    pub(super) fn wait(&self, seen: Option<Claim>, asked: u64, heads: u64, wait: Duration) -> bool {
         let mut claim = self.claim.lock();
-        if *claim == seen && !self.catch_up.needs_log_after(asked) && !self.is_stopping() {
-            self.asked.wait_for(&mut claim, wait);
-        }
+        let has_news = *claim != seen
+            || self.catch_up.needs_log_after(asked)
+            || self.watching.heads() != heads
+            || self.is_stopping();
+        !has_news && self.asked.wait_for(&mut claim, wait).timed_out()
+    }
+
+    /// Lets the log be read, since a watch has told that it has changed.
+    pub(super) fn tell_head(&self) {
+        self.watching.tell_head();
+        self.wake_log_reader();
+    }
+
+    /// Lets the claim be read, since a watch has told that it has changed.
+    pub(super) fn tell_claim(&self) {
+        self.watching.tell_claim();
+        // With the lock, so that the thread does not miss it between its check and its wait.
+        drop(self.claim.lock());
+        self.changed.notify_all();
     }
 
     /// Answers the requests up to a number, as [`CatchUp::reach`] does.
@@ -155,9 +176,14 @@ impl DriverState {
         // The lock is held, so that `keep` accepts no claim in between.
         let claim = self.claim.lock();
         let now = self.fence.now();
-        let answered = self.answered.load(Ordering::Acquire);
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        if unanswered == i64::MAX {
+            // etcd has answered every call, but the last one may be some time ago. The next request knows.
+            self.watching.tell_claim();
+            self.changed.notify_all();
+        }
         // A member that etcd answers could take over at any time, so it must not promise.
-        let is_away = now > answered.saturating_add(millis(self.lease / 4));
+        let is_away = now > unanswered.saturating_add(millis(self.lease / 4));
         if !is_away || is_held(*claim) {
             return false;
         }
@@ -170,8 +196,14 @@ impl DriverState {
         self.fence.now() < self.promised.load(Ordering::Acquire)
     }
 
+    /// Records that a call is sent.
+    fn sends(&self) {
+        let now = self.fence.now();
+        self.unanswered.fetch_min(now, Ordering::AcqRel);
+    }
+
     fn answered(&self) {
-        self.answered.store(self.fence.now(), Ordering::Release);
+        self.unanswered.store(i64::MAX, Ordering::Release);
     }
 
     /// Processes the outcome of a call that was sent after `before`.
@@ -203,19 +235,29 @@ pub(super) struct ClaimLoop {
 impl ClaimLoop {
     pub(super) fn run(&mut self) {
         let member = self.shared.membership.member;
+        // Whether the last wait has ended without news.
+        let mut is_poll = false;
         while !self.shared.is_stopping() {
             // The time is read before the call, since etcd renews the lease at some later time.
             let before = self.shared.fence.now();
+            let (known, told) = (self.shared.claim(), self.shared.watching.claims());
+            self.shared.sends();
             let rest = match self.claim(member) {
                 Ok(claim) => {
                     self.shared.answered();
                     if let Some(claim) = claim {
                         self.shared.keep(claim, before);
                     }
+                    if is_poll && self.shared.watching.is_live() && self.shared.claim() != known {
+                        self.shared.watching.end();
+                    }
                     match claim {
                         Some(Claim::Held { .. }) => {
                             self.note_lease();
                             self.shared.lease / 4
+                        }
+                        Some(Claim::Other { .. }) if self.shared.watching.is_live() => {
+                            self.shared.lease / 2
                         }
                         // A standby polls often, so that it takes over soon after the lease of the owner ends.
                         Some(Claim::Other { .. }) | None => TICK,
@@ -227,9 +269,8 @@ impl ClaimLoop {
                 }
             };
             let mut claim = self.shared.claim.lock();
-            if !self.shared.is_stopping() {
-                self.shared.changed.wait_for(&mut claim, rest);
-            }
+            let has_news = self.shared.watching.claims() != told || self.shared.is_stopping();
+            is_poll = !has_news && self.shared.changed.wait_for(&mut claim, rest).timed_out();
         }
         // The fence ends before the claim: another member can take over as soon as the lease is revoked.
         self.shared.fence.end();
@@ -252,6 +293,9 @@ impl ClaimLoop {
 
     /// Returns `None` if no member has the claim and this one has promised not to take it.
     fn claim(&mut self, member: MemberId) -> Result<Option<Claim>, SharedLogError> {
+        if is_held(self.shared.claim()) {
+            return self.log.claim(member).map(Some);
+        }
         // A read costs etcd less than the attempt of a standby, which fails while another member has the claim.
         match self.log.owner()? {
             Some(other) if other != member => Ok(Some(Claim::Other { member: other })),
@@ -288,12 +332,19 @@ mod tests {
         let (clock, state) = standby();
         // A promise of the previous process may still count.
         assert!(state.has_promised());
-        clock.0.store(5_000, Ordering::SeqCst);
+        clock.0.store(4_500, Ordering::SeqCst);
         assert!(!state.has_promised());
+        state.sends();
         state.answered();
-        state.keep(OTHER, 4_900);
+        state.keep(OTHER, 4_400);
+        clock.0.store(5_000, Ordering::SeqCst);
+        let told = state.watching.claims();
+        assert!(!state.promise(LEASE), "etcd has answered every call");
+        assert_ne!(state.watching.claims(), told, "it is asked again");
+        state.sends();
         clock.0.store(5_400, Ordering::SeqCst);
-        assert!(!state.promise(LEASE), "etcd answers this member");
+        state.sends();
+        assert!(!state.promise(LEASE), "etcd may still answer this member");
         clock.0.store(5_600, Ordering::SeqCst);
         let longer = LEASE + Duration::from_millis(1);
         assert!(!state.promise(longer), "a restart would not honour it");

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::claim::{ClaimLoop, DriverState, TICK};
-use super::etcd::{EtcdLog, EtcdSettings, MemberRecord};
+use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord};
 use super::fence::Fence;
 use super::last_commit::{self, LastCommit};
 use super::membership::Membership;
@@ -21,6 +21,7 @@ use super::own_lease;
 use super::peers::PeerClient;
 use super::promises;
 use super::standing::{FollowerState, Standing};
+use super::watching::watch as watch_etcd;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
     Claim, Entry, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog, SharedLogError,
@@ -30,7 +31,7 @@ use crate::types::VERSION;
 
 const RECORD_EVERY: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Timeout of one call. After a timeout the call is repeated at another endpoint.
+/// Timeout of one call over all endpoints. After a timeout the call is repeated.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
@@ -39,6 +40,8 @@ const WAITING_LOGGED: Duration = Duration::from_secs(60);
 /// takes etcd about 25 times the processor time that a member needs to answer one request.
 const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
+/// How often a standby reads the log although its watch has told no change.
+const POLL_EVERY: Duration = Duration::from_secs(2);
 /// One position in the log is remembered per this many bytes.
 const SAMPLE_BYTES: u64 = 1024 * 1024;
 const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
@@ -106,6 +109,8 @@ impl FleetDriver {
         runtime.spawn(promises::ask(owner, client, settings.lease));
         let (standby, owners) = (Arc::clone(&shared), settings.standing.subscribe());
         runtime.spawn(last_commit::ask(standby, settings.client, owners));
+        let watch = EtcdWatch::new(&settings.etcd, membership.fleet)?;
+        runtime.spawn(watch_etcd(Arc::clone(&shared), watch));
         let mut asking = log(CALL_TIMEOUT)?;
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&settings.directory, &mut asking);
@@ -142,6 +147,7 @@ impl FleetDriver {
             samples: VecDeque::new(),
             keep: settings.keep,
             damaged: 0,
+            is_poll: false,
             on_failure,
         };
         let threads = [
@@ -257,6 +263,8 @@ struct FollowLoop {
     samples: VecDeque<(u64, u64)>,
     keep: u64,
     damaged: u32,
+    /// Whether the last wait has ended without news.
+    is_poll: bool,
     on_failure: OnFleetFailure,
 }
 
@@ -269,12 +277,12 @@ impl FollowLoop {
     fn run(&mut self) {
         while !self.shared.is_stopping() {
             // Before the tick: a request that comes during it needs the next one.
-            let (asked, began) = (self.shared.catch_up.asked(), Instant::now());
+            let (asked, heads) = (self.shared.catch_up.asked(), self.shared.watching.heads());
+            let began = Instant::now();
             match self.tick(asked) {
-                // More entries may be waiting.
-                Ok(true) => {}
+                Ok(true) => self.is_poll = false,
                 Ok(false) => {
-                    self.shared.wait(self.passed, asked, TICK);
+                    self.is_poll = self.shared.wait(self.passed, asked, heads, self.rest());
                     std::thread::park_timeout(READ_EVERY.saturating_sub(began.elapsed()));
                 }
                 Err(Ended::Deposed) => {
@@ -287,7 +295,14 @@ impl FollowLoop {
         }
     }
 
-    /// Returns whether entries were read. `asked`: the requests that this tick can answer.
+    fn rest(&self) -> Duration {
+        match self.status.role {
+            MemberRole::Follower if self.shared.watching.is_live() => POLL_EVERY,
+            MemberRole::Follower | MemberRole::Owner { .. } => TICK,
+        }
+    }
+
+    /// Returns whether more entries are waiting. `asked`: the requests that this tick can answer.
     fn tick(&mut self, asked: u64) -> Result<bool, Ended> {
         let claim = self.shared.claim();
         let (entries, head) = match self.status.role {
@@ -296,6 +311,9 @@ impl FollowLoop {
             MemberRole::Follower => self.read()?,
         };
         let read = !entries.is_empty();
+        if read && self.is_poll && self.shared.watching.is_live() {
+            self.shared.watching.end();
+        }
         // A claim is passed on once. The writer then applies the log to its end before it becomes the owner.
         match self
             .store
@@ -319,7 +337,9 @@ impl FollowLoop {
         self.stand(claim)?;
         self.keep_record()?;
         self.truncate();
-        Ok(read)
+        // Without a watch, another read shows whether there are more.
+        let is_watched = self.shared.watching.is_live();
+        Ok(read && !is_watched || head.is_some_and(|head| self.status.position.number < head))
     }
 
     /// Returns the next entries, and the last number in the log, if etcd has answered.

@@ -18,6 +18,7 @@ mod peer_tls;
 pub mod peers;
 mod promises;
 pub mod standing;
+mod watching;
 
 pub use fence::Fence;
 pub use peer_tls::public_key;

@@ -14,13 +14,14 @@ use http::{HeaderValue, Method, Request, Uri, response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls_pki_types::pem::PemObject as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::client_tls::{ClientTls, system_roots};
 
 pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,17 +33,31 @@ pub(crate) struct RequestTarget {
     target: Uri,
     host: HeaderValue,
     address: (String, u16),
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<(TlsSource, ServerName<'static>)>,
+}
+
+enum TlsSource {
+    System(TlsConnector),
+    Files(Arc<ClientTls>),
+}
+
+impl TlsSource {
+    fn connector(&self) -> TlsConnector {
+        match self {
+            Self::System(connector) => connector.clone(),
+            Self::Files(files) => files.connector(),
+        }
+    }
 }
 
 impl RequestTarget {
     pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
-        Self::parse_trusting(url, None)
+        Self::parse_with(url, None)
     }
 
-    /// Same as [`parse`](Self::parse), but trusts the authorities of a PEM file instead of those of the operating
-    /// system.
-    pub(crate) fn parse_trusting(url: &str, ca: Option<&[u8]>) -> Result<Self, BadAddress> {
+    /// Same as [`parse`](Self::parse), with authorities and a client certificate from files. Without them, those of the
+    /// operating system are trusted.
+    pub(crate) fn parse_with(url: &str, tls: Option<&Arc<ClientTls>>) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = url.authority().ok_or(bad("has no valid host"))?;
@@ -61,7 +76,11 @@ impl RequestTarget {
             Some("https") => {
                 let server =
                     ServerName::try_from(name.clone()).map_err(|_| bad("has no valid host"))?;
-                (443, Some((connector(ca)?, server)))
+                let source = match tls {
+                    Some(tls) => TlsSource::Files(Arc::clone(tls)),
+                    None => TlsSource::System(connector()?),
+                };
+                (443, Some((source, server)))
             }
             _ => return Err(bad("must begin with http:// or https://")),
         };
@@ -150,11 +169,11 @@ impl RequestTarget {
 
     /// Connects, and returns the certificate of the server in DER; `None` without TLS.
     pub(crate) async fn certificate(&self) -> Result<Option<Vec<u8>>, Broken> {
-        let Some((connector, name)) = &self.tls else {
+        let Some((source, name)) = &self.tls else {
             return Ok(None);
         };
         let stream = TcpStream::connect(&*self.resolve().await?).await?;
-        let stream = connector.connect(name.clone(), stream).await?;
+        let stream = source.connector().connect(name.clone(), stream).await?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         Ok(chain.first().map(|first| first.to_vec()))
     }
@@ -168,8 +187,8 @@ impl RequestTarget {
         // acknowledged.
         stream.set_nodelay(true)?;
         match &self.tls {
-            Some((connector, name)) => {
-                handshake(connector.connect(name.clone(), stream).await?).await
+            Some((source, name)) => {
+                handshake(source.connector().connect(name.clone(), stream).await?).await
             }
             None => handshake(stream).await,
         }
@@ -257,23 +276,8 @@ where
     Ok((sender, Connection(task.abort_handle())))
 }
 
-fn connector(ca: Option<&[u8]>) -> Result<TlsConnector, BadAddress> {
-    let mut roots = RootCertStore::empty();
-    if let Some(pem) = ca {
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate =
-                certificate.map_err(|_| BadAddress("has a CA file that is not PEM"))?;
-            roots
-                .add(certificate)
-                .map_err(|_| BadAddress("has a CA file with an invalid certificate"))?;
-        }
-        if roots.is_empty() {
-            return Err(BadAddress("has a CA file without a certificate"));
-        }
-    } else {
-        // One malformed CA certificate of the system must not disable all of them.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
+fn connector() -> Result<TlsConnector, BadAddress> {
+    let roots = system_roots();
     if roots.is_empty() {
         return Err(BadAddress(
             "needs TLS, but the operating system has no CA certificates",

@@ -1,6 +1,7 @@
 //! Interfaces to the outside world: traits, each with a real and a test implementation.
 
 pub(crate) mod cert_validity;
+pub mod client_tls;
 pub mod clock;
 pub mod entropy;
 pub(crate) mod event_sink;

@@ -39,6 +39,8 @@ pub enum BadTls {
     Pem { path: PathBuf, error: pem::Error },
     #[error("{}: no X.509 certificate", .0.display())]
     NoCertificate(PathBuf),
+    #[error("{}: {error}", path.display())]
+    Authority { path: PathBuf, error: rustls::Error },
     #[error("the certificate cannot be used with this key: {0}")]
     Pair(#[from] rustls::Error),
     #[error("the new certificate is not currently valid ({0})")]
@@ -96,14 +98,20 @@ impl Tls {
 
     #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
-        let validity = self.pair.current().validity;
-        let path = self.certificate.display();
-        if !validity.covers(now) {
-            // The certificate is served all the same: a wrong clock at boot must not take the service down,
-            // and clients check the validity themselves.
-            Some(format!("{path} is not currently valid ({validity})"))
-        } else if validity.left(now) < RENEWAL_DUE_SECONDS {
-            Some(format!("{path} is {validity}: renew it"))
+        // The certificate is served all the same: a wrong clock at boot must not take the service down, and clients check
+        // the validity themselves.
+        self.pair.current().validity.warning(&self.certificate, now)
+    }
+}
+
+impl Validity {
+    /// Returns why the certificate of a file cannot be used now, or not much longer.
+    pub(super) fn warning(self, path: &Path, now: UnixSeconds) -> Option<String> {
+        let path = path.display();
+        if !self.covers(now) {
+            Some(format!("{path} is not currently valid ({self})"))
+        } else if self.left(now) < RENEWAL_DUE_SECONDS {
+            Some(format!("{path} is {self}: renew it"))
         } else {
             None
         }
@@ -111,13 +119,14 @@ impl Tls {
 }
 
 fn stamps(certificate: &Path, key: &Path) -> Result<[FileStamp; 2], BadTls> {
-    let stamp = |path: &Path| {
-        FileStamp::read(path, SIZE_MAX).map_err(|error| BadTls::Read {
-            path: path.to_owned(),
-            error,
-        })
-    };
     Ok([stamp(certificate)?, stamp(key)?])
+}
+
+pub(super) fn stamp(path: &Path) -> Result<FileStamp, BadTls> {
+    FileStamp::read(path, SIZE_MAX).map_err(|error| BadTls::Read {
+        path: path.to_owned(),
+        error,
+    })
 }
 
 fn identity(
@@ -125,30 +134,11 @@ fn identity(
     key: &Path,
     tickets: &Arc<dyn ProducesTickets>,
 ) -> Result<TlsIdentity, BadTls> {
-    let none = || BadTls::NoCertificate(certificate.to_owned());
-    let chain = CertificateDer::pem_slice_iter(&content(certificate)?)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| BadTls::Pem {
-            path: certificate.to_owned(),
-            error,
-        })?;
-    // The server's own certificate comes first (RFC 8446, 4.4.2).
-    let validity = chain.first().and_then(|first| Validity::parse(first));
-    let validity = validity.ok_or_else(none)?;
-    let rights = fs::metadata(key).map_err(|error| BadTls::Read {
-        path: key.to_owned(),
-        error,
-    })?;
-    // The key must be secret on this host.
-    if readable_by_all(key, rights.mode()) {
-        return Err(BadTls::Open {
-            path: key.to_owned(),
-        });
-    }
-    let private = PrivateKeyDer::from_pem_slice(&content(key)?).map_err(|error| BadTls::Pem {
-        path: key.to_owned(),
-        error,
-    })?;
+    let KeyPair {
+        chain,
+        private,
+        validity,
+    } = KeyPair::read(certificate, key)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         // Older versions are not offered: RFC 8996 forbids them.
         .with_protocol_versions(&[&TLS13, &TLS12])?
@@ -162,6 +152,53 @@ fn identity(
         config: Arc::new(config),
         validity,
     })
+}
+
+/// A certificate chain and its private key.
+pub(super) struct KeyPair {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) private: PrivateKeyDer<'static>,
+    pub(super) validity: Validity,
+}
+
+impl KeyPair {
+    pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, BadTls> {
+        let none = || BadTls::NoCertificate(certificate.to_owned());
+        let chain = certificates(certificate)?;
+        // The own certificate comes first (RFC 8446, 4.4.2).
+        let validity = chain.first().and_then(|first| Validity::parse(first));
+        let validity = validity.ok_or_else(none)?;
+        let rights = fs::metadata(key).map_err(|error| BadTls::Read {
+            path: key.to_owned(),
+            error,
+        })?;
+        // The key must be secret on this host.
+        if readable_by_all(key, rights.mode()) {
+            return Err(BadTls::Open {
+                path: key.to_owned(),
+            });
+        }
+        let private =
+            PrivateKeyDer::from_pem_slice(&content(key)?).map_err(|error| BadTls::Pem {
+                path: key.to_owned(),
+                error,
+            })?;
+        Ok(Self {
+            chain,
+            private,
+            validity,
+        })
+    }
+}
+
+/// Reads the certificates of a PEM file.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadTls> {
+    CertificateDer::pem_slice_iter(&content(path)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| BadTls::Pem {
+            path: path.to_owned(),
+            error,
+        })
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, BadTls> {

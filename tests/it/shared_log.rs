@@ -3,10 +3,11 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread::park_timeout;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use playgate::fleet::etcd::{EtcdLog, EtcdSettings};
+use playgate::fleet::etcd::{EtcdLog, EtcdSettings, EtcdWatch, WatchEvent};
+use playgate::ports::client_tls::{ClientTls, ClientTlsFiles};
 use playgate::store::History;
 use playgate::store::replication::{
     Appended, Appending, Claim, Entry, Member, MemberId, MemberRole, Position, SharedLog,
@@ -24,7 +25,6 @@ const FLEET: [u8; 16] = [9; 16];
 const A: MemberId = [1; 16];
 const B: MemberId = [2; 16];
 const LEASE: Duration = Duration::from_secs(60);
-const NO_WAIT: Duration = Duration::ZERO;
 
 /// One etcd process, killed on drop.
 struct Etcd {
@@ -33,6 +33,8 @@ struct Etcd {
     /// The addresses for clients and for other members of etcd.
     urls: [String; 2],
     tls: Option<TempDir>,
+    /// More arguments of etcd.
+    arguments: Vec<String>,
     process: KilledOnDrop,
     runtime: Runtime,
 }
@@ -40,17 +42,23 @@ struct Etcd {
 impl Etcd {
     /// `None` if etcd is not installed, which fails the test where `CI` is `true`.
     fn start(tls: Option<TempDir>) -> Option<Self> {
+        Self::start_with(tls, &[])
+    }
+
+    fn start_with(tls: Option<TempDir>, arguments: &[&str]) -> Option<Self> {
+        let arguments: Vec<_> = arguments.iter().map(|text| (*text).to_owned()).collect();
         let program = program("etcd")?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let urls = [scheme, "http"].map(|scheme| format!("{scheme}://127.0.0.1:{}", free_port()));
         let folder = tempfile::tempdir().unwrap();
-        let process = spawn(&program, &folder, &urls, tls.as_ref());
+        let process = spawn(&program, &folder, &urls, tls.as_ref(), &arguments);
         let runtime = Runtime::new().unwrap();
         Some(Self {
             program,
             folder,
             urls,
             tls,
+            arguments,
             process,
             runtime,
         })
@@ -62,18 +70,24 @@ impl Etcd {
     }
 
     fn start_again(&mut self) {
-        self.process = spawn(&self.program, &self.folder, &self.urls, self.tls.as_ref());
+        let tls = self.tls.as_ref();
+        self.process = spawn(
+            &self.program,
+            &self.folder,
+            &self.urls,
+            tls,
+            &self.arguments,
+        );
     }
 
     fn settings(&self) -> EtcdSettings {
-        let ca = |keys: &TempDir| std::fs::read(keys.path().join("ca.pem")).unwrap();
+        let tls = |keys: &TempDir| trusting(keys, None);
         EtcdSettings {
             endpoints: vec![self.urls[0].clone()],
-            ca: self.tls.as_ref().map(ca),
+            tls: self.tls.as_ref().map(tls),
             login: None,
             timeout: Duration::from_secs(5),
-            errors: std::sync::Arc::default(),
-            endpoint: std::sync::Arc::default(),
+            errors: Arc::default(),
         }
     }
 
@@ -95,11 +109,26 @@ impl Etcd {
     }
 }
 
+fn copy_of(keys: &TempDir) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["ca.pem", "here.pem", "here.key"] {
+        std::fs::copy(keys.path().join(name), copy.path().join(name)).unwrap();
+    }
+    copy
+}
+
+/// Trusts the authority of a directory, and presents a certificate and its key.
+fn trusting(keys: &TempDir, pair: Option<(PathBuf, PathBuf)>) -> Arc<ClientTls> {
+    let ca = Some(keys.path().join("ca.pem"));
+    Arc::new(ClientTls::open(ClientTlsFiles { ca, pair }).unwrap())
+}
+
 fn spawn(
     program: &PathBuf,
     folder: &TempDir,
     urls: &[String; 2],
     tls: Option<&TempDir>,
+    arguments: &[String],
 ) -> KilledOnDrop {
     let [client, peer] = urls;
     let mut command = Command::new(program);
@@ -119,6 +148,7 @@ fn spawn(
             peer,
         ])
         .args(["--initial-cluster", &format!("one={peer}")])
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(folder.path().join("log")).unwrap());
@@ -173,8 +203,11 @@ fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
     // Another process with the same member id is not the holder.
     assert_eq!(b.claim(A), Ok(Claim::Other { member: A }));
     assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Done));
+    // The same request again finds that it was carried out, and appends nothing.
+    assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Done));
+    assert_eq!(b.head(), Ok(6));
     for refused in [
-        entry(6, epoch),
+        entry(6, epoch + 1),
         entry(5, epoch),
         entry(8, epoch),
         entry(7, epoch + 1),
@@ -182,15 +215,12 @@ fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
     ] {
         assert_eq!(a.append(&refused), Ok(Appended::Refused), "{refused:?}");
     }
-    assert_eq!(b.read(6, 1, NO_WAIT), Ok(vec![entry(6, epoch)]));
-    assert_eq!(b.read(7, 1, NO_WAIT), Ok(Vec::new()));
+    assert_eq!(b.read(6, 1), Ok(vec![entry(6, epoch)]));
+    assert_eq!(b.read(7, 1), Ok(Vec::new()));
     // Truncation frees a slot but does not reuse its number.
     a.truncate(7).unwrap();
     assert_eq!(a.append(&entry(6, epoch)), Ok(Appended::Refused));
-    assert_eq!(
-        b.read(6, 1, NO_WAIT),
-        Err(SharedLogError::Truncated { first: 7 })
-    );
+    assert_eq!(b.read(6, 1), Err(SharedLogError::Truncated { first: 7 }));
     assert_eq!(a.append(&entry(7, epoch)), Ok(Appended::Done));
     a.resign(A).unwrap();
     let later = held(b.claim(B));
@@ -198,7 +228,7 @@ fn etcd_appends_only_the_next_entry_and_only_under_the_present_claim() {
     assert_eq!(a.append(&entry(8, epoch)), Ok(Appended::Refused));
     assert_eq!(b.append(&entry(8, later)), Ok(Appended::Done));
     assert_eq!(
-        a.read(7, 1 << 20, NO_WAIT),
+        a.read(7, 1 << 20),
         Ok(vec![entry(7, epoch), entry(8, later)])
     );
     let runtime = etcd.runtime.handle().clone();
@@ -228,23 +258,24 @@ fn claim_ends_with_its_lease_and_fences_its_holder() {
 }
 
 #[test]
-fn reader_that_waits_is_woken_by_the_append() {
+fn a_watch_tells_appends_and_the_begin_and_end_of_a_claim() {
     let Some(etcd) = Etcd::start(None) else {
         return;
     };
-    let (mut a, mut b) = (etcd.create(0), etcd.log());
-    let epoch = held(a.claim(A));
-    let reading = std::thread::spawn(move || {
-        let began = Instant::now();
-        let read = b.read(1, 1, Duration::from_secs(60));
-        (read, began.elapsed())
+    let mut log = etcd.create(0);
+    let (sender, told) = mpsc::channel();
+    let mut watch = EtcdWatch::new(&etcd.settings(), FLEET).unwrap();
+    etcd.runtime.spawn(async move {
+        let _ = watch.run(|event| drop(sender.send(event))).await;
     });
-    park_timeout(Duration::from_millis(300));
-    assert_eq!(a.append(&entry(1, epoch)), Ok(Appended::Done));
-    let (read, took) = reading.join().unwrap();
-    assert_eq!(read, Ok(vec![entry(1, epoch)]));
-    // Control: the wait itself would last a minute.
-    assert!(took < Duration::from_secs(30), "{took:?}");
+    let next = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(next(), WatchEvent::Ready);
+    let epoch = held(log.claim(A));
+    assert_eq!(next(), WatchEvent::Owner);
+    assert_eq!(log.append(&entry(1, epoch)), Ok(Appended::Done));
+    assert_eq!(next(), WatchEvent::Head);
+    log.resign(A).unwrap();
+    assert_eq!(next(), WatchEvent::Owner);
 }
 
 /// A member and the plans that it has applied.
@@ -380,46 +411,85 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
     // Another authority's certificate is not trusted.
     let others = certificates();
     let untrusted = EtcdSettings {
-        ca: Some(std::fs::read(others.path().join("ca.pem")).unwrap()),
+        tls: Some(trusting(&others, None)),
         ..settings(login("right"), &[url])
     };
     let head = etcd.log_with(&untrusted).head();
     assert!(matches!(head, Err(SharedLogError::Unknown(_))), "{head:?}");
 }
 
-/// A lost machine answers nothing. Only the first call of the process waits for it.
 #[test]
-fn a_process_gives_up_a_silent_endpoint_on_all_its_connections() {
+fn etcd_that_requires_client_certificates_gets_them_and_a_renewed_one_without_a_restart() {
+    let keys = certificates();
+    let at = |name: &str| keys.path().join(name);
+    // etcd's gateway presents the certificate of the server to etcd itself, so the same authority is trusted for both.
+    let authority = at("ca.pem").to_str().unwrap().to_owned();
+    let mutual = ["--client-cert-auth", "--trusted-ca-file", &authority];
+    let Some(etcd) = Etcd::start_with(Some(copy_of(&keys)), &mutual) else {
+        return;
+    };
+    let own = tempfile::tempdir().unwrap();
+    let (certificate, key) = (own.path().join("cert.pem"), own.path().join("key.pem"));
+    let install = |from: &TempDir| {
+        std::fs::copy(from.path().join("elsewhere.pem"), &certificate).unwrap();
+        std::fs::copy(from.path().join("elsewhere.key"), &key).unwrap();
+    };
+    install(&keys);
+    let tls = trusting(&keys, Some((certificate.clone(), key.clone())));
+    let settings = EtcdSettings {
+        tls: Some(Arc::clone(&tls)),
+        ..etcd.settings()
+    };
+    let mut log = etcd.log_with(&settings);
+    until_some("etcd", || log.create(3).ok());
+    assert_eq!(log.head(), Ok(3));
+    // Control: etcd refuses who has no certificate.
+    let without = etcd.log().head();
+    assert!(
+        matches!(without, Err(SharedLogError::Unknown(_))),
+        "{without:?}"
+    );
+    // One of another authority is refused, and the right one is read again at the next call.
+    let others = certificates();
+    install(&others);
+    let refused = etcd.log_with(&settings).head();
+    assert!(
+        matches!(refused, Err(SharedLogError::Unknown(_))),
+        "{refused:?}"
+    );
+    install(&keys);
+    assert_eq!(etcd.log_with(&settings).head(), Ok(3));
+    // A key that does not fit is not used, and the last pair is.
+    std::fs::copy(others.path().join("elsewhere.key"), &key).unwrap();
+    assert_eq!(etcd.log_with(&settings).head(), Ok(3));
+    let files = ClientTlsFiles {
+        ca: None,
+        pair: Some((certificate, key)),
+    };
+    let error = ClientTls::open(files).err().unwrap().to_string();
+    assert!(error.contains("cannot be used with this key"), "{error}");
+}
+
+/// A lost machine answers nothing.
+#[test]
+fn a_silent_endpoint_fails_no_call() {
     let Some(etcd) = Etcd::start(None) else {
         return;
     };
     etcd.create(3);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The queue of this one is full, so that no connection is made.
+    let unreachable = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&unreachable, 0).unwrap();
+    let _queued = std::net::TcpStream::connect(unreachable.local_addr().unwrap()).unwrap();
+    let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
     let settings = EtcdSettings {
-        endpoints: vec![
-            format!("http://{}", silent.local_addr().unwrap()),
-            etcd.urls[0].clone(),
-        ],
-        timeout: Duration::from_secs(2),
+        endpoints: vec![url(&silent), url(&unreachable), etcd.urls[0].clone()],
+        timeout: Duration::from_secs(20),
         ..etcd.settings()
     };
-    let mut logs = [(); 3].map(|()| etcd.log_with(&settings));
-    let first = logs[0].head();
-    assert!(
-        matches!(first, Err(SharedLogError::Unknown(_))),
-        "{first:?}"
-    );
-    for log in &mut logs {
-        assert_eq!(log.head(), Ok(3));
-    }
-    // Control: another process waits too.
-    let other = EtcdSettings {
-        endpoint: std::sync::Arc::default(),
-        ..settings
-    };
-    let first = etcd.log_with(&other).head();
-    assert!(
-        matches!(first, Err(SharedLogError::Unknown(_))),
-        "{first:?}"
-    );
+    let mut log = etcd.log_with(&settings);
+    assert_eq!(log.head(), Ok(3));
+    let epoch = held(log.claim(A));
+    assert_eq!(log.append(&entry(4, epoch)), Ok(Appended::Done));
 }

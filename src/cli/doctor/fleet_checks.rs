@@ -4,7 +4,10 @@ use super::DoctorFinding;
 use crate::cli::exit::Failure;
 use crate::cli::fleet::{examiner, membership};
 use crate::config::Config;
+use crate::fleet::etcd::EtcdSettings;
 use crate::observe::fleet::FleetReport;
+use crate::ports::{Clock as _, SystemClock};
+use crate::types::time::DAY;
 
 const PART: &str = "fleet";
 
@@ -14,14 +17,32 @@ pub(super) async fn findings(config: &Config) -> Vec<DoctorFinding> {
         Ok(None) => Vec::new(),
         Ok(Some(membership)) => match examiner(config, membership) {
             Ok(examiner) => {
+                let certificate = client_certificate(&examiner.etcd);
                 // Calls of etcd block.
                 let report = tokio::task::spawn_blocking(move || examiner.examine()).await;
-                report.map_or_else(|_| Vec::new(), |report| judged(&report))
+                let judged = report.map_or_else(|_| Vec::new(), |report| judged(&report));
+                certificate.into_iter().chain(judged).collect()
             }
             Err(failure) => vec![unusable(&failure)],
         },
         Err(failure) => vec![unusable(&failure)],
     }
+}
+
+/// A file that cannot be used is reported as a configuration problem.
+fn client_certificate(etcd: &EtcdSettings) -> Option<DoctorFinding> {
+    const FIX: &str =
+        "renew `fleet.client_cert` and `fleet.client_key`; the service reads them again by itself";
+    let tls = etcd.tls.as_ref()?;
+    let now = SystemClock.now();
+    Some(match tls.warning(now) {
+        Some(warning) => DoctorFinding::problem(PART, warning, FIX),
+        None => {
+            let days = tls.certificate_ends()?.since(now).div_euclid(DAY);
+            let text = format!("the client certificate for etcd ends in {days} days");
+            DoctorFinding::ok(PART, text)
+        }
+    })
 }
 
 fn unusable(failure: &Failure) -> DoctorFinding {

@@ -147,7 +147,7 @@ impl Fleet {
         let mut log = self.log(own.fleet)?;
         let mut at = status.position.number;
         while at < head {
-            let entries = log.read(at + 1, READ_BYTES, Duration::ZERO)?;
+            let entries = log.read(at + 1, READ_BYTES)?;
             at = store.advance(None, entries)?.position.number;
         }
         Ok(())

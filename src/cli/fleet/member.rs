@@ -1,7 +1,6 @@
 //! The service as a member of a fleet: its threads and connections to other members, and the wait until it is the owner.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::figures;
 use super::pass_on::{FleetLink, pass_on};
+use crate::app;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::reload::Reload;
 use crate::cli::server::ServerExit;
@@ -75,10 +75,6 @@ pub(in crate::cli) fn membership(config: &Config) -> Result<Option<Membership>, 
 }
 
 pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
-    let ca = config
-        .ca
-        .as_deref()
-        .map(|path: &Path| std::fs::read(path).map_err(|error| Failure::file(path, &error)));
     let login = config.username.clone().zip(
         config
             .password
@@ -87,11 +83,10 @@ pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
     );
     Ok(EtcdSettings {
         endpoints: config.endpoints.clone(),
-        ca: ca.transpose()?,
+        tls: app::etcd_tls(config)?,
         login,
         timeout: Duration::from_secs(5),
         errors: Arc::default(),
-        endpoint: Arc::default(),
     })
 }
 

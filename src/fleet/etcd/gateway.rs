@@ -1,23 +1,37 @@
 //! Calls of etcd's JSON gateway: endpoints, connections, log-in, and the meaning of errors.
+//!
+//! Each caller has a connection of its own to one endpoint, and keeps it as long as it answers. If an answer is late, the
+//! call is also sent to another endpoint, and the first answer counts: an endpoint that is dead, cut off or slow costs a
+//! fraction of a second and not a time-out. Other callers are not affected, since the same endpoint may answer them.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http::HeaderValue;
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ports::http_client::{KeptConnection, RequestTarget, cause};
+use super::attempt::{Attempt, CallError, Connection, Outcome};
+use crate::ports::client_tls::ClientTls;
+use crate::ports::http_client::RequestTarget;
 use crate::store::replication::SharedLogError;
 
 /// Maximum size of a response. The largest one is a read of entries in base64.
-const RESPONSE_MAX: usize = 32 * 1024 * 1024;
+pub(super) const RESPONSE_MAX: usize = 32 * 1024 * 1024;
+
+/// Bounds of the time after which an answer is late. Other endpoints wait for the same disks, so that asking them earlier
+/// would only add to their load.
+const PATIENCE_MIN: Duration = Duration::from_millis(150);
+const PATIENCE_MAX: Duration = Duration::from_millis(600);
+/// An answer is late after this many times the usual time.
+const LATE: u32 = 4;
 
 /// gRPC status codes of calls without an effect.
 const INVALID_ARGUMENT: u64 = 3;
@@ -33,18 +47,15 @@ const UNAUTHENTICATED: u64 = 16;
 #[derive(Clone)]
 pub struct EtcdSettings {
     pub endpoints: Vec<String>,
-    /// CA certificates in PEM; by default those of the operating system.
-    pub ca: Option<Vec<u8>>,
+    /// By default, the CA certificates of the operating system and no client certificate.
+    pub tls: Option<Arc<ClientTls>>,
     pub login: Option<(String, String)>,
     /// Timeout of one call over all endpoints that are tried.
     pub timeout: Duration,
     pub errors: Arc<AtomicU64>,
-    /// Index of the endpoint in use. All connections of a process share it: when a machine fails, only one of them waits
-    /// for a timeout.
-    pub endpoint: Arc<AtomicUsize>,
 }
 
-/// Whether a call may be sent again after its answer was lost.
+/// Whether a call may be sent again while or after its answer is missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     Safe,
@@ -52,43 +63,43 @@ pub(super) enum Repeat {
     Never,
 }
 
+struct Endpoint {
+    target: Arc<RequestTarget>,
+    /// When an attempt there last failed or was late, unless one has succeeded since.
+    failed: Option<Instant>,
+}
+
 pub(super) struct Gateway {
-    endpoints: Vec<RequestTarget>,
+    endpoints: Vec<Endpoint>,
+    /// The endpoint that has answered last.
     current: usize,
-    shared: Arc<AtomicUsize>,
-    connection: Option<KeptConnection<Full<Bytes>>>,
-    login: Option<(String, String)>,
+    /// A connection to `current`.
+    connection: Option<Connection>,
+    login: Option<Arc<(String, String)>>,
     token: Option<HeaderValue>,
     timeout: Duration,
+    /// Moving average of the time that a call takes.
+    usual: Duration,
     errors: Arc<AtomicU64>,
     runtime: Handle,
 }
 
-enum CallError {
-    NotSent(String),
-    NoAnswer(String),
-    Answer(u64, String),
-}
+type Running = (usize, Pin<Box<dyn Future<Output = Outcome> + Send>>);
 
 impl Gateway {
     pub(super) fn new(settings: &EtcdSettings, runtime: Handle) -> Result<Self, SharedLogError> {
-        let refused = |why: String| SharedLogError::Refused(why);
-        let endpoints = settings.endpoints.iter().map(|url| {
-            RequestTarget::parse_trusting(url, settings.ca.as_deref())
-                .map_err(|error| refused(format!("endpoint {url} {error}")))
+        let endpoints = targets(settings)?.into_iter().map(|target| Endpoint {
+            target,
+            failed: None,
         });
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-        if endpoints.is_empty() {
-            return Err(refused("no endpoint is given".to_owned()));
-        }
         Ok(Self {
-            endpoints,
+            endpoints: endpoints.collect(),
             current: 0,
-            shared: Arc::clone(&settings.endpoint),
             connection: None,
-            login: settings.login.clone(),
+            login: settings.login.clone().map(Arc::new),
             token: None,
             timeout: settings.timeout,
+            usual: Duration::ZERO,
             errors: Arc::clone(&settings.errors),
             runtime,
         })
@@ -103,6 +114,7 @@ impl Gateway {
     ) -> Result<Value, SharedLogError> {
         let runtime = self.runtime.clone();
         let until = Instant::now() + self.timeout;
+        let body = Bytes::from(body.to_string());
         let done = runtime.block_on(self.call_until(path, body, repeat, until));
         if done.is_err() {
             self.errors.fetch_add(1, Ordering::Relaxed);
@@ -110,59 +122,57 @@ impl Gateway {
         done
     }
 
-    /// Sends a call whose answer is a stream, and waits for a part that `is_awaited` accepts, or for the timeout.
-    pub(super) fn wait_for(
-        &mut self,
-        path: &'static str,
-        body: &Value,
-        wait: Duration,
-        is_awaited: impl Fn(&str) -> bool,
-    ) {
-        let runtime = self.runtime.clone();
-        let until = Instant::now() + wait;
-        self.use_shared_endpoint();
-        let waiting = async {
-            // The stream has a separate connection, since a stream that is cancelled ends its connection.
-            let mut connection = self.endpoint()?.connect().await.ok()?;
-            let request = self.request(path, body)?;
-            let mut stream = connection.send(request).await.ok()?.into_body();
-            let mut line = Vec::new();
-            while let Some(frame) = stream.frame().await {
-                line.extend_from_slice(frame.ok()?.data_ref()?);
-                if line.len() > RESPONSE_MAX || is_awaited(&String::from_utf8_lossy(&line)) {
-                    break;
-                }
-            }
-            Some(())
-        };
-        // The result does not matter: the caller reads again, and the watch only saves reads in between.
-        let _ = runtime.block_on(async { timeout_at(until, waiting).await });
-    }
-
     async fn call_until(
         &mut self,
         path: &'static str,
-        body: &Value,
+        body: Bytes,
         repeat: Repeat,
         until: Instant,
     ) -> Result<Value, SharedLogError> {
         let mut why = "no endpoint answered in time".to_owned();
         // Each endpoint is tried once. One more attempt covers an idle connection that was closed or an old log-in.
-        for _ in 0..=self.endpoints.len() {
-            let attempt = timeout_at(until, self.attempt(path, body)).await;
-            let error = match attempt {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) => error,
-                Err(_) => CallError::NoAnswer(why.clone()),
+        let mut left = self.endpoints.len();
+        let mut running = Vec::new();
+        self.start(&mut running, self.current, path, &body);
+        while Instant::now() < until {
+            let may_add = left > 0 && (repeat == Repeat::Safe || running.is_empty());
+            let late = match may_add {
+                true => until.min(Instant::now() + self.patience()),
+                false => until,
             };
+            let Ok(outcome) = timeout_at(late, first_of(&mut running)).await else {
+                if may_add && late < until {
+                    // The last attempt is late; those before it were late earlier.
+                    if let Some(endpoint) = running.last().map(|(endpoint, _)| *endpoint) {
+                        self.failed(endpoint);
+                    }
+                    left -= 1;
+                    let next = self.next_endpoint(&running);
+                    self.start(&mut running, next, path, &body);
+                }
+                continue;
+            };
+            let Some(outcome) = outcome else {
+                break;
+            };
+            let endpoint = outcome.endpoint;
+            let error = match outcome.result {
+                Ok(answer) => {
+                    self.use_endpoint(endpoint, outcome.connection, outcome.token, outcome.took);
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            let mut next = None;
             match error {
                 // The token has expired, or users were changed. The call had no effect.
                 CallError::Answer(code, message)
-                    if self.token.is_some()
+                    if outcome.token.is_some()
                         && (code == UNAUTHENTICATED || message.contains("auth store is old")) =>
                 {
                     self.token = None;
-                    continue;
+                    why = message;
+                    next = Some(endpoint);
                 }
                 CallError::Answer(
                     code @ (INVALID_ARGUMENT | NOT_FOUND | PERMISSION_DENIED | RESOURCE_EXHAUSTED
@@ -171,95 +181,146 @@ impl Gateway {
                 ) => return Err(SharedLogError::Refused(format!("{message} (code {code})"))),
                 CallError::Answer(_, message) | CallError::NoAnswer(message) => {
                     why = message;
+                    self.failed(endpoint);
                     // The call may have had an effect, so the caller must find out before it repeats the call.
                     if repeat == Repeat::Never {
-                        self.give_up_endpoint();
-                        return Err(SharedLogError::Unknown(why));
+                        break;
                     }
                 }
                 // Nothing was sent, so even a call that must not be repeated can go to another endpoint.
-                CallError::NotSent(message) => why = message,
+                CallError::NotSent(message) => {
+                    why = message;
+                    self.failed(endpoint);
+                }
             }
-            self.give_up_endpoint();
-            if Instant::now() >= until {
-                break;
+            if left > 0 {
+                left -= 1;
+                let next = next.unwrap_or_else(|| self.next_endpoint(&running));
+                self.start(&mut running, next, path, &body);
             }
         }
+        // The connections of the attempts end with them. The next call begins where the least is known against it.
+        self.current = self.next_endpoint(&[]);
+        self.connection = None;
         Err(SharedLogError::Unknown(why))
     }
 
-    pub(super) fn give_up_endpoint(&mut self) {
-        self.connection = None;
-        let next = (self.current + 1) % self.endpoints.len();
-        // The next call uses another endpoint, unless another connection has changed the endpoint already.
-        let _ =
-            self.shared
-                .compare_exchange(self.current, next, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    fn use_shared_endpoint(&mut self) {
-        let shared = self.shared.load(Ordering::Acquire) % self.endpoints.len();
-        if self.current != shared {
-            self.connection = None;
-            self.current = shared;
-        }
-    }
-
-    async fn attempt(&mut self, path: &'static str, body: &Value) -> Result<Value, CallError> {
-        if self.token.is_none()
-            && let Some((name, password)) = self.login.clone()
-        {
-            let login = json!({ "name": name, "password": password });
-            let answer = self.exchange("/v3/auth/authenticate", &login).await?;
-            let token = answer.get("token").and_then(Value::as_str);
-            self.token = token.and_then(|token| HeaderValue::from_str(token).ok());
-        }
-        self.exchange(path, body).await
-    }
-
-    async fn exchange(&mut self, path: &'static str, body: &Value) -> Result<Value, CallError> {
-        let not_sent = || CallError::NotSent("no endpoint is given".to_owned());
-        self.use_shared_endpoint();
-        let request = self.request(path, body).ok_or_else(not_sent)?;
-        // The connection is put back only after a whole answer: the answer of a cancelled call is still to come on it.
-        let mut connection = match self.connection.take().filter(|kept| !kept.is_closed()) {
-            Some(kept) => kept,
-            None => (self.endpoint().ok_or_else(not_sent)?.connect().await)
-                .map_err(|error| CallError::NotSent(cause(&*error)))?,
+    fn start(
+        &mut self,
+        running: &mut Vec<Running>,
+        endpoint: usize,
+        path: &'static str,
+        body: &Bytes,
+    ) {
+        let Some(target) = self
+            .endpoints
+            .get(endpoint)
+            .map(|one| Arc::clone(&one.target))
+        else {
+            return;
         };
-        let no_answer =
-            |error: &(dyn std::error::Error + 'static)| CallError::NoAnswer(cause(error));
-        let response = connection.send(request).await;
-        let (head, incoming) = response.map_err(|error| no_answer(&error))?.into_parts();
-        let whole = Limited::new(incoming, RESPONSE_MAX).collect().await;
-        let whole = whole.map_err(|error| no_answer(&*error))?.to_bytes();
-        let answer: Value = serde_json::from_slice(&whole)
-            .map_err(|_| CallError::NoAnswer("an answer is not JSON".to_owned()))?;
-        if head.status == StatusCode::OK {
-            self.connection = Some(connection);
-            return Ok(answer);
-        }
-        let code = answer.get("code").and_then(Value::as_u64);
-        let message = answer.get("error").and_then(Value::as_str);
-        let message = message.unwrap_or_else(|| head.status.as_str()).to_owned();
-        Err(CallError::Answer(code.unwrap_or_default(), message))
+        let attempt = Attempt {
+            endpoint,
+            target,
+            connection: match endpoint == self.current {
+                true => self.connection.take(),
+                false => None,
+            },
+            login: self.login.clone(),
+            token: self.token.clone(),
+            path,
+            body: body.clone(),
+        };
+        running.push((endpoint, Box::pin(attempt.run())));
     }
 
-    fn endpoint(&self) -> Option<&RequestTarget> {
-        self.endpoints.get(self.current)
+    /// Returns the endpoint for one more attempt: one without an attempt, and of these the one whose last failure is the
+    /// longest ago.
+    fn next_endpoint(&self, running: &[Running]) -> usize {
+        let ranked = self.endpoints.iter().enumerate().map(|(at, endpoint)| {
+            let attempts = running.iter().filter(|(running, _)| *running == at).count();
+            let ahead = self.endpoints.len() + at - self.current;
+            (
+                (attempts, endpoint.failed, ahead % self.endpoints.len()),
+                at,
+            )
+        });
+        ranked.min().map_or(0, |(_, at)| at)
     }
 
-    fn request(&self, path: &'static str, body: &Value) -> Option<http::Request<Full<Bytes>>> {
-        let mut request = self
-            .endpoint()?
-            .request(Method::POST)
-            .uri(path)
-            .header(CONTENT_TYPE, "application/json");
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, token.clone());
+    fn failed(&mut self, endpoint: usize) {
+        if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
+            endpoint.failed = Some(Instant::now());
         }
-        request.body(Full::from(body.to_string())).ok()
     }
+
+    fn use_endpoint(
+        &mut self,
+        endpoint: usize,
+        connection: Option<Connection>,
+        token: Option<HeaderValue>,
+        took: Duration,
+    ) {
+        self.current = endpoint;
+        self.connection = connection;
+        self.token = token;
+        self.usual = (self.usual * 7 + took) / 8;
+        if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
+            endpoint.failed = None;
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let late = (self.usual * LATE).clamp(PATIENCE_MIN, PATIENCE_MAX);
+        // A short time limit must leave room for three endpoints.
+        late.min(self.timeout / 4)
+    }
+
+    /// Lets the next call begin at another endpoint.
+    pub(super) fn give_up_endpoint(&mut self) {
+        self.failed(self.current);
+        self.current = self.next_endpoint(&[]);
+        self.connection = None;
+    }
+}
+
+/// Parses the endpoints of the settings.
+pub(super) fn targets(settings: &EtcdSettings) -> Result<Vec<Arc<RequestTarget>>, SharedLogError> {
+    let refused = |why: String| SharedLogError::Refused(why);
+    let targets = settings.endpoints.iter().map(|url| {
+        RequestTarget::parse_with(url, settings.tls.as_ref())
+            .map(Arc::new)
+            .map_err(|error| refused(format!("endpoint {url} {error}")))
+    });
+    let targets = targets.collect::<Result<Vec<_>, _>>()?;
+    match targets.is_empty() {
+        true => Err(refused("no endpoint is given".to_owned())),
+        false => Ok(targets),
+    }
+}
+
+/// Waits for the first attempt that ends, and removes it. Returns `None` if there is none.
+async fn first_of(running: &mut Vec<Running>) -> Option<Outcome> {
+    poll_fn(|context| {
+        if running.is_empty() {
+            return Poll::Ready(None);
+        }
+        let ended = running
+            .iter_mut()
+            .enumerate()
+            .find_map(|(at, (_, attempt))| match attempt.as_mut().poll(context) {
+                Poll::Ready(outcome) => Some((at, outcome)),
+                Poll::Pending => None,
+            });
+        match ended {
+            Some((at, outcome)) => {
+                drop(running.remove(at));
+                Poll::Ready(Some(outcome))
+            }
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 pub(super) fn encode(bytes: &[u8]) -> String {

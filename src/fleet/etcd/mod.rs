@@ -11,9 +11,11 @@
 //!
 //! The epoch of a claim is the revision that created `owner`. etcd never reuses a revision.
 
+mod attempt;
 mod gateway;
 mod probe;
 mod registry;
+mod watch;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -26,6 +28,7 @@ pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
 pub use self::probe::probe;
 pub use self::registry::{Dissolution, MemberRecord};
+pub use self::watch::{EtcdWatch, WatchEvent};
 use crate::store::replication::{
     Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
 };
@@ -54,7 +57,7 @@ impl EtcdLog {
     ) -> Result<Self, SharedLogError> {
         Ok(Self {
             gateway: Gateway::new(settings, runtime)?,
-            prefix: format!("playgate/{}/", HEXLOWER.encode(&fleet)),
+            prefix: prefix(&fleet),
             // The minimum of etcd follows from its election time, and is two seconds by default. The fence never uses more
             // than the requested time.
             lease_time: lease_time.as_secs().max(1),
@@ -92,8 +95,8 @@ impl EtcdLog {
         self.gateway.call(TXN, &body, repeat)
     }
 
-    /// Returns the entries from a number on, the head and the revision of both, in one atomic read.
-    fn look(&mut self, from: u64, most: usize) -> Result<(Vec<Entry>, u64, u64), SharedLogError> {
+    /// Returns the entries from a number on and the head, in one atomic read.
+    fn look(&mut self, from: u64, most: usize) -> Result<(Vec<Entry>, u64), SharedLogError> {
         let slots = self.slot(from)..self.slot(u64::MAX);
         let reads = [range(&slots, most), get(&self.key("head"))];
         // Both reads are in one transaction, so that entries and head belong to the same revision.
@@ -129,8 +132,7 @@ impl EtcdLog {
             let first = first.unwrap_or(head + 1);
             return Err(SharedLogError::Truncated { first });
         }
-        let revision = number(answer.pointer("/header/revision"));
-        Ok((entries, head, revision))
+        Ok((entries, head))
     }
 
     /// Returns entries from a number on, as [`SharedLog::read`] does, and the last number in the log at the same time.
@@ -139,8 +141,7 @@ impl EtcdLog {
         from: u64,
         bytes: usize,
     ) -> Result<(Vec<Entry>, u64), SharedLogError> {
-        let (entries, head, _) = self.look(from, entries_of(bytes))?;
-        Ok((entries, head))
+        self.look(from, entries_of(bytes))
     }
 
     pub(super) const fn lease(&self) -> Option<u64> {
@@ -194,32 +195,23 @@ impl SharedLog for EtcdLog {
             put(&head, &digits(entry.number), 0),
             put_bytes(&self.slot(entry.number), &encoded, 0),
         ];
-        // The call is not repeated: a second one would find the head of the first and report a conflict.
-        let answer = self.txn(&compare, &puts, &[], Repeat::Never)?;
-        Ok(match succeeded(&answer) {
+        // A request that is sent again, while or after the first one was carried out, fails the comparison. It then finds
+        // the same bytes, which have a random nonce, so the outcome is known at once and without another call.
+        let present = [get(&self.slot(entry.number))];
+        let answer = self.txn(&compare, &puts, &present, Repeat::Safe)?;
+        if succeeded(&answer) {
+            return Ok(Appended::Done);
+        }
+        let found = pairs(&answer, 0).next();
+        let is_own = found.is_some_and(|pair| decode(pair.get("value")) == encoded);
+        Ok(match is_own {
             true => Appended::Done,
             false => Appended::Refused,
         })
     }
 
-    fn read(
-        &mut self,
-        from: u64,
-        bytes: usize,
-        wait: Duration,
-    ) -> Result<Vec<Entry>, SharedLogError> {
-        let most = entries_of(bytes);
-        let (entries, _, revision) = self.look(from, most)?;
-        if !entries.is_empty() || wait.is_zero() {
-            return Ok(entries);
-        }
-        // The watch begins at the revision after the read, so that no append falls in between.
-        let key = encode(self.key("head").as_bytes());
-        let watch = json!({ "create_request": { "key": key, "start_revision": (revision + 1).to_string() } });
-        self.gateway.wait_for("/v3/watch", &watch, wait, |part| {
-            part.contains("\"events\"")
-        });
-        Ok(self.look(from, most)?.0)
+    fn read(&mut self, from: u64, bytes: usize) -> Result<Vec<Entry>, SharedLogError> {
+        Ok(self.look(from, entries_of(bytes))?.0)
     }
 
     fn head(&mut self) -> Result<u64, SharedLogError> {
@@ -275,6 +267,10 @@ impl SharedLog for EtcdLog {
         }
         Ok(())
     }
+}
+
+fn prefix(fleet: &FleetId) -> String {
+    format!("playgate/{}/", HEXLOWER.encode(fleet))
 }
 
 fn entries_of(bytes: usize) -> usize {
@@ -394,15 +390,18 @@ mod tests {
         (url, asked)
     }
 
-    fn log(endpoints: Vec<String>, runtime: &tokio::runtime::Runtime) -> EtcdLog {
-        let settings = EtcdSettings {
+    fn settings(endpoints: Vec<String>) -> EtcdSettings {
+        EtcdSettings {
             endpoints,
-            ca: None,
+            tls: None,
             login: None,
             timeout: Duration::from_secs(30),
             errors: Arc::default(),
-            endpoint: Arc::default(),
-        };
+        }
+    }
+
+    fn log(endpoints: Vec<String>, runtime: &tokio::runtime::Runtime) -> EtcdLog {
+        let settings = settings(endpoints);
         let lease = Duration::from_secs(2);
         EtcdLog::new(&settings, [1; 16], lease, runtime.handle().clone()).unwrap()
     }
@@ -417,6 +416,110 @@ mod tests {
         assert!(matches!(revoked, Err(SharedLogError::Refused(_))));
         let asked = [first.1, second.1].map(|asked| asked.load(Ordering::SeqCst));
         assert_eq!(asked, [1, 0]);
+    }
+
+    /// Starts a server that answers its first connections, as many as given, and stays silent on all others.
+    fn answers_first(connections: usize, answer: &'static str) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for (at, stream) in listener.incoming().enumerate() {
+                let (mut stream, count) = (stream.unwrap(), Arc::clone(&count));
+                std::thread::spawn(move || {
+                    let mut part = [0; 64 * 1024];
+                    while stream.read(&mut part).is_ok_and(|read| read > 0) {
+                        count.fetch_add(1, Ordering::SeqCst);
+                        let size = answer.len();
+                        let whole =
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n{answer}");
+                        if at < connections {
+                            stream.write_all(whole.as_bytes()).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        (url, asked)
+    }
+
+    const HEAD_7: &str = r#"{"responses":[{"response_range":{}},{"response_range":{"kvs":[{"value":"MDAwMDAwMDAwMDAwMDAwMDAwMDc="}]}}]}"#;
+
+    #[test]
+    fn a_late_answer_is_got_elsewhere_and_only_by_the_caller_that_waits_for_it() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (first, asked) = answers_first(1, HEAD_7);
+        let (second, _) = answers_first(usize::MAX, HEAD_7);
+        let endpoints = vec![first, second];
+        let (mut good, mut other) = (log(endpoints.clone(), &runtime), log(endpoints, &runtime));
+        assert_eq!(good.head(), Ok(7));
+        // The first endpoint is silent here. The time limit of a call is 30 seconds, and the call would fail after it.
+        assert_eq!(other.head(), Ok(7));
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        // From now on this one asks the second endpoint, and the first one still serves whom it answers.
+        assert_eq!(other.head(), Ok(7));
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert_eq!(good.head(), Ok(7));
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
+    }
+
+    fn some_entry() -> Entry {
+        Entry {
+            fleet: [1; 16],
+            number: 8,
+            epoch: 5,
+            member: [2; 16],
+            nonce: [3; 16],
+            format: 1,
+            before: crate::store::History {
+                timeline: [4; 16],
+                chain: [5; 16],
+            },
+            batch: b"x".to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_append_whose_answer_is_late_is_settled_by_the_same_call_elsewhere() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let entry = some_entry();
+        let slot = |value: &str| {
+            let answer = format!(
+                r#"{{"responses":[{{"response_range":{{"kvs":[{{"value":"{value}"}}]}}}}]}}"#
+            );
+            &*answer.leak()
+        };
+        // Whether the first request was carried out is not known there, and the second one finds what it has left.
+        let own = slot(&encode(&entry.encode().unwrap()));
+        let other = Entry {
+            nonce: [9; 16],
+            ..entry.clone()
+        };
+        let other = slot(&encode(&other.encode().unwrap()));
+        let cases = [
+            (r#"{"succeeded":true}"#, Appended::Done),
+            (own, Appended::Done),
+            (other, Appended::Refused),
+            ("{}", Appended::Refused),
+        ];
+        for (answer, expected) in cases {
+            let endpoints = [answers_first(0, ""), answers_first(usize::MAX, answer)];
+            let mut log = log(endpoints.map(|(url, _)| url).into(), &runtime);
+            assert_eq!(log.append(&entry), Ok(expected), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_must_not_be_repeated_is_sent_once() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let [silent, other] = [0, usize::MAX].map(|count| answers_first(count, "{}"));
+        let mut settings = settings(vec![silent.0, other.0]);
+        settings.timeout = Duration::from_millis(700);
+        let lease = Duration::from_secs(2);
+        let mut log = EtcdLog::new(&settings, [1; 16], lease, runtime.handle().clone()).unwrap();
+        assert!(matches!(log.create(7), Err(SharedLogError::Unknown(_))));
+        assert_eq!(other.1.load(Ordering::SeqCst), 0);
     }
 
     #[test]

@@ -30,7 +30,6 @@ pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
                 timeout: TIMEOUT,
                 // The report shows a failed endpoint, so its errors do not count as those of the log.
                 errors: Arc::default(),
-                endpoint: Arc::default(),
                 ..settings.clone()
             };
             scope.spawn(move || {
@@ -71,7 +70,7 @@ fn ask(
     let answer = gateway.call("/v3/maintenance/alarm", &get, Repeat::Safe)?;
     report.alarms = alarms(&answer, own);
     runtime.block_on(async {
-        let Ok(target) = RequestTarget::parse_trusting(url, settings.ca.as_deref()) else {
+        let Ok(target) = RequestTarget::parse_with(url, settings.tls.as_ref()) else {
             return;
         };
         if let Ok(Ok(Some(certificate))) = timeout(TIMEOUT, target.certificate()).await {

@@ -1,7 +1,5 @@
 //! A fleet member: it appends as the owner, and otherwise follows.
 
-use std::time::Duration;
-
 use super::entry::{ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
 use super::{Appended, Claim, SharedLog, SharedLogError};
 use crate::store::StoreError;
@@ -157,7 +155,7 @@ impl Member {
             });
         }
         while self.at.number < head {
-            self.follow(log, Duration::ZERO, apply)?;
+            self.follow(log, apply)?;
         }
         Ok(())
     }
@@ -170,7 +168,7 @@ impl Member {
             return Err(ReplicationError::LogIsBehind { head, applied });
         }
         let number = applied;
-        match log.read(number, 1, Duration::ZERO) {
+        match log.read(number, 1) {
             // The next entry of a truncated log is checked when it is applied.
             Err(SharedLogError::Truncated { first }) if first <= number + 1 => Ok(()),
             Err(error) => Err(error.into()),
@@ -201,12 +199,11 @@ impl Member {
     pub fn follow(
         &mut self,
         log: &mut dyn SharedLog,
-        wait: Duration,
         apply: &mut dyn FnMut(&Entry) -> Applied,
     ) -> Result<usize, ReplicationError> {
         // The next entry may be the unsettled one, whose caller would then get no answer.
         self.settled()?;
-        let entries = log.read(self.at.number + 1, READ_BYTES, wait)?;
+        let entries = log.read(self.at.number + 1, READ_BYTES)?;
         for entry in &entries {
             self.apply(entry, apply)?;
         }
@@ -294,7 +291,7 @@ impl Member {
         }
         // The number is taken, perhaps by an earlier attempt, or the claim has ended. Both are final, so no attempt can
         // succeed any more, and the present entry with this number shows the outcome.
-        let slot = match log.read(entry.number, 1, Duration::ZERO) {
+        let slot = match log.read(entry.number, 1) {
             Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => {
                 return Ok(Appending::Unsettled);
             }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{Appended, Claim, Entry, MemberId, SharedLog, SharedLogError};
 
@@ -59,7 +58,7 @@ impl SharedLog for MemoryLog {
         Ok(Appended::Done)
     }
 
-    fn read(&mut self, from: u64, bytes: usize, _: Duration) -> Result<Vec<Entry>, SharedLogError> {
+    fn read(&mut self, from: u64, bytes: usize) -> Result<Vec<Entry>, SharedLogError> {
         let Some(skipped) = from.checked_sub(self.first()) else {
             return Err(SharedLogError::Truncated {
                 first: self.first(),

@@ -18,8 +18,6 @@ mod replica;
 #[cfg(test)]
 mod replica_tests;
 
-use std::time::Duration;
-
 pub use entry::{BATCH_MAX, ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
 pub use member::{Appending, Member, MemberRole, Position, ReplicationError};
 pub(in crate::store) use replica::Replica;
@@ -28,17 +26,13 @@ pub use replica::{ReplicaStatus, Replication};
 /// Every call is linearizable: it sees the effects of all calls that were answered before, to any member.
 pub trait SharedLog {
     /// Appends an entry, in one atomic step that checks that the last number is `entry.number - 1` and
-    /// that the claim `entry.epoch` holds.
+    /// that the claim `entry.epoch` holds. The entry may be sent more than once: all but one of the requests
+    /// fail that check.
     fn append(&mut self, entry: &Entry) -> Result<Appended, SharedLogError>;
 
     /// Returns entries from a number on, in order and without a gap: about `bytes` bytes, and at least one
-    /// entry if there is one. Waits up to `wait` for the first entry.
-    fn read(
-        &mut self,
-        from: u64,
-        bytes: usize,
-        wait: Duration,
-    ) -> Result<Vec<Entry>, SharedLogError>;
+    /// entry if there is one.
+    fn read(&mut self, from: u64, bytes: usize) -> Result<Vec<Entry>, SharedLogError>;
 
     fn head(&mut self) -> Result<u64, SharedLogError>;
 
@@ -55,8 +49,7 @@ pub trait SharedLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     Done,
-    /// The number is taken or the claim has ended. This call has appended nothing; an earlier attempt
-    /// with the same entry may have.
+    /// The number is taken or the claim has ended. An attempt with the same entry may have appended it.
     Refused,
 }
 

@@ -4,7 +4,6 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{Hash, Hasher as _};
-use std::time::Duration;
 
 use super::memory::MemoryLog;
 use super::*;
@@ -33,13 +32,19 @@ enum Network {
     AnswerLost,
     /// The caller times out, and the request arrives at any later time.
     Delayed,
+    /// The request is sent twice. The first one is answered, and the second one arrives at any later time.
+    SentTwice,
+    /// The request is sent twice. Both arrive, and only the answer of the second one does.
+    SecondAnswers,
 }
 
-const NETWORKS: [Network; 4] = [
+const NETWORKS: [Network; 6] = [
     Network::Works,
     Network::RequestLost,
     Network::AnswerLost,
     Network::Delayed,
+    Network::SentTwice,
+    Network::SecondAnswers,
 ];
 
 /// A planted defect of the log or of its use.
@@ -60,6 +65,8 @@ enum Defect {
     PublishedFirst,
     /// The log is truncated below entries that are applied but not synced.
     TruncatedUnsynced,
+    /// A refused request counts as failed, although an earlier one with the same entry was carried out.
+    RefusedIsFailed,
 }
 
 /// How often each event may happen in one history.
@@ -151,12 +158,20 @@ impl SharedLog for Connection<'_> {
                 self.delayed.push(entry.clone());
                 lost
             }
+            Network::SentTwice => {
+                self.delayed.push(entry.clone());
+                self.arrive(entry)
+            }
+            Network::SecondAnswers => self.arrive(entry).and(self.arrive(entry)),
         }
     }
 
-    fn read(&mut self, from: u64, _: usize, wait: Duration) -> Result<Vec<Entry>, SharedLogError> {
+    fn read(&mut self, from: u64, _: usize) -> Result<Vec<Entry>, SharedLogError> {
+        if self.network == Network::SecondAnswers && self.defect == Defect::RefusedIsFailed {
+            return Ok(Vec::new());
+        }
         // One entry is read at a time, so that other steps can come between any two entries.
-        self.log.read(from, 1, wait)
+        self.log.read(from, 1)
     }
 
     fn head(&mut self) -> Result<u64, SharedLogError> {
@@ -198,7 +213,11 @@ impl World {
 
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let networks = &NETWORKS[..if self.left.faults > 0 { 4 } else { 1 }];
+        let networks = &NETWORKS[..if self.left.faults > 0 {
+            NETWORKS.len()
+        } else {
+            1
+        }];
         for (at, node) in self.nodes.iter().enumerate() {
             let is_owner = matches!(node.member.role(), MemberRole::Owner { .. });
             let (settled, number) = (node.member.is_settled(), node.member.position().number);
@@ -271,7 +290,7 @@ impl World {
             }
             Step::Follow(at) => {
                 let followed = self.with(at, Network::Works, defect, |member, log, apply| {
-                    member.follow(log, Duration::ZERO, apply)
+                    member.follow(log, apply)
                 });
                 match followed {
                     Ok(_) | Err(ReplicationError::Log(SharedLogError::Truncated { .. })) => {}
@@ -420,7 +439,9 @@ impl World {
         if self.log.appends != self.appended.len() {
             let last = self.log.entries.back().unwrap();
             let entry = Entry::decode(last).unwrap();
-            if entry.number != self.appended.len() as u64 + 1 {
+            // A request that is sent twice in one step must not be appended twice.
+            let is_next = self.log.appends == self.appended.len() + 1;
+            if !is_next || entry.number != self.appended.len() as u64 + 1 {
                 return Err(format!("number {} is given twice", entry.number));
             }
             if !self.log.holds(entry.epoch) {
@@ -575,6 +596,7 @@ fn every_planted_defect_is_found() {
         (Defect::UnknownIsFailed, "answered as failed is in the log"),
         (Defect::PublishedFirst, "not a prefix"),
         (Defect::TruncatedUnsynced, "nor on any disk"),
+        (Defect::RefusedIsFailed, "answered as failed is in the log"),
     ] {
         let why: Vec<_> = (BOUNDS.into_iter())
             .filter_map(|bound| explore(bound, defect).err())

@@ -62,14 +62,9 @@ impl SharedLog for Connection {
         }
     }
 
-    fn read(
-        &mut self,
-        from: u64,
-        bytes: usize,
-        wait: Duration,
-    ) -> Result<Vec<Entry>, SharedLogError> {
+    fn read(&mut self, from: u64, bytes: usize) -> Result<Vec<Entry>, SharedLogError> {
         match *self.network.lock() {
-            Network::Works => self.log.lock().read(from, bytes, wait),
+            Network::Works => self.log.lock().read(from, bytes),
             Network::AnswerLost | Network::Away => Err(SharedLogError::Unknown("away".to_owned())),
         }
     }
@@ -147,7 +142,7 @@ impl Node {
     fn tick(&mut self) -> Result<ReplicaStatus, StoreError> {
         let claim = self.connection.claim([self.id; 16]).ok();
         let from = self.store().position()?.unwrap().number + 1;
-        let entries = self.connection.read(from, 1 << 20, Duration::ZERO);
+        let entries = self.connection.read(from, 1 << 20);
         self.store().advance(claim, entries.unwrap_or_default())
     }
 
@@ -482,7 +477,7 @@ fn member_that_was_away_too_long_stops_with_a_reason() {
         nodes[0].put(key).unwrap();
     }
     log.lock().truncate(7).unwrap();
-    let entries = nodes[1].connection.read(3, 1, Duration::ZERO);
+    let entries = nodes[1].connection.read(3, 1);
     assert_eq!(entries, Err(SharedLogError::Truncated { first: 7 }));
     nodes[1].store = None;
     let Err(StoreError::Failed(why)) = nodes[1].start() else {

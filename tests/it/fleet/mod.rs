@@ -6,12 +6,14 @@
 //! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
+//! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
 //! | `forwarding` | telemetry of all members, forwarded to a sink |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
 //! | `ledger` | clients, and what they were answered |
 //! | `viewer` | a viewer who plays |
 //! | `campaign` | faults while clients write and read |
+//! | `idle_cost` | what a fleet with nothing to do costs etcd |
 //! | `formats` | a new store format, under the same faults |
 //! | `figures` | what a change costs |
 
@@ -22,10 +24,12 @@ mod disk;
 mod figures;
 mod formats;
 mod forwarding;
+mod idle_cost;
 mod joiner;
 mod ledger;
 mod machines;
 mod operations;
+mod partial_cuts;
 mod stale_reads;
 mod standby_reads;
 mod trial;

@@ -14,6 +14,7 @@
 //! | `process` | waits for processes with a deadline; kills those that a test leaves behind |
 //! | `stop_on_drop` | ends the threads of a scope when one of them panics |
 //! | `metrics` | reads `/metrics` of a server |
+//! | `tcp_proxy` | a network between two processes that becomes silent or slow |
 //! | `until` | waits for what another thread or process does |
 //! | `demo` | a running `playgate demo` |
 //! | `lab_report` | reads the reports of the lab |
@@ -38,4 +39,5 @@ pub mod schedule_fixture;
 pub mod server;
 pub mod stop_on_drop;
 pub mod synthetic_guide;
+pub mod tcp_proxy;
 pub mod until;
