@@ -88,15 +88,24 @@ impl DriverState {
         *self.claim.lock()
     }
 
-    /// Waits until the claim has changed, requests after number `asked` need a read of the log, or more than `heads`
-    /// changes of the log were told. Returns whether the time has passed without any of these.
-    pub(super) fn wait(&self, seen: Option<Claim>, asked: u64, heads: u64, wait: Duration) -> bool {
+    /// Waits until the claim has changed, requests after number `asked` need a read of the log, or another number than `heads`
+    /// of changes of the log were told. Returns whether the time has passed without any of these.
+    pub(super) fn wait(
+        &self,
+        seen: Option<Claim>,
+        asked: u64,
+        heads: Option<u64>,
+        wait: Duration,
+    ) -> bool {
         let mut claim = self.claim.lock();
-        let has_news = *claim != seen
-            || self.catch_up.needs_log_after(asked)
-            || self.watching.heads() != heads
-            || self.is_stopping();
-        !has_news && self.asked.wait_for(&mut claim, wait).timed_out()
+        let has_no_news = |claim: &mut Option<Claim>| {
+            *claim == seen
+                && !self.catch_up.needs_log_after(asked)
+                && heads.is_none_or(|heads| self.watching.heads() == heads)
+                && !self.is_stopping()
+        };
+        let waited = self.asked.wait_while_for(&mut claim, has_no_news, wait);
+        waited.timed_out()
     }
 
     /// Lets the log be read, since a watch has told that it has changed.

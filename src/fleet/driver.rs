@@ -2,7 +2,7 @@
 //! owner.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord};
 use super::fence::Fence;
+use super::joining::{join_log, revoke_lease_of_previous_process};
 use super::last_commit::{self, LastCommit};
 use super::membership::Membership;
-use super::own_lease;
 use super::peers::PeerClient;
 use super::promises;
 use super::standing::{FollowerState, Standing};
@@ -33,13 +33,13 @@ const RECORD_EVERY: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Timeout of one call over all endpoints. After a timeout the call is repeated.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
-const START_AGAIN: Duration = Duration::from_millis(250);
-/// How often the log repeats that etcd does not answer.
-const WAITING_LOGGED: Duration = Duration::from_secs(60);
 /// Least time between two reads of the log. Client requests that arrive in between share the next read, because one read
 /// takes etcd about 25 times the processor time that a member needs to answer one request.
 const READ_EVERY: Duration = Duration::from_millis(10);
 const READ_BYTES: usize = 1024 * 1024;
+/// Least time between two reads of the log after which entries are applied without a request that needs them. The first
+/// change after a pause is applied at once.
+const APPLY_EVERY: Duration = Duration::from_millis(100);
 /// How often a standby reads the log although its watch has told no change.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// One position in the log is remembered per this many bytes.
@@ -148,6 +148,7 @@ impl FleetDriver {
             keep: settings.keep,
             damaged: 0,
             is_poll: false,
+            has_read: false,
             on_failure,
         };
         let threads = [
@@ -206,40 +207,6 @@ impl FleetDriver {
     }
 }
 
-fn join_log(
-    store: &Store,
-    replication: impl Fn() -> Result<Replication, StoreError>,
-) -> Result<ReplicaStatus, StoreError> {
-    let mut logged: Option<(SharedLogError, Instant)> = None;
-    loop {
-        match store.replicate(replication()?) {
-            // After a power cut, etcd may start after this process.
-            Err(StoreError::SharedLog(error)) => {
-                let is_known = logged
-                    .as_ref()
-                    .is_some_and(|(last, at)| *last == error && at.elapsed() < WAITING_LOGGED);
-                if !is_known {
-                    tracing::warn!(%error, "cannot read the shared log; trying again until etcd answers");
-                    logged = Some((error, Instant::now()));
-                }
-                std::thread::park_timeout(START_AGAIN);
-            }
-            other => return other,
-        }
-    }
-}
-
-fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
-    let Some(lease) = own_lease::read(directory) else {
-        return;
-    };
-    match log.revoke(lease) {
-        // An expired lease is refused too.
-        Ok(()) | Err(SharedLogError::Refused(_)) => own_lease::remove(directory),
-        Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
-    }
-}
-
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
     Ok(Builder::new().name(name.to_owned()).spawn(work)?)
 }
@@ -265,6 +232,8 @@ struct FollowLoop {
     damaged: u32,
     /// Whether the last wait has ended without news.
     is_poll: bool,
+    /// Whether the last read has found entries.
+    has_read: bool,
     on_failure: OnFleetFailure,
 }
 
@@ -282,7 +251,14 @@ impl FollowLoop {
             match self.tick(asked) {
                 Ok(true) => self.is_poll = false,
                 Ok(false) => {
-                    self.is_poll = self.shared.wait(self.passed, asked, heads, self.rest());
+                    // Changes that follow soon share the next read, unless a request needs them.
+                    let rest = APPLY_EVERY.saturating_sub(began.elapsed());
+                    let has_rested =
+                        !self.has_read || self.shared.wait(self.passed, asked, None, rest);
+                    self.is_poll = has_rested
+                        && self
+                            .shared
+                            .wait(self.passed, asked, Some(heads), self.rest());
                     std::thread::park_timeout(READ_EVERY.saturating_sub(began.elapsed()));
                 }
                 Err(Ended::Deposed) => {
@@ -311,6 +287,7 @@ impl FollowLoop {
             MemberRole::Follower => self.read()?,
         };
         let read = !entries.is_empty();
+        self.has_read = read;
         if read && self.is_poll && self.shared.watching.is_live() {
             self.shared.watching.end();
         }

@@ -21,7 +21,8 @@ use tokio_rustls::server::TlsStream;
 use super::driver::Promise;
 use super::last_commit::{LastCommit, SILENCE_MAX};
 use super::membership::{self, Membership, use_invitation};
-use super::peer_tls::{is_member, public_key, server_config};
+use super::peer_keys::PeerKeys;
+use super::peer_tls::{is_member, server_config};
 use super::peers::{
     ANSWER_TIMEOUT, BEAT_BYTES, BEATS_MAX, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME,
     Welcome, decode_beat, read_line, write_line,
@@ -45,6 +46,7 @@ pub type TakeOver = Arc<dyn Fn(Box<dyn PeerStream>, ConnectionOrigin) + Send + S
 
 pub struct PeerServer {
     pub membership: Membership,
+    pub keys: Arc<PeerKeys>,
     pub data_dir: PathBuf,
     pub store: Store,
     pub format: u32,
@@ -77,7 +79,7 @@ const IDLE_MAX: usize = 1_000;
 
 impl PeerServer {
     pub async fn run(self: Arc<Self>, listener: TcpListener) {
-        let Ok(tls) = server_config(&self.membership.key) else {
+        let Ok(tls) = server_config(&self.keys) else {
             return;
         };
         let acceptor = TlsAcceptor::from(tls);
@@ -126,9 +128,8 @@ impl PeerServer {
         };
         // A client that is not a member must not hold a connection without a request.
         let (mut stream, request) = timeout(ANSWER_TIMEOUT, greeting).await??;
-        let own = public_key(&self.membership.key).unwrap_or_default();
         // Everything but `Join` requires the key of the fleet.
-        let member = is_member(stream.get_ref().1.peer_certificates(), &own);
+        let member = is_member(stream.get_ref().1.peer_certificates(), &self.keys);
         let _stranger = (!member).then_some(stranger);
         match request {
             PeerRequest::Forward(origin) if member => {
@@ -169,6 +170,12 @@ impl PeerServer {
                 };
                 write_line(&mut stream, &answer).await
             }
+            PeerRequest::Key(step) if member => {
+                let keys = Arc::clone(&self.keys);
+                let taken = tokio::task::spawn_blocking(move || keys.take(&step)).await?;
+                let answer = taken.map_or_else(PeerAnswer::Refused, |()| PeerAnswer::Ok);
+                write_line(&mut stream, &answer).await
+            }
             PeerRequest::Copy { format } if member => {
                 tokio::task::spawn_blocking(move || self.hand_over(stream, None, format)).await?
             }
@@ -183,6 +190,7 @@ impl PeerServer {
             | PeerRequest::Time
             | PeerRequest::LastCommits
             | PeerRequest::Promise { .. }
+            | PeerRequest::Key(_)
             | PeerRequest::Copy { .. } => {
                 let refused = PeerAnswer::Refused("not a member".to_owned());
                 write_line(&mut stream, &refused).await
@@ -273,6 +281,12 @@ impl PeerServer {
     fn snapshot(&self, secret: Option<&str>, format: u32) -> Result<File, String> {
         // The format is checked before the invitation, which is used up by its check.
         check_format(format, self.format)?;
+        if secret.is_some() && self.keys.settled().is_none() {
+            return Err(
+                "the key of the fleet is being changed: finish `playgate fleet rotate-key`, then run `playgate fleet invite` again"
+                    .to_owned(),
+            );
+        }
         if let Some(secret) = secret {
             let now = self.clock.now().0;
             if !from_hex(secret).is_some_and(|secret| use_invitation(&self.data_dir, secret, now)) {
@@ -311,7 +325,7 @@ impl PeerServer {
         }
         let welcome = PeerAnswer::Welcome(Welcome {
             fleet: HEXLOWER.encode(&self.membership.fleet),
-            key: HEXLOWER.encode(&self.membership.key),
+            key: HEXLOWER.encode(&self.keys.presented()),
             keys,
             now: self.clock.now().0,
             snapshot: file.metadata()?.len(),
@@ -365,6 +379,7 @@ mod tests {
     fn server(data: &Path, last_commit: fn() -> Option<u64>) -> PeerServer {
         let schema = Schema::default();
         PeerServer {
+            keys: Arc::new(PeerKeys::new([4; 32], None)),
             membership: Membership {
                 fleet: [1; 16],
                 member: [3; 16],
@@ -391,7 +406,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let last_commit = || Some(LAST.load(Ordering::SeqCst)).filter(|number| *number > 0);
         let server = server(data.path(), last_commit);
-        let client = PeerClient::new(&server.membership).unwrap();
+        let client = PeerClient::new(Arc::clone(&server.keys)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let running = tokio::spawn(Arc::new(server).run(listener));
@@ -413,7 +428,7 @@ mod tests {
         fs::create_dir(data.path().join(KEYS)).unwrap();
         let schema = Schema::default();
         let server = server(data.path(), || None);
-        let client = PeerClient::new(&server.membership).unwrap();
+        let client = PeerClient::new(Arc::clone(&server.keys)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let running = tokio::spawn(Arc::new(server).run(listener));

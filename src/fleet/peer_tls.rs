@@ -1,13 +1,14 @@
 //! TLS between the members of a fleet. Both sides prove that they hold the key that all members share, as a raw public
 //! key (RFC 7250). There are no certificates, so nothing expires and no name has to match.
 
+use std::fmt;
 use std::sync::Arc;
 
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls_pki_types::{
     CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
-use tokio_rustls::rustls::client::AlwaysResolvesClientRawPublicKeys;
+use tokio_rustls::rustls::client::ResolvesClientCert;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
@@ -15,14 +16,16 @@ use tokio_rustls::rustls::crypto::ring::{default_provider, sign::any_eddsa_type}
 use tokio_rustls::rustls::crypto::{
     WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
 };
-use tokio_rustls::rustls::server::AlwaysResolvesServerRawPublicKeys;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{
     self, ClientConfig, DigitallySignedStruct, DistinguishedName, PeerIncompatible, ServerConfig,
     SignatureScheme,
 };
+
+use super::peer_keys::PeerKeys;
 
 /// DER of an Ed25519 key before its 32 bytes.
 const PUBLIC_PREFIX: [u8; 12] = [
@@ -47,36 +50,90 @@ fn subject(public_key: &[u8; 32]) -> Vec<u8> {
     [&PUBLIC_PREFIX[..], public_key].concat()
 }
 
-pub(super) fn server_config(seed: &[u8; 32]) -> Result<Arc<ServerConfig>, rustls::Error> {
+pub(super) fn server_config(keys: &Arc<PeerKeys>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13])?
         // Any client key is accepted, since a joining member does not have the key of the fleet yet. `is_member` decides
         // which requests are allowed.
-        .with_client_cert_verifier(Arc::new(KeyCheck::new(None)))
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(
-            seed,
-        )?)));
+        .with_client_cert_verifier(Arc::new(KeyCheck::new(Expected::Any)))
+        .with_cert_resolver(Arc::new(Presented(Arc::clone(keys))));
     Ok(Arc::new(config))
 }
 
-/// `seed` is the private key of this side, and `server` the public key that the other side must have.
-pub(super) fn client_config(
+/// The other side must have a key that this member accepts.
+pub(super) fn client_config(keys: &Arc<PeerKeys>) -> Result<Arc<ClientConfig>, rustls::Error> {
+    client_config_for(keys, Expected::Accepted(Arc::clone(keys)))
+}
+
+/// The configuration of a joining member: `server` is the public key that the inviting member must have.
+pub(super) fn joining_config(
     seed: &[u8; 32],
     server: &[u8; 32],
+) -> Result<Arc<ClientConfig>, rustls::Error> {
+    let keys = Arc::new(PeerKeys::new(*seed, None));
+    client_config_for(&keys, Expected::Key(subject(server)))
+}
+
+fn client_config_for(
+    keys: &Arc<PeerKeys>,
+    expected: Expected,
 ) -> Result<Arc<ClientConfig>, rustls::Error> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(KeyCheck::new(Some(subject(server)))))
-        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(
-            seed,
-        )?)));
+        .with_custom_certificate_verifier(Arc::new(KeyCheck::new(expected)))
+        .with_client_cert_resolver(Arc::new(Presented(Arc::clone(keys))));
     Ok(Arc::new(config))
 }
 
-pub(super) fn is_member(presented: Option<&[CertificateDer<'_>]>, public_key: &[u8; 32]) -> bool {
+pub(super) fn is_member(presented: Option<&[CertificateDer<'_>]>, keys: &PeerKeys) -> bool {
     let first = presented.and_then(|keys| keys.first());
-    first.is_some_and(|key| key.as_ref() == subject(public_key))
+    first.is_some_and(|key| is_accepted(key, keys))
+}
+
+fn is_accepted(presented: &CertificateDer<'_>, keys: &PeerKeys) -> bool {
+    keys.accepted()
+        .any(|accepted| presented.as_ref() == subject(&accepted))
+}
+
+/// The key that this side presents, which changes while connections are made.
+struct Presented(Arc<PeerKeys>);
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the key.
+        f.write_str("Presented")
+    }
+}
+
+impl Presented {
+    fn certified(&self) -> Option<Arc<CertifiedKey>> {
+        certified(&self.0.presented()).ok()
+    }
+}
+
+impl ResolvesServerCert for Presented {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.certified()
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ResolvesClientCert for Presented {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.certified()
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 fn certified(seed: &[u8; 32]) -> Result<Arc<CertifiedKey>, rustls::Error> {
@@ -88,16 +145,27 @@ fn certified(seed: &[u8; 32]) -> Result<Arc<CertifiedKey>, rustls::Error> {
     Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
 
-/// Compares a raw public key with the expected one; `None` accepts any key. The signature of the handshake proves that the
-/// other side has the private key.
-#[derive(Debug)]
+enum Expected {
+    Any,
+    Key(Vec<u8>),
+    Accepted(Arc<PeerKeys>),
+}
+
+/// Compares a raw public key with the expected one. The signature of the handshake proves that the other side has the private
+/// key.
 struct KeyCheck {
-    expected: Option<Vec<u8>>,
+    expected: Expected,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+impl fmt::Debug for KeyCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyCheck")
+    }
+}
+
 impl KeyCheck {
-    fn new(expected: Option<Vec<u8>>) -> Self {
+    fn new(expected: Expected) -> Self {
         Self {
             expected,
             algorithms: default_provider().signature_verification_algorithms,
@@ -105,11 +173,16 @@ impl KeyCheck {
     }
 
     fn check(&self, presented: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        match &self.expected {
-            Some(expected) if presented.as_ref() != expected => Err(
-                rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer),
-            ),
-            Some(_) | None => Ok(()),
+        let is_expected = match &self.expected {
+            Expected::Any => true,
+            Expected::Key(expected) => presented.as_ref() == expected,
+            Expected::Accepted(keys) => is_accepted(presented, keys),
+        };
+        match is_expected {
+            true => Ok(()),
+            false => Err(rustls::Error::InvalidCertificate(
+                rustls::CertificateError::UnknownIssuer,
+            )),
         }
     }
 
@@ -224,8 +297,9 @@ mod tests {
             .build()
             .unwrap();
         let key = public_key(&expected).unwrap();
-        let connector = TlsConnector::from(client_config(&client, &key).unwrap());
-        let acceptor = TlsAcceptor::from(server_config(&[1; 32]).unwrap());
+        let connector = TlsConnector::from(joining_config(&client, &key).unwrap());
+        let keys = Arc::new(PeerKeys::new([1; 32], None));
+        let acceptor = TlsAcceptor::from(server_config(&keys).unwrap());
         let (near, far) = tokio::io::duplex(64 * 1024);
         runtime.block_on(async {
             let connecting = async {
@@ -237,8 +311,7 @@ mod tests {
                 let mut stream = acceptor.accept(far).await.ok()?;
                 stream.read_u8().await.ok()?;
                 stream.write_all(b"y").await.ok()?;
-                let own = public_key(&[1; 32]).unwrap();
-                Some(is_member(stream.get_ref().1.peer_certificates(), &own))
+                Some(is_member(stream.get_ref().1.peer_certificates(), &keys))
             };
             tokio::join!(connecting, accepting)
         })

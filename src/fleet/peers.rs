@@ -22,7 +22,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::membership::{Invitation, Membership};
-use super::peer_tls::{any_name, client_config, public_key};
+use super::peer_keys::{KeyStep, PeerKeys};
+use super::peer_tls::{any_name, client_config, joining_config};
 use crate::ports::private_file;
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
@@ -59,6 +60,8 @@ pub(super) enum PeerRequest {
     Copy {
         format: u32,
     },
+    /// A step of a rotation of the key of the fleet.
+    Key(KeyStep),
     /// Asks for the figures that the member has made and changed since a time.
     Figures {
         since: i64,
@@ -155,13 +158,26 @@ pub enum PeerError {
 }
 
 #[derive(Clone)]
-pub struct PeerClient(Arc<ClientConfig>);
+pub struct PeerClient(Arc<ClientConfig>, Arc<PeerKeys>);
 
 impl PeerClient {
-    pub fn new(membership: &Membership) -> io::Result<Self> {
-        let own = public_key(&membership.key).unwrap_or_default();
-        let config = client_config(&membership.key, &own).map_err(io::Error::other)?;
-        Ok(Self(config))
+    pub fn new(keys: Arc<PeerKeys>) -> io::Result<Self> {
+        let config = client_config(&keys).map_err(io::Error::other)?;
+        Ok(Self(config, keys))
+    }
+
+    #[must_use]
+    pub fn keys(&self) -> Arc<PeerKeys> {
+        Arc::clone(&self.1)
+    }
+
+    pub async fn rotate_key(&self, address: &str, step: &KeyStep) -> Result<(), PeerError> {
+        let mut stream = connect(address, &self.0).await?;
+        let request = PeerRequest::Key(step.clone());
+        match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
+            PeerAnswer::Ok => Ok(()),
+            other => Err(unexpected(address, other)),
+        }
     }
 
     pub async fn erase(&self, address: &str, user: &[u8; 16]) -> Result<(), PeerError> {
@@ -317,7 +333,7 @@ pub async fn join(
     snapshot: &Path,
 ) -> Result<Welcome, PeerError> {
     let address = &invitation.address;
-    let config = client_config(seed, &invitation.public_key)
+    let config = joining_config(seed, &invitation.public_key)
         .map_err(|error| PeerError::File(io::Error::other(error)))?;
     let mut stream = connect(address, &config).await?;
     let request = PeerRequest::Join {

@@ -92,6 +92,7 @@ pub use txn::Txn;
 
 use self::replication::Replica;
 use self::shared::{OnDisk, Shared};
+use crate::store::commit::inbox::Crowd;
 use crate::store::commit::threads::spawn;
 use crate::store::commit::writer::{TransactionResult, Writer, WriterMessage};
 use crate::store::maintenance::disk_space::Space;
@@ -262,6 +263,7 @@ impl Store {
             number,
             unsynced: None,
             replica,
+            crowd: Crowd::default(),
         };
         let applied = Arc::clone(core);
         // The writer comes last: without the apply thread it would wait for the memtable for ever.

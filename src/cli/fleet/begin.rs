@@ -15,6 +15,7 @@ use crate::cli::output;
 use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
+use crate::fleet::peer_keys::PeerKeys;
 use crate::fleet::{peers, public_key};
 use crate::ports::private_file;
 use crate::store::replication::SharedLog as _;
@@ -74,6 +75,10 @@ impl Fleet {
 
     pub(super) fn invite(&self, json: bool) -> CommandResult {
         let own = self.own()?;
+        if PeerKeys::open(&own, self.data_dir())?.next().is_some() {
+            return Err(Failure::failed("the key of the fleet is being changed")
+                .hint("run `playgate fleet rotate-key` to its end"));
+        }
         let invitation = Invitation {
             public_key: public_key(&own.key)
                 .ok_or_else(|| Failure::new(Exit::Fatal, "the key of the fleet is damaged"))?,
@@ -205,7 +210,7 @@ impl Fleet {
         owner: &MemberRecord,
         snapshot: &Path,
     ) -> Result<u64, Failure> {
-        let client = member::peer_client(own)?;
+        let client = member::peer_client(self.config(), own)?;
         let format = domain::schema().format();
         let copied = client.copy(&owner.address, format, snapshot);
         let welcome = self.runtime.block_on(copied)?;

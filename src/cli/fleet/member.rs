@@ -26,6 +26,7 @@ use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
 use crate::fleet::etcd::EtcdSettings;
 use crate::fleet::health::FleetExaminer;
 use crate::fleet::membership::{Membership, MembershipError, directory};
+use crate::fleet::peer_keys::PeerKeys;
 use crate::fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
 use crate::fleet::peers::PeerClient;
 use crate::fleet::standing::Standing;
@@ -105,15 +106,20 @@ pub(in crate::cli) fn examiner(
 ) -> Result<FleetExaminer, Failure> {
     Ok(FleetExaminer {
         etcd: etcd(&config.fleet)?,
-        client: peer_client(&membership)?,
+        client: peer_client(config, &membership)?,
         membership,
         clock: Arc::new(SystemClock),
         runtime: Handle::current(),
     })
 }
 
-pub(super) fn peer_client(membership: &Membership) -> Result<PeerClient, Failure> {
-    PeerClient::new(membership).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))
+pub(super) fn peer_client(config: &Config, membership: &Membership) -> Result<PeerClient, Failure> {
+    let keys = PeerKeys::open(membership, &config.server.data_dir)?;
+    client_with(Arc::new(keys))
+}
+
+pub(super) fn client_with(keys: Arc<PeerKeys>) -> Result<PeerClient, Failure> {
+    PeerClient::new(keys).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))
 }
 
 pub(in crate::cli) struct FleetMember {
@@ -194,6 +200,7 @@ impl FleetMember {
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
         let server = PeerServer {
             membership,
+            keys: client.keys(),
             data_dir: config.server.data_dir.clone(),
             store: store.clone(),
             format: domain::schema().format(),

@@ -5,6 +5,7 @@ mod end;
 mod figures;
 mod member;
 mod pass_on;
+mod rotate_key;
 mod trial;
 
 use std::path::Path;
@@ -72,6 +73,12 @@ pub(super) enum FleetCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Give all members a new key while they run, after a machine that had the key was lost
+    RotateKey {
+        /// Print {"result","members"}
+        #[arg(long)]
+        json: bool,
+    },
     /// Take this data directory out of its fleet; its data stays
     Leave {
         /// Remove the record of this member instead, whose machine is gone
@@ -111,6 +118,7 @@ pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
         FleetCommand::Join { word, name, json } => Fleet::load(global)?.join(&word, name, json),
         FleetCommand::Status { json } => Fleet::load(global)?.status(json),
         FleetCommand::Reseed { json } => Fleet::load(global)?.reseed(json),
+        FleetCommand::RotateKey { json } => Fleet::load(global)?.rotate_key(json),
         FleetCommand::Dissolve { yes, json } => Fleet::load(global)?.dissolve(yes, json),
         FleetCommand::Leave { name, json } => Fleet::load(global)?.leave(name.as_deref(), json),
         FleetCommand::Try(trial) => trial.run(),

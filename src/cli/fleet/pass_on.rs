@@ -75,7 +75,7 @@ pub(in crate::cli) fn pass_on_without_store(
             sleep(OWNER_POLL_INTERVAL).await;
         }
     });
-    let client = member::peer_client(membership)?;
+    let client = member::peer_client(config, membership)?;
     Ok(pass_on(client, standing, member::address(&config.fleet)))
 }
 

@@ -2,6 +2,7 @@
 
 pub(in crate::store) mod bulk;
 pub(in crate::store) mod derived;
+pub(in crate::store) mod inbox;
 pub(in crate::store) mod memory_table;
 pub(in crate::store) mod memtable;
 pub(in crate::store) mod packed;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
 use crate::store::commit::derived::Publication;
+use crate::store::commit::inbox::{Crowd, Inbox};
 use crate::store::commit::memory_table::TableListener;
 use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::maintenance::{new_snapshot, thread};
@@ -151,19 +152,15 @@ pub(in crate::store) struct Writer {
     /// When the oldest commit that is logged but not synced was appended.
     pub(in crate::store) unsynced: Option<Instant>,
     pub(in crate::store) replica: Option<Replica>,
+    pub(in crate::store) crowd: Crowd,
 }
 
 impl Writer {
     pub(in crate::store) fn run(mut self, inbox: &Receiver<WriterMessage>) {
-        let mut held = None;
-        // A message that ended a group is handled before the queue, to keep the order.
+        let mut inbox = Inbox::new(inbox);
         loop {
-            let first = match held.take() {
-                Some(message) => Ok(message),
-                None => inbox.recv_timeout(self.sync_timeout()),
-            };
-            match first {
-                Ok(WriterMessage::Write(class, job)) => held = self.group(class, job, inbox),
+            match inbox.next(self.sync_timeout()) {
+                Ok(WriterMessage::Write(class, job)) => self.group(class, job, &mut inbox),
                 Ok(WriterMessage::Exclusive(work)) => {
                     // `work` may read or roll the WAL and must find all commits synced.
                     self.sync_or_fail();
@@ -187,25 +184,20 @@ impl Writer {
         })
     }
 
-    /// Runs a job and all jobs queued behind it, and commits them together. Returns the first
-    /// message that is not a job, to be handled next.
-    fn group(
-        &mut self,
-        mut class: Durability,
-        mut job: WriterJob,
-        inbox: &Receiver<WriterMessage>,
-    ) -> Option<WriterMessage> {
+    /// Runs a job and all jobs queued behind it, and commits them together. The first message that is not a job ends the
+    /// group and is handled next.
+    fn group(&mut self, mut class: Durability, mut job: WriterJob, inbox: &mut Inbox<'_>) {
         let mut group = Group::default();
-        let mut next = None;
+        let began = self.replica.is_some().then(Instant::now);
         loop {
             if let Some(outcome) = self.run_transaction(job, &group.batch) {
                 let bytes = group.batch.bytes() + outcome.batch.bytes();
                 if bytes > self.group_bytes() && !group.answers.is_empty() {
                     // A change that is too large must fail alone.
-                    if let Err(error) = self.commit_group(std::mem::take(&mut group)) {
+                    if let Err(error) = self.commit_group(std::mem::take(&mut group), inbox) {
                         // The transaction may have read changes of the group, which do not exist now.
                         (outcome.answer)(Err(error));
-                        return None;
+                        return;
                     }
                 }
                 group.add(class, outcome);
@@ -215,7 +207,11 @@ impl Writer {
             }
             // A probe is answered immediately, so that a long group does not look like a hang.
             let following = loop {
-                match inbox.try_recv() {
+                let wait = began.map_or(Duration::ZERO, |began| {
+                    let patience = self.crowd.patience(group.answers.len());
+                    patience.saturating_sub(began.elapsed())
+                });
+                match inbox.next(wait) {
                     Ok(WriterMessage::Probe(probe)) => self.answer_probe(probe),
                     other => break other,
                 }
@@ -223,7 +219,7 @@ impl Writer {
             match following {
                 Ok(WriterMessage::Write(c, j)) => (class, job) = (c, j),
                 Ok(other) => {
-                    next = Some(other);
+                    inbox.put_back(other);
                     break;
                 }
                 // The queue is empty, or all handles are gone. The collected changes are committed.
@@ -231,12 +227,18 @@ impl Writer {
             }
         }
         // The answers have the result.
-        let _ = self.commit_group(group);
-        next
+        let _ = self.commit_group(group, inbox);
     }
 
-    fn commit_group(&mut self, group: Group) -> Result<(), StoreError> {
+    fn commit_group(&mut self, group: Group, inbox: &mut Inbox<'_>) -> Result<(), StoreError> {
+        let is_append = self.replica.is_some() && !group.batch.is_empty();
+        let began = is_append.then(Instant::now);
         let result = self.commit(group.batch, group.publications, group.durable);
+        if let Some(began) = began {
+            // Before the answers: a client that is answered may send its next commit at once.
+            let (answers, waiting) = (group.answers.len(), inbox.waiting());
+            self.crowd.answers(answers, waiting, began.elapsed());
+        }
         if result.is_ok() {
             self.core.counts.committed(group.changes);
         }

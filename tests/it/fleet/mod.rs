@@ -13,6 +13,7 @@
 //! | `ledger` | clients, and what they were answered |
 //! | `viewer` | a viewer who plays |
 //! | `campaign` | faults while clients write and read |
+//! | `key_rotation` | a new key for members that run |
 //! | `idle_cost` | what a fleet with nothing to do costs etcd |
 //! | `formats` | a new store format, under the same faults |
 //! | `figures` | what a change costs |
@@ -26,6 +27,7 @@ mod formats;
 mod forwarding;
 mod idle_cost;
 mod joiner;
+mod key_rotation;
 mod ledger;
 mod machines;
 mod operations;

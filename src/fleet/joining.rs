@@ -1,0 +1,47 @@
+//! How a process begins as a member: it reads the log, and ends the lease of its previous process.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::etcd::EtcdLog;
+use super::own_lease;
+use crate::store::replication::{ReplicaStatus, Replication, SharedLogError};
+use crate::store::{Store, StoreError};
+
+const START_AGAIN: Duration = Duration::from_millis(250);
+/// How often the log repeats that etcd does not answer.
+const WAITING_LOGGED: Duration = Duration::from_secs(60);
+
+pub(super) fn join_log(
+    store: &Store,
+    replication: impl Fn() -> Result<Replication, StoreError>,
+) -> Result<ReplicaStatus, StoreError> {
+    let mut logged: Option<(SharedLogError, Instant)> = None;
+    loop {
+        match store.replicate(replication()?) {
+            // After a power cut, etcd may start after this process.
+            Err(StoreError::SharedLog(error)) => {
+                let is_known = logged
+                    .as_ref()
+                    .is_some_and(|(last, at)| *last == error && at.elapsed() < WAITING_LOGGED);
+                if !is_known {
+                    tracing::warn!(%error, "cannot read the shared log; trying again until etcd answers");
+                    logged = Some((error, Instant::now()));
+                }
+                std::thread::park_timeout(START_AGAIN);
+            }
+            other => return other,
+        }
+    }
+}
+
+pub(super) fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
+    let Some(lease) = own_lease::read(directory) else {
+        return;
+    };
+    match log.revoke(lease) {
+        // An expired lease is refused too.
+        Ok(()) | Err(SharedLogError::Refused(_)) => own_lease::remove(directory),
+        Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
+    }
+}

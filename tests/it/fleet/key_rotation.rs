@@ -1,0 +1,122 @@
+//! The key of the members is replaced while they run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::playgate;
+use super::stale_reads::User;
+use super::trial::Fleet;
+use crate::support::stop_on_drop::StopOnDrop;
+
+const LEASE: &str = "8s";
+
+fn data(config: &Path) -> PathBuf {
+    config.with_extension("")
+}
+
+fn member_file(config: &Path) -> String {
+    fs::read_to_string(data(config).join("fleet/member.json")).unwrap()
+}
+
+fn key(file: &str) -> String {
+    let file: Value = serde_json::from_str(file).unwrap();
+    file["key"].as_str().unwrap().to_owned()
+}
+
+fn keys(fleet: &Fleet) -> Vec<String> {
+    let members = fleet.members.iter();
+    members
+        .map(|member| key(&member_file(&member.config)))
+        .collect()
+}
+
+#[test]
+fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
+    // A longer lease than usual, so that a busy machine does not lose it: there are no answers without an owner.
+    let Some(mut fleet) = Fleet::with(&[("PLAYGATE_FLEET_LEASE", LEASE)]) else {
+        return;
+    };
+    let owner = fleet.owner();
+    let (standby, other) = ((owner + 1) % 3, (owner + 2) % 3);
+    let config = |fleet: &Fleet, at: usize| fleet.members[at].config.clone();
+    let own = config(&fleet, standby);
+    let word = playgate(&own, &["fleet", "invite"]).unwrap();
+    let stolen = member_file(&own);
+    let before = keys(&fleet);
+    assert!(before.iter().all(|key| *key == before[0]));
+
+    // One member does not run: nothing changes anywhere.
+    fleet.members[other].process.stop();
+    let refused = playgate(&own, &["fleet", "rotate-key"]).unwrap_err();
+    assert!(refused.contains(&fleet.members[other].name), "{refused}");
+    assert_eq!(keys(&fleet), before);
+    for member in &fleet.members {
+        assert!(!data(&member.config).join("fleet/next-key.json").exists());
+    }
+    let its_config = config(&fleet, other);
+    fleet.members[other]
+        .process
+        .start(&its_config, &[("PLAYGATE_FLEET_LEASE", LEASE)]);
+    fleet.wait_until_equal();
+
+    // Changes and reads at a standby go to the owner, or ask it, over connections with the key.
+    let address = fleet.members[standby].address;
+    let user = User::sign_up(&fleet, address, "rotation@example.com");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        scope.spawn(|| {
+            for number in 0.. {
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let name = format!("name {number}");
+                assert_eq!(user.rename(address, &name), Some(200));
+                let (status, body) = user.read(address).unwrap();
+                assert!(status == 200 && body.contains(&name), "{status} {body}");
+            }
+        });
+        let rotated = playgate(&own, &["fleet", "rotate-key", "--json"]).unwrap();
+        let rotated: Value = serde_json::from_str(&rotated).unwrap();
+        assert_eq!(rotated["members"], 3);
+    });
+    let after = keys(&fleet);
+    assert!(
+        after
+            .iter()
+            .all(|key| *key == after[0] && *key != before[0])
+    );
+
+    // Who has the old key is no member, and an invitation with it admits nobody.
+    let place = tempfile::tempdir().unwrap();
+    let thief = place.path().join("thief.toml");
+    let text = fs::read_to_string(&own).unwrap();
+    let own_data = data(&own);
+    let text = text.replace(
+        &format!("data_dir = \"{}\"", own_data.display()),
+        &format!("data_dir = \"{}\"", data(&thief).display()),
+    );
+    fs::write(&thief, &text).unwrap();
+    let join = |word: &str| playgate(&thief, &["fleet", "join", word.trim(), "--name", "fourth"]);
+    let refused = join(&word).unwrap_err();
+    assert!(refused.contains("has another key"), "{refused}");
+    fs::create_dir_all(data(&thief).join("fleet")).unwrap();
+    fs::write(data(&thief).join("fleet/member.json"), stolen).unwrap();
+    let refused = playgate(&thief, &["fleet", "reseed"]).unwrap_err();
+    assert!(refused.contains("has another key"), "{refused}");
+
+    // A member that starts again, and one that joins, have the new key.
+    fs::remove_dir_all(data(&thief)).unwrap();
+    fleet.members[standby].process.stop();
+    fleet.members[standby]
+        .process
+        .start(&own, &[("PLAYGATE_FLEET_LEASE", LEASE)]);
+    let word = playgate(&config(&fleet, owner), &["fleet", "invite"]).unwrap();
+    join(&word).unwrap();
+    assert_eq!(key(&member_file(&thief)), after[0]);
+    playgate(&own, &["fleet", "leave", "--name", "fourth"]).unwrap();
+    fleet.wait_until_equal();
+}
