@@ -224,6 +224,12 @@ fn conflicting_and_unknown_keys_are_found() {
         ("tls.cert = 'a.pem'", "needs `tls.key`"),
         ("tls.key = 'a.pem'", "needs `tls.cert`"),
         ("tls.listen = ['[::]:443']", "needs `tls.cert`"),
+        ("fleet.client_cert = 'a.pem'", "need each other"),
+        ("fleet.client_key = 'a.pem'", "need each other"),
+        (
+            "fleet.endpoints = ['https://a.example', 'http://b.example']\nfleet.client_cert = 'a'\nfleet.client_key = 'b'",
+            "one is http",
+        ),
         (
             "tls = { cert = 'a.pem', key = 'b.pem' }",
             "needs `tls.listen`",

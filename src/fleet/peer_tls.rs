@@ -51,12 +51,15 @@ fn subject(public_key: &[u8; 32]) -> Vec<u8> {
 }
 
 pub(super) fn server_config(keys: &Arc<PeerKeys>) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13])?
         // Any client key is accepted, since a joining member does not have the key of the fleet yet. `is_member` decides
         // which requests are allowed.
         .with_client_cert_verifier(Arc::new(KeyCheck::new(Expected::Any)))
         .with_cert_resolver(Arc::new(Presented(Arc::clone(keys))));
+    // A session that is resumed has the client key of its first connection. After a rotation it would be a stranger's, or a
+    // lost machine would still be a member.
+    config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
@@ -289,6 +292,7 @@ mod tests {
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     use super::*;
+    use crate::fleet::peer_keys::KeyStep;
 
     /// Returns the client's result, and whether the server accepts it as a member of the fleet with the key `[1; 32]`.
     fn shake(client: [u8; 32], expected: [u8; 32]) -> (std::io::Result<()>, Option<bool>) {
@@ -315,6 +319,48 @@ mod tests {
             };
             tokio::join!(connecting, accepting)
         })
+    }
+
+    #[test]
+    fn who_connected_before_a_rotation_is_a_member_after_it_and_who_has_the_old_key_is_not() {
+        let new = [5; 32];
+        let public = data_encoding::HEXLOWER.encode(&public_key(&new).unwrap());
+        let [own, other, lost] = [(); 3].map(|()| Arc::new(PeerKeys::new([1; 32], None)));
+        let acceptor = TlsAcceptor::from(server_config(&own).unwrap());
+        let [other_side, lost_side] =
+            [&other, &lost].map(|keys| TlsConnector::from(client_config(keys).unwrap()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let is_accepted = |connector: &TlsConnector| {
+            let (near, far) = tokio::io::duplex(64 * 1024);
+            runtime.block_on(async {
+                let connecting = async {
+                    let mut stream = connector.connect(any_name(), near).await?;
+                    stream.write_all(b"x").await?;
+                    stream.read_u8().await
+                };
+                let accepting = async {
+                    let mut stream = acceptor.accept(far).await.ok()?;
+                    stream.read_u8().await.ok()?;
+                    stream.write_all(b"y").await.ok()?;
+                    Some(is_member(stream.get_ref().1.peer_certificates(), &own))
+                };
+                tokio::join!(connecting, accepting).1 == Some(true)
+            })
+        };
+        assert!(is_accepted(&other_side) && is_accepted(&lost_side));
+        for step in [
+            KeyStep::Offer(data_encoding::HEXLOWER.encode(&new)),
+            KeyStep::Present(public.clone()),
+            KeyStep::Retire(public),
+        ] {
+            own.take(&step).unwrap();
+            other.take(&step).unwrap();
+            assert!(is_accepted(&other_side), "{step:?}");
+        }
+        assert!(!is_accepted(&lost_side));
     }
 
     #[test]
