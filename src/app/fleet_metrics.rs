@@ -58,7 +58,7 @@ fn register_members(metrics: &Registry, fleet: &Arc<FleetView>) {
         ),
         (
             "playgate_fleet_member_silent_seconds",
-            "Seconds since the member wrote its record to etcd.",
+            "Seconds since a sign of life of the member; 0 while its lease in etcd holds.",
             |member| Some(member.silent.max(0)),
         ),
         (

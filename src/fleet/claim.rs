@@ -15,6 +15,7 @@ use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
 use super::membership::Membership;
 use super::own_lease;
+use super::process::ProcessId;
 use super::watching::Watching;
 use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
 
@@ -22,8 +23,13 @@ pub(super) const TICK: Duration = Duration::from_millis(100);
 
 pub(super) struct DriverState {
     pub(super) membership: Membership,
+    pub(super) process: ProcessId,
     pub(super) fence: Arc<Fence>,
-    lease: Duration,
+    pub(super) lease: Duration,
+    /// Whether no other process of this member can promise an owner that it does not take over.
+    pub(super) may_claim: AtomicBool,
+    /// Why this member must not go on, found by the thread that renews the claim.
+    failed: Mutex<Option<String>>,
     stopping: AtomicBool,
     claim: Mutex<Option<Claim>>,
     changed: Condvar,
@@ -46,12 +52,20 @@ pub(super) struct DriverState {
 }
 
 impl DriverState {
-    pub(super) fn new(membership: Membership, fence: Arc<Fence>, lease: Duration) -> Self {
+    pub(super) fn new(
+        membership: Membership,
+        process: ProcessId,
+        fence: Arc<Fence>,
+        lease: Duration,
+    ) -> Self {
         // The previous process may have given a promise, which still counts.
         let promised = fence.now().saturating_add(millis(lease));
         Self {
             membership,
+            process,
             lease,
+            may_claim: AtomicBool::new(false),
+            failed: Mutex::default(),
             stopping: AtomicBool::new(false),
             claim: Mutex::new(None),
             changed: Condvar::new(),
@@ -77,6 +91,17 @@ impl DriverState {
         self.stopping.store(true, Ordering::Release);
         self.watching.end();
         self.notify();
+    }
+
+    fn fail(&self, why: String) {
+        // Nothing of this member may be answered any more.
+        self.fence.end();
+        self.failed.lock().get_or_insert(why);
+        self.notify();
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failed.lock().clone()
     }
 
     fn notify(&self) {
@@ -177,6 +202,8 @@ impl DriverState {
     }
 
     /// Promises not to become the owner for this time. Returns false if this member gives no promise.
+    ///
+    /// An owner accepts the promise of the process that it knows, or of a later one after that has ended.
     pub(super) fn promise(&self, time: Duration) -> bool {
         // After a restart this member honours a promise of its own lease only.
         if time > self.lease {
@@ -272,9 +299,14 @@ impl ClaimLoop {
                         Some(Claim::Other { .. }) | None => TICK,
                     }
                 }
-                Err(error) => {
+                Err(error @ (SharedLogError::Unknown(_) | SharedLogError::Refused(_))) => {
                     tracing::debug!(%error, "failed to renew the claim");
                     TICK / 2
+                }
+                // etcd is not the one that this member knows, or has lost changes.
+                Err(error) => {
+                    self.shared.fail(error.to_string());
+                    TICK
                 }
             };
             let mut claim = self.shared.claim.lock();
@@ -300,7 +332,7 @@ impl ClaimLoop {
         }
     }
 
-    /// Returns `None` if no member has the claim and this one has promised not to take it.
+    /// Returns `None` if no member has the claim and this one has promised not to take it, or must not take it yet.
     fn claim(&mut self, member: MemberId) -> Result<Option<Claim>, SharedLogError> {
         if is_held(self.shared.claim()) {
             return self.log.claim(member).map(Some);
@@ -309,6 +341,7 @@ impl ClaimLoop {
         match self.log.owner()? {
             Some(other) if other != member => Ok(Some(Claim::Other { member: other })),
             None if self.shared.has_promised() => Ok(None),
+            _ if !self.shared.may_claim.load(Ordering::Acquire) => Ok(None),
             Some(_) | None => self.log.claim(member).map(Some),
         }
     }
@@ -332,7 +365,7 @@ mod tests {
             name: "south".to_owned(),
             key: [4; 32],
         };
-        let state = DriverState::new(membership, Arc::new(fence), LEASE);
+        let state = DriverState::new(membership, ProcessId::default(), Arc::new(fence), LEASE);
         (clock, state)
     }
 

@@ -1,35 +1,40 @@
 //! Starts the threads of a member: one renews the [claim](super::claim), the other one follows the log and becomes the
 //! owner.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::claim::{ClaimLoop, DriverState, TICK};
-use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord};
+use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord, Watermark};
 use super::fence::Fence;
+use super::first_contact::FirstContact;
 use super::joining::{join_log, revoke_lease_of_previous_process};
 use super::last_commit::{self, LastCommit};
-use super::membership::Membership;
+use super::local_state::FleetState;
+use super::log_access::LogAccess;
+use super::log_upkeep::LogUpkeep;
+use super::membership::{Membership, directory};
 use super::peers::PeerClient;
-use super::promises;
+use super::process::ProcessId;
+use super::promises::{self, PromiseGiven};
+use super::record_keeper::RecordKeeper;
+use super::recovery::PendingRecovery;
 use super::standing::{FollowerState, Standing};
 use super::watching::watch as watch_etcd;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
-    Claim, Entry, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog, SharedLogError,
+    Claim, Entry, MemberRole, ReplicaStatus, Replication, ReplicationError, SharedLogError,
 };
 use crate::store::{Store, StoreError};
 use crate::types::VERSION;
 
-const RECORD_EVERY: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Timeout of one call over all endpoints. After a timeout the call is repeated.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,9 +47,6 @@ const READ_BYTES: usize = 1024 * 1024;
 const APPLY_EVERY: Duration = Duration::from_millis(100);
 /// How often a standby reads the log although its watch has told no change.
 const POLL_EVERY: Duration = Duration::from_secs(2);
-/// One position in the log is remembered per this many bytes.
-const SAMPLE_BYTES: u64 = 1024 * 1024;
-const REMOVED: &str = "this member was removed from its fleet; run `playgate fleet leave`, and join again with an empty data directory";
 /// Attempts to read a damaged entry before the process ends. Each one asks another member of etcd.
 const DAMAGED_MAX: u32 = 10;
 
@@ -55,7 +57,7 @@ pub struct DriverSettings {
     pub keep: u64,
     pub address: String,
     pub client: PeerClient,
-    pub directory: PathBuf,
+    pub data_dir: PathBuf,
     pub standing: watch::Sender<Standing>,
 }
 
@@ -67,8 +69,8 @@ pub struct FleetDriver {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Asks this member not to become the owner before the time has passed. Returns whether it promises that.
-pub type Promise = Arc<dyn Fn(Duration) -> bool + Send + Sync>;
+/// Asks this member not to become the owner before the time has passed. Returns `None` if it does not promise that.
+pub type Promise = Arc<dyn Fn(Duration) -> Option<PromiseGiven> + Send + Sync>;
 
 pub type OnFleetFailure = Arc<dyn Fn(String) + Send + Sync>;
 
@@ -83,69 +85,72 @@ impl FleetDriver {
         on_failure: OnFleetFailure,
         runtime: &Handle,
     ) -> Result<Self, StoreError> {
-        let log = |timeout: Duration| {
-            let etcd = EtcdSettings {
-                timeout,
-                ..settings.etcd.clone()
-            };
-            let lease = settings.lease;
-            EtcdLog::new(&etcd, membership.fleet, lease, runtime.clone())
+        let directory = directory(&settings.data_dir);
+        let process = ProcessId::new(&directory, entropy.array());
+        let state = FleetState::read(&settings.data_dir, &HEXLOWER.encode(&membership.fleet));
+        let seen = state.as_ref();
+        let seen = seen.map(|state| Watermark::new(state.cluster, state.revision));
+        let seen = Arc::new(seen.unwrap_or_default());
+        let access = LogAccess {
+            etcd: settings.etcd,
+            fleet: membership.fleet,
+            lease: settings.lease,
+            process: process.id.clone(),
+            seen: Arc::clone(&seen),
+            runtime: runtime.clone(),
         };
         let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
-        let shared = DriverState::new(membership.clone(), Arc::clone(&fence), settings.lease);
+        let own = membership.clone();
+        let shared = DriverState::new(own, process, Arc::clone(&fence), settings.lease);
         let shared = Arc::new(shared);
+        let record = record(membership, settings.address.clone(), clock.now().0);
+        let mut first_contact = FirstContact {
+            store: &store,
+            log: access.unguarded(membership.fleet, CALL_TIMEOUT)?,
+            before: before(&settings.data_dir, &access)?,
+            record: record.clone(),
+            state,
+            seen: &seen,
+            directory: &directory,
+        };
         let status = join_log(&store, || {
+            first_contact.run()?;
             let entropy = Arc::clone(&entropy);
             Ok(Replication {
                 fleet: membership.fleet,
                 member: membership.member,
-                log: Box::new(log(CALL_TIMEOUT)?),
+                log: Box::new(access.open(CALL_TIMEOUT)?),
                 nonce: Box::new(move || entropy.array()),
                 max_wait: MAX_WAIT,
                 published: Arc::clone(&shared.published),
             })
         })?;
-        let (owner, client) = (Arc::clone(&shared), settings.client.clone());
-        runtime.spawn(promises::ask(owner, client, settings.lease));
+        let client = settings.client.clone();
+        runtime.spawn(promises::ask(Arc::clone(&shared), client, settings.lease));
         let (standby, owners) = (Arc::clone(&shared), settings.standing.subscribe());
         runtime.spawn(last_commit::ask(standby, settings.client, owners));
-        let watch = EtcdWatch::new(&settings.etcd, membership.fleet)?;
+        let watch = EtcdWatch::new(&access.etcd, membership.fleet)?;
         runtime.spawn(watch_etcd(Arc::clone(&shared), watch));
-        let mut asking = log(CALL_TIMEOUT)?;
+        let mut asking = access.open(CALL_TIMEOUT)?;
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
-        revoke_lease_of_previous_process(&settings.directory, &mut asking);
+        revoke_lease_of_previous_process(&directory, &mut asking);
         let mut claims = ClaimLoop {
             // A call must fail early enough for another attempt within the lease.
-            log: log(settings.lease / 3)?,
+            log: access.open(settings.lease / 3)?,
             shared: Arc::clone(&shared),
-            directory: settings.directory,
+            directory: directory.clone(),
             noted: None,
         };
         let mut follow = FollowLoop {
-            log: log(CALL_TIMEOUT)?,
+            log: access.open(CALL_TIMEOUT)?,
             store: store.clone(),
             shared: Arc::clone(&shared),
             standing: settings.standing,
             status,
             passed: None,
             at_takeover: None,
-            record: MemberRecord {
-                id: membership.member_hex(),
-                name: membership.name.clone(),
-                address: settings.address,
-                version: VERSION.to_owned(),
-                applied: 0,
-                seen: 0,
-                knows: Vec::new(),
-                answered: 0,
-                forwarded: 0,
-            },
-            recorded: None,
-            owner: None,
-            is_owner_record_old: false,
-            clock,
-            samples: VecDeque::new(),
-            keep: settings.keep,
+            keeper: RecordKeeper::new(&shared, record, clock, &access, &directory),
+            upkeep: LogUpkeep::new(settings.keep, &status),
             damaged: 0,
             is_poll: false,
             has_read: false,
@@ -187,7 +192,13 @@ impl FleetDriver {
 
     pub fn promise(&self) -> Promise {
         let shared = Arc::clone(&self.shared);
-        Arc::new(move |time| shared.promise(time))
+        Arc::new(move |time| {
+            let process = &shared.process;
+            shared.promise(time).then(|| PromiseGiven {
+                process: process.id.clone(),
+                ended: process.ended.clone(),
+            })
+        })
     }
 
     /// Returns a function that reads the number of the last commit, for the standbys that ask for it.
@@ -207,6 +218,30 @@ impl FleetDriver {
     }
 }
 
+/// The fleet that this member continues, if `fleet recover` has prepared that.
+fn before(
+    data_dir: &Path,
+    access: &LogAccess,
+) -> Result<Option<(PendingRecovery, EtcdLog)>, StoreError> {
+    let pending = PendingRecovery::read(data_dir, access.fleet);
+    let before = pending.map(|pending| {
+        let log = access.unguarded(pending.from, CALL_TIMEOUT)?;
+        Ok((pending, log))
+    });
+    before.transpose()
+}
+
+fn record(membership: &Membership, address: String, now: i64) -> MemberRecord {
+    MemberRecord {
+        id: membership.member_hex(),
+        name: membership.name.clone(),
+        address,
+        version: VERSION.to_owned(),
+        seen: now,
+        ..MemberRecord::default()
+    }
+}
+
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
     Ok(Builder::new().name(name.to_owned()).spawn(work)?)
 }
@@ -221,14 +256,8 @@ struct FollowLoop {
     passed: Option<Claim>,
     /// `ReplicaStatus::followed` at the time when this member became the owner.
     at_takeover: Option<u64>,
-    record: MemberRecord,
-    recorded: Option<Instant>,
-    owner: Option<MemberRecord>,
-    is_owner_record_old: bool,
-    clock: Arc<dyn Clock>,
-    /// Commit numbers, and the bytes that were applied up to each of them.
-    samples: VecDeque<(u64, u64)>,
-    keep: u64,
+    keeper: RecordKeeper,
+    upkeep: LogUpkeep,
     damaged: u32,
     /// Whether the last wait has ended without news.
     is_poll: bool,
@@ -244,6 +273,11 @@ enum Ended {
 
 impl FollowLoop {
     fn run(&mut self) {
+        self.follow();
+        self.keeper.end(&mut self.log);
+    }
+
+    fn follow(&mut self) {
         while !self.shared.is_stopping() {
             // Before the tick: a request that comes during it needs the next one.
             let (asked, heads) = (self.shared.catch_up.asked(), self.shared.watching.heads());
@@ -280,6 +314,11 @@ impl FollowLoop {
 
     /// Returns whether more entries are waiting. `asked`: the requests that this tick can answer.
     fn tick(&mut self, asked: u64) -> Result<bool, Ended> {
+        if let Some(why) = self.shared.failure() {
+            // Before the process ends: the others must not take over without the commits of this member.
+            self.keeper.show_ahead(&mut self.log, &self.status);
+            return Err(Ended::Fatal(why));
+        }
         let claim = self.shared.claim();
         let (entries, head) = match self.status.role {
             // Only the owner appends, so it has nothing to read.
@@ -311,9 +350,9 @@ impl FollowLoop {
             // The store has failed or is closing.
             Err(error) => return Err(Ended::Fatal(error.to_string())),
         }
-        self.stand(claim)?;
         self.keep_record()?;
-        self.truncate();
+        self.stand(claim)?;
+        self.keep_log();
         // Without a watch, another read shows whether there are more.
         let is_watched = self.shared.watching.is_live();
         Ok(read && !is_watched || head.is_some_and(|head| self.status.position.number < head))
@@ -325,6 +364,13 @@ impl FollowLoop {
         match self.log.read_with_head(from, READ_BYTES) {
             Ok((entries, head)) => {
                 self.damaged = 0;
+                // Such a member must answer nothing, since others may have changed what it has.
+                let applied = self.status.position.number;
+                if applied > head {
+                    self.keeper.show_ahead(&mut self.log, &self.status);
+                    let behind = ReplicationError::LogIsBehind { head, applied };
+                    return Err(Ended::Fatal(behind.to_string()));
+                }
                 Ok((entries, Some(head)))
             }
             Err(SharedLogError::Unknown(_) | SharedLogError::Refused(_)) => Ok((Vec::new(), None)),
@@ -333,12 +379,10 @@ impl FollowLoop {
                 tracing::error!(%error, "damaged entry in the shared log; reading it from another etcd member");
                 Ok((Vec::new(), None))
             }
-            Err(
-                error @ (SharedLogError::Damaged { .. }
-                | SharedLogError::Truncated { .. }
-                | SharedLogError::Foreign
-                | SharedLogError::Dissolved { .. }),
-            ) => Err(Ended::Fatal(error.to_string())),
+            Err(error) => {
+                self.keeper.show_ahead(&mut self.log, &self.status);
+                Err(Ended::Fatal(error.to_string()))
+            }
         }
     }
 
@@ -362,92 +406,26 @@ impl FollowLoop {
             (_, Some(_)) => return Err(Ended::Deposed),
             (MemberRole::Follower, None) => {
                 let owner = match claim {
-                    Some(Claim::Other { member }) => self.record_of(member),
+                    Some(Claim::Other { member }) => self.keeper.address_of(member),
                     Some(Claim::Held { .. }) | None => None,
                 };
-                Standing::follow(&self.standing, owner.map(|known| known.address));
+                Standing::follow(&self.standing, owner);
             }
         }
         Ok(())
-    }
-
-    fn record_of(&mut self, member: MemberId) -> Option<MemberRecord> {
-        let id = data_encoding::HEXLOWER.encode(&member);
-        let is_known = |owner: &MemberRecord| owner.id == id;
-        if self.is_owner_record_old || !self.owner.as_ref().is_some_and(is_known) {
-            // While etcd is away the owner keeps its address, and answers reads.
-            self.owner = match self.log.members() {
-                Ok(members) => members.into_iter().find(is_known),
-                Err(_) => self.owner.take().filter(is_known),
-            };
-            self.is_owner_record_old = false;
-        }
-        self.owner.clone()
     }
 
     fn keep_record(&mut self) -> Result<(), Ended> {
-        if self.recorded.is_some_and(|at| at.elapsed() < RECORD_EVERY) {
-            return Ok(());
-        }
-        self.recorded = Some(Instant::now());
-        // The address of the owner may have changed.
-        self.is_owner_record_old = true;
-        self.record.applied = self.status.position.number;
-        self.record.seen = self.clock.now().0;
-        self.record.answered = self.shared.answered_here.load(Ordering::Relaxed);
-        self.record.forwarded = self.shared.forwarded.load(Ordering::Relaxed);
-        if let Err(error) = self.know_others() {
-            tracing::debug!(%error, "failed to read the members");
-            return Ok(());
-        }
-        match self.log.update(&self.record) {
-            Ok(true) => Ok(()),
-            // The record does not exist: the member was removed, or the fleet was dissolved.
-            Ok(false) => Err(Ended::Fatal(match self.log.head() {
-                Err(error @ SharedLogError::Dissolved { .. }) => error.to_string(),
-                _ => REMOVED.to_owned(),
-            })),
-            Err(error) => {
-                tracing::debug!(%error, "failed to write the record of this member");
-                Ok(())
-            }
-        }
+        let kept = self.keeper.keep(&mut self.log, &self.status);
+        kept.map_err(Ended::Fatal)
     }
 
-    fn know_others(&mut self) -> Result<(), SharedLogError> {
-        let MemberRole::Owner { .. } = self.status.role else {
-            return Ok(());
-        };
-        // The owner relies on the promises of all other members, so a new member waits until the record of the owner
-        // names it. The list is therefore in use before the record is written.
-        let mut members = self.log.members()?;
-        self.record.knows = members.iter().map(|member| member.id.clone()).collect();
-        members.retain(|member| member.id != self.record.id);
-        self.shared.set_others(members);
-        Ok(())
-    }
-
-    fn truncate(&mut self) {
-        // Every member remembers positions in the log, so that a new owner knows them. Only the owner truncates.
-        let (number, bytes) = (self.status.position.number, self.status.bytes);
-        let last = self.samples.back().map_or(0, |(_, bytes)| *bytes);
-        if self.samples.is_empty() || bytes >= last + SAMPLE_BYTES {
-            self.samples.push_back((number, bytes));
-        }
-        let mut below = None;
-        // The newest `keep` bytes stay.
-        while let Some((number, before)) = self.samples.front().copied()
-            && bytes.saturating_sub(before) > self.keep
-        {
-            self.samples.pop_front();
-            below = Some(number);
-        }
-        let (Some(below), MemberRole::Owner { .. }) = (below, self.status.role) else {
-            return;
-        };
-        match self.log.truncate(below) {
-            Ok(()) => tracing::debug!(below, "truncated the shared log"),
-            Err(error) => tracing::warn!(%error, "failed to truncate the shared log"),
+    fn keep_log(&mut self) {
+        self.upkeep.count(&self.status);
+        if let MemberRole::Owner { .. } = self.status.role {
+            let roster = self.keeper.roster();
+            let revision = roster.map_or(0, |roster| roster.revision);
+            self.upkeep.run(&mut self.log, revision);
         }
     }
 }

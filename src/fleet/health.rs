@@ -72,7 +72,7 @@ impl FleetExaminer {
             let clock = self.runtime.block_on(asking);
             let clock = clock.unwrap_or_else(|error| Err(error.to_string()));
             let is_owner = owner.as_deref() == Some(&*record.id);
-            let silent = report.at.0.saturating_sub(record.seen);
+            let silent = record.silent(report.at.0);
             report
                 .members
                 .push(member(record, head, is_owner, silent, clock));

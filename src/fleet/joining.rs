@@ -14,11 +14,11 @@ const WAITING_LOGGED: Duration = Duration::from_secs(60);
 
 pub(super) fn join_log(
     store: &Store,
-    replication: impl Fn() -> Result<Replication, StoreError>,
+    mut replication: impl FnMut() -> Result<Replication, StoreError>,
 ) -> Result<ReplicaStatus, StoreError> {
     let mut logged: Option<(SharedLogError, Instant)> = None;
     loop {
-        match store.replicate(replication()?) {
+        match replication().and_then(|replication| store.replicate(replication)) {
             // After a power cut, etcd may start after this process.
             Err(StoreError::SharedLog(error)) => {
                 let is_known = logged

@@ -160,10 +160,11 @@ impl PeerServer {
                 write_line(&mut stream, &PeerAnswer::Ok).await?;
                 self.tell_last_commits(stream).await
             }
-            PeerRequest::Promise { millis } if member => {
+            PeerRequest::Promise { millis, named } if member => {
                 let answer = match (self.promise)(Duration::from_millis(millis)) {
-                    true => PeerAnswer::Ok,
-                    false => PeerAnswer::Refused(
+                    Some(given) if named => PeerAnswer::Promised(given),
+                    Some(_) => PeerAnswer::Ok,
+                    None => PeerAnswer::Refused(
                         "etcd answers this member, or its lease is shorter, so it makes no promise"
                             .to_owned(),
                     ),
@@ -390,7 +391,7 @@ mod tests {
             store: Store::open(data, schema.clone(), Options::default()).unwrap(),
             format: schema.format(),
             clock: Arc::new(Uptime(AtomicI64::new(0))),
-            promise: Arc::new(|_| false),
+            promise: Arc::new(|_| None),
             last_commit: Arc::new(last_commit),
             take_over: Arc::default(),
             erase: Arc::default(),

@@ -24,6 +24,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::membership::{Invitation, Membership};
 use super::peer_keys::{KeyStep, PeerKeys};
 use super::peer_tls::{any_name, client_config, joining_config};
+use super::promises::PromiseGiven;
 use crate::ports::private_file;
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
@@ -49,6 +50,9 @@ pub(super) enum PeerRequest {
     /// Asks the member not to become the owner before this time has passed.
     Promise {
         millis: u64,
+        /// Whether the answer is to name the process. Earlier versions do not understand such an answer.
+        #[serde(default)]
+        named: bool,
     },
     Erase {
         user: String,
@@ -78,6 +82,7 @@ pub(super) enum PeerRequest {
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerAnswer {
     Ok,
+    Promised(PromiseGiven),
     /// Unix milliseconds.
     Time(i64),
     Welcome(Welcome),
@@ -290,12 +295,14 @@ impl PeerClient {
         }
     }
 
-    pub async fn promise(&self, address: &str, time: Duration) -> Result<(), PeerError> {
+    pub async fn promise(&self, address: &str, time: Duration) -> Result<PromiseGiven, PeerError> {
         let mut stream = connect(address, &self.0).await?;
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let request = PeerRequest::Promise { millis };
+        let named = true;
+        let request = PeerRequest::Promise { millis, named };
         match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
-            PeerAnswer::Ok => Ok(()),
+            PeerAnswer::Promised(given) => Ok(given),
+            PeerAnswer::Ok => Ok(PromiseGiven::default()),
             other => Err(unexpected(address, other)),
         }
     }
@@ -381,6 +388,7 @@ fn unexpected(address: &str, answer: PeerAnswer) -> PeerError {
             | PeerAnswer::Time(_)
             | PeerAnswer::Idle(_)
             | PeerAnswer::Figures(_)
+            | PeerAnswer::Promised(_)
             | PeerAnswer::Welcome(_) => "unexpected answer".to_owned(),
         },
     }

@@ -12,12 +12,18 @@ use crate::types::time::DAY;
 /// Largest difference of a member's clock that is not reported, in milliseconds. Tokens and sessions expire by the
 /// clock of the current owner.
 const CLOCKS_MAX: i64 = 2_000;
-/// Seconds without a record after which a member is reported. A member writes its record every two seconds.
+/// Seconds without a sign of life after which a member is reported.
 const SILENT_MAX: i64 = 15;
 /// Commits that a member may be behind. A standby has to apply them before it can serve.
 const BEHIND_MAX: u64 = 2_000;
 /// Tolerated 99th percentile of etcd's WAL sync times. An append waits for the disks of a majority.
 const SYNC_MAX_MILLIS: u64 = 10;
+/// Percent of its quota that etcd may use. The owner keeps its data small, so that another cause is likely, and days remain
+/// to find it.
+const QUOTA_MILD: u64 = 50;
+const QUOTA_SEVERE: u64 = 80;
+/// What frees space in etcd. Each step needs the one before.
+const FREE_ETCD: &str = "etcdctl compact REVISION, then etcdctl defrag at each endpoint, then etcdctl alarm disarm: \"etcd is full\" in docs/fleet.md has the commands";
 /// Remaining days below which a certificate is reported.
 const CERTIFICATE_MIN: i64 = 14;
 
@@ -61,7 +67,7 @@ pub struct MemberReport {
     pub is_owner: bool,
     /// Commits that the member has not applied.
     pub behind: u64,
-    /// Seconds since the member wrote its record.
+    /// Seconds since a sign of life; 0 while the member's lease in etcd holds.
     pub silent: i64,
     /// Requests of clients since its start that the member answered as a standby.
     pub answered: u64,
@@ -215,19 +221,26 @@ impl EndpointReport {
             .alarms
             .iter()
             .map(|alarm| {
-                let fix = "see \"etcd is full\" in docs/fleet.md";
+                let fix = match &**alarm {
+                    "NOSPACE" => FREE_ETCD,
+                    _ => "etcdctl alarm list; replace that member of etcd, whose data are damaged",
+                };
                 severe(format!("etcd at {url} has the alarm {alarm}"), fix)
             })
             .collect();
-        if let Some(quota) = self.quota.filter(|quota| self.bytes > quota / 10 * 8) {
-            problems.push(mild(
-                format!(
-                    "etcd at {url} uses {} of {} MiB",
-                    self.bytes >> 20,
-                    quota >> 20
-                ),
-                "etcdctl defrag; or lower `fleet.log_keep`, or raise --quota-backend-bytes of etcd",
-            ));
+        if let Some(quota) = self
+            .quota
+            .filter(|quota| self.bytes > quota / 100 * QUOTA_MILD)
+        {
+            let text = format!(
+                "etcd at {url} uses {} of {} MiB",
+                self.bytes >> 20,
+                quota >> 20
+            );
+            problems.push(match self.bytes > quota / 100 * QUOTA_SEVERE {
+                true => severe(text, FREE_ETCD),
+                false => mild(text, FREE_ETCD),
+            });
         }
         if let Some(millis) = self.sync_millis.filter(|millis| *millis > SYNC_MAX_MILLIS) {
             problems.push(mild(
@@ -334,7 +347,10 @@ mod tests {
             (true, "the alarm NOSPACE", |fleet| {
                 fleet.etcd[2].alarms.push("NOSPACE".to_owned());
             }),
-            (false, "uses 1900 of 2048 MiB", |fleet| {
+            (false, "uses 1100 of 2048 MiB", |fleet| {
+                fleet.etcd[0].bytes = 1_100 << 20
+            }),
+            (true, "uses 1900 of 2048 MiB", |fleet| {
                 fleet.etcd[0].bytes = 1_900 << 20
             }),
             (false, "takes over 25 ms", |fleet| {

@@ -14,12 +14,15 @@ use crate::cli::exit::{CommandResult, Exit, Failure};
 use crate::cli::output;
 use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
+use crate::fleet::local_state::FleetState;
 use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
 use crate::fleet::peer_keys::PeerKeys;
+use crate::fleet::recovery::PendingRecovery;
 use crate::fleet::{peers, public_key};
 use crate::ports::private_file;
-use crate::store::replication::SharedLog as _;
+use crate::store::replication::{SharedLog as _, SharedLogError};
 use crate::store::{FleetAccess, Join, check_unused, make_directory};
+use crate::types::from_hex;
 
 /// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
 /// the owner, and every member can become the owner.
@@ -29,6 +32,7 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(15);
 /// The copy of the store, in the directory of the fleet.
 const INCOMING: &str = "incoming.snapshot";
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+const SUCCESSORS_MAX: usize = 100;
 
 impl Fleet {
     fn must_be_in_none(&self) -> CommandResult {
@@ -134,15 +138,8 @@ impl Fleet {
         let mut log = self.log(membership.fleet)?;
         // Registered before the store is installed: a second member of this name is refused with nothing to undo.
         let record = self.record(&membership, 0);
-        if !log.register(&record)? {
-            return Err(
-                Failure::failed(format!("the fleet has a member {}", record.name)).hint(
-                    "choose another name; or if that machine is gone, run `playgate fleet leave --name NAME` on a member",
-                ),
-            );
-        }
-        let joined = Self::wait_until_known(&mut log, &record)
-            .and_then(|()| self.install(&membership, &welcome, snapshot, false));
+        self.register(&mut log, &record)?;
+        let joined = self.install(&membership, &welcome, snapshot, false);
         if joined.is_err() {
             // Frees the name for the next attempt.
             let _ = log.unregister(&record);
@@ -152,6 +149,58 @@ impl Fleet {
         let report = json!({"result": "joined", "name": name, "commit": number});
         let text = format!("joined as {name} at commit {number}; start the service");
         output::result(&text, &report, json)
+    }
+
+    /// Registers a member, and waits until the owner knows it.
+    fn register(&self, log: &mut EtcdLog, record: &MemberRecord) -> CommandResult {
+        if !log.register(record)? {
+            return Err(
+                Failure::failed(format!("the fleet has a member {}", record.name)).hint(
+                    "choose another name; or if that machine is gone, run `playgate fleet leave --name NAME` on a member",
+                ),
+            );
+        }
+        Self::wait_until_known(log, record).inspect_err(|_| {
+            // Frees the name for the next attempt.
+            let _ = log.unregister(record);
+        })
+    }
+
+    /// Returns the membership in the fleet that continues the own one after `fleet recover` on another member.
+    fn successor_of(&self, own: &Membership) -> Result<(Membership, EtcdLog), Failure> {
+        let mut own = own.clone();
+        if let Some(pending) = PendingRecovery::read(self.data_dir(), own.fleet) {
+            // The own recovery was not completed, perhaps because another member was faster.
+            own.fleet = pending.from;
+        }
+        for _ in 0..SUCCESSORS_MAX {
+            let mut log = self.log(own.fleet)?;
+            match log.head() {
+                Err(SharedLogError::Recovered { .. }) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok((own, log)),
+            }
+            let next = log.successor()?;
+            own.fleet = next
+                .and_then(|next| from_hex(&next.fleet))
+                .ok_or_else(|| Failure::failed("etcd names a fleet that is not readable"))?;
+        }
+        Err(Failure::failed(
+            "the fleet was recovered too often to follow",
+        ))
+    }
+
+    /// Refuses to replace a store that has commits which the fleet lacks.
+    fn keep_newer(&self, own: &Membership, head: Option<u64>) -> CommandResult {
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+        let commit = state.map_or(0, |state| state.commit);
+        match head {
+            Some(head) if head < commit => Err(Failure::failed(format!(
+                "this member has commits up to {commit}, and the fleet ends at {head}: changes that only this member has would be replaced"
+            ))
+            .hint("to keep them, stop all members, run `playgate fleet recover` here, and `playgate fleet reseed` on the others; to lose them, move this data directory away, run `playgate fleet leave --name NAME` on another member, and join again")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Waits until the owner knows this member. While etcd does not answer, the owner still serves reads if every
@@ -173,13 +222,17 @@ impl Fleet {
     }
 
     pub(super) fn reseed(&self, json: bool) -> CommandResult {
-        let own = self.own()?;
-        let mut log = self.log(own.fleet)?;
-        let members = log.members()?;
-        if log.head().is_ok() && !members.iter().any(|member| member.id == own.member_hex()) {
+        let before = self.own()?;
+        let (own, mut log) = self.successor_of(&before)?;
+        let roster = log.roster()?;
+        if own.fleet == before.fleet
+            && roster.head.is_some()
+            && roster.member(&own.member_hex()).is_none()
+        {
             return Err(Failure::failed("this member was removed from its fleet")
                 .hint("move its data directory away, and run `playgate fleet join`"));
         }
+        self.keep_newer(&before, roster.head)?;
         let owner = log.owner_record()?.ok_or_else(|| {
             Failure::failed("no member is the owner").hint(
                 "start the service on the member with the highest commit (`playgate fleet status`)",
@@ -193,9 +246,17 @@ impl Fleet {
         }
         // A store that another process uses must not be replaced. Checked first, because the copy may be large.
         check_unused(self.data_dir())?;
+        let is_new = roster.member(&own.member_hex()).is_none();
+        if is_new {
+            self.register(&mut log, &self.record(&own, 0))?;
+        }
         let snapshot = directory(self.data_dir()).join(INCOMING);
         let installed = self.install_copy(&own, &owner, &snapshot);
         remove_copy(&snapshot);
+        if is_new && installed.is_err() {
+            // Frees the name for the next attempt.
+            let _ = log.unregister(&self.record(&own, 0));
+        }
         let number = installed?;
         let (name, from) = (&own.name, &owner.name);
         let report = json!({"result": "reseeded", "name": name, "from": from, "commit": number});

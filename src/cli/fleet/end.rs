@@ -37,7 +37,7 @@ impl Fleet {
         }
         let head = match log.head() {
             // The fleet has ended: no commits are left to apply, and no record has to be removed.
-            Err(SharedLogError::Dissolved { .. }) => None,
+            Err(SharedLogError::Dissolved { .. } | SharedLogError::Recovered { .. }) => None,
             head => Some(head?),
         };
         if let Some(head) = head
@@ -67,7 +67,7 @@ impl Fleet {
     }
 
     /// Begins a new timeline in the store, which no longer belongs to the fleet. Returns its last commit.
-    fn leave_store(&self) -> Result<u64, Failure> {
+    pub(super) fn leave_store(&self) -> Result<u64, Failure> {
         let store = self.open(FleetAccess::Leave)?;
         Ok(store.position()?.map_or(0, |at| at.number))
     }

@@ -25,10 +25,11 @@ use crate::domain;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
 use crate::fleet::etcd::EtcdSettings;
 use crate::fleet::health::FleetExaminer;
-use crate::fleet::membership::{Membership, MembershipError, directory};
+use crate::fleet::membership::{Membership, MembershipError};
 use crate::fleet::peer_keys::PeerKeys;
 use crate::fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
 use crate::fleet::peers::PeerClient;
+use crate::fleet::recovery::PendingRecovery;
 use crate::fleet::standing::Standing;
 use crate::http::freshness::Freshness;
 use crate::http::routing::router::RouteSet;
@@ -61,13 +62,21 @@ impl From<MembershipError> for Failure {
 
 /// The membership of a data directory, if it agrees with the configuration.
 pub(in crate::cli) fn membership(config: &Config) -> Result<Option<Membership>, Failure> {
-    let membership = Membership::read(&config.server.data_dir)?;
+    let mut membership = Membership::read(&config.server.data_dir)?;
+    if let Some(own) = &membership
+        && config.fleet.endpoints.is_empty()
+        && PendingRecovery::read(&config.server.data_dir, own.fleet).is_some()
+    {
+        // `fleet recover` has made the data those of this member alone.
+        Membership::remove(&config.server.data_dir)?;
+        membership = None;
+    }
     match (&membership, config.fleet.endpoints.is_empty()) {
         (None, true) | (Some(_), false) => Ok(membership),
         (Some(_), true) => Err(Failure::usage(
             "the data directory belongs to a fleet, and `fleet.endpoints` is not set",
         )
-        .hint("set `fleet.endpoints`, or run `playgate fleet leave`")),
+        .hint("set `fleet.endpoints`, or run `playgate fleet leave`; if etcd is lost, `playgate fleet recover`")),
         (None, false) => Err(Failure::usage(
             "`fleet.endpoints` is set, and the data directory belongs to no fleet",
         )
@@ -166,7 +175,7 @@ impl FleetMember {
             keep: config.fleet.log_keep.0,
             address: address(&config.fleet),
             client: client.clone(),
-            directory: directory(&config.server.data_dir),
+            data_dir: config.server.data_dir.clone(),
             standing: sender,
         };
         let own = settings.address.clone();

@@ -5,15 +5,15 @@ mod end;
 mod figures;
 mod member;
 mod pass_on;
+mod recover;
 mod rotate_key;
+mod status;
 mod trial;
 
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
-use data_encoding::HEXLOWER;
-use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 pub(super) use self::member::{FleetMember, StandbyEnd, examiner, membership};
@@ -25,7 +25,7 @@ use crate::config::{Config, Loaded};
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::Membership;
 use crate::fleet::peers::PeerError;
-use crate::store::replication::{SharedLog as _, SharedLogError};
+use crate::store::replication::SharedLogError;
 use crate::store::{FleetAccess, FormatUpgrade, Store};
 use crate::types::VERSION;
 
@@ -61,7 +61,7 @@ pub(super) enum FleetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the members, the owner and the log
+    /// Show the members, the owner and the log; while etcd does not answer, what this member knows
     Status {
         /// Print JSON
         #[arg(long)]
@@ -97,6 +97,15 @@ pub(super) enum FleetCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Continue with the data of this member after those of etcd are lost; needs no etcd
+    Recover {
+        /// Skip the confirmation; required without a terminal
+        #[arg(long)]
+        yes: bool,
+        /// Print {"result","name","commit","fleet"}
+        #[arg(long)]
+        json: bool,
+    },
     /// Start three members and three etcd on this machine, with sample data
     Try(trial::Trial),
 }
@@ -119,6 +128,7 @@ pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
         FleetCommand::Status { json } => Fleet::load(global)?.status(json),
         FleetCommand::Reseed { json } => Fleet::load(global)?.reseed(json),
         FleetCommand::RotateKey { json } => Fleet::load(global)?.rotate_key(json),
+        FleetCommand::Recover { yes, json } => Fleet::load_any(global)?.recover(yes, json),
         FleetCommand::Dissolve { yes, json } => Fleet::load(global)?.dissolve(yes, json),
         FleetCommand::Leave { name, json } => Fleet::load(global)?.leave(name.as_deref(), json),
         FleetCommand::Try(trial) => trial.run(),
@@ -130,12 +140,16 @@ impl From<SharedLogError> for Failure {
         let failure = Self::failed(error.to_string());
         match error {
             SharedLogError::Unknown(_) => {
-                failure.hint("check that etcd runs, and `fleet.endpoints`, `fleet.ca`")
+                failure.hint("check that etcd runs, and `fleet.endpoints`, `fleet.ca`; if the data of etcd are lost, run `playgate fleet recover` on the member with the highest commit")
             }
             SharedLogError::Refused(_) => failure.hint(
                 "check `fleet.username` and `fleet.password`, and whether etcd has reached its quota (`etcdctl alarm list`)",
             ),
             SharedLogError::Foreign
+            | SharedLogError::Restored { .. }
+            | SharedLogError::MemberAhead { .. }
+            | SharedLogError::Behind { .. }
+            | SharedLogError::Recovered { .. }
             | SharedLogError::Dissolved { .. }
             | SharedLogError::Truncated { .. }
             | SharedLogError::Damaged { .. } => failure,
@@ -165,12 +179,18 @@ struct Fleet {
 
 impl Fleet {
     fn load(global: &Global) -> Result<Self, Failure> {
-        let loaded = global.load()?;
-        if loaded.config.fleet.endpoints.is_empty() {
+        let fleet = Self::load_any(global)?;
+        if fleet.config().fleet.endpoints.is_empty() {
             return Err(Failure::usage("`fleet.endpoints` is not set").hint(
                 "name the etcd of the fleet, such as endpoints = [\"http://10.0.0.1:2379\"]",
             ));
         }
+        Ok(fleet)
+    }
+
+    /// Also for a configuration without a fleet.
+    fn load_any(global: &Global) -> Result<Self, Failure> {
+        let loaded = global.load()?;
         Ok(Self {
             ports: Ports::for_machine(&loaded.config),
             loaded,
@@ -229,55 +249,8 @@ impl Fleet {
             version: VERSION.to_owned(),
             applied,
             seen: self.ports.clock.now().0,
-            knows: Vec::new(),
-            answered: 0,
-            forwarded: 0,
+            ..MemberRecord::default()
         }
-    }
-
-    fn status(&self, as_json: bool) -> CommandResult {
-        let own = self.own()?;
-        let mut log = self.log(own.fleet)?;
-        let head = log.head()?;
-        let owner = log.owner()?.map(|owner| HEXLOWER.encode(&owner));
-        let (version, bytes) = (log.engine_version()?, log.engine_bytes()?);
-        let members = log.members()?;
-        let fleet = HEXLOWER.encode(&own.fleet);
-        let is_owner = |member: &MemberRecord| owner.as_deref() == Some(&*member.id);
-        let behind = |member: &MemberRecord| head.saturating_sub(member.applied);
-        let now = self.ports.clock.now().0;
-        let silent = |member: &MemberRecord| (now - member.seen).max(0);
-        if as_json {
-            let members = members.iter().map(|member| {
-                json!({
-                    "name": member.name, "address": member.address, "version": member.version,
-                    "owner": is_owner(member), "behind": behind(member), "silent": silent(member),
-                    "answered": member.answered, "forwarded": member.forwarded,
-                })
-            });
-            return output::json(&json!({
-                "fleet": fleet, "head": head, "etcdVersion": version, "etcdBytes": bytes,
-                "members": members.collect::<Vec<_>>(),
-            }));
-        }
-        let used = bytes / (1024 * 1024);
-        output::line(&format!(
-            "fleet {fleet}  commit {head}  etcd {version}, {used} MiB in use"
-        ))?;
-        for member in &members {
-            let role = if is_owner(member) { "owner" } else { "standby" };
-            output::line(&format!(
-                "{:<20} {role:<8} {:<24} {:<12} {} behind, seen {} s ago, {} answered, {} forwarded",
-                member.name,
-                member.address,
-                member.version,
-                behind(member),
-                silent(member),
-                member.answered,
-                member.forwarded,
-            ))?;
-        }
-        Ok(())
     }
 }
 

@@ -42,6 +42,8 @@ const PERMISSION_DENIED: u64 = 7;
 const RESOURCE_EXHAUSTED: u64 = 8;
 /// A log-in while authentication is disabled.
 const FAILED_PRECONDITION: u64 = 9;
+/// A compaction of history that was compacted before.
+const OUT_OF_RANGE: u64 = 11;
 const UNAUTHENTICATED: u64 = 16;
 
 #[derive(Clone)]
@@ -176,7 +178,7 @@ impl Gateway {
                 }
                 CallError::Answer(
                     code @ (INVALID_ARGUMENT | NOT_FOUND | PERMISSION_DENIED | RESOURCE_EXHAUSTED
-                    | FAILED_PRECONDITION | UNAUTHENTICATED),
+                    | FAILED_PRECONDITION | OUT_OF_RANGE | UNAUTHENTICATED),
                     message,
                 ) => return Err(SharedLogError::Refused(format!("{message} (code {code})"))),
                 CallError::Answer(_, message) | CallError::NoAnswer(message) => {

@@ -7,7 +7,10 @@
 //! - `log/NUMBER`: the entries
 //! - `owner`: the member that holds the claim; the key is bound to the lease of the member
 //! - `members/`, `names/`: the records and names of the members
+//! - `owner-process`: the process that holds the claim, with the same lease
+//! - `alive/`: the processes of the members that run, each bound to a lease of its own
 //! - `dissolved`: the member that continues alone
+//! - `recovered`: the fleet that continues this one after etcd's data were lost
 //!
 //! The epoch of a claim is the revision that created `owner`. etcd never reuses a revision.
 
@@ -15,9 +18,13 @@ mod attempt;
 mod gateway;
 mod probe;
 mod registry;
+mod succession;
+mod upkeep;
 mod watch;
+mod watermark;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -27,8 +34,10 @@ use tokio::runtime::Handle;
 pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
 pub use self::probe::probe;
-pub use self::registry::{Dissolution, MemberRecord};
+pub use self::registry::{Dissolution, MemberRecord, OwnerClaim, Roster};
+pub use self::succession::{Recovery, Succession};
 pub use self::watch::{EtcdWatch, WatchEvent};
+pub use self::watermark::Watermark;
 use crate::store::replication::{
     Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
 };
@@ -45,6 +54,10 @@ pub struct EtcdLog {
     prefix: String,
     lease_time: u64,
     lease: Option<u64>,
+    /// The process that claims the log, in hexadecimal; empty for a command.
+    process: String,
+    /// Without it a restored etcd is not noticed, as in commands that examine one.
+    seen: Option<Arc<Watermark>>,
 }
 
 impl EtcdLog {
@@ -62,7 +75,22 @@ impl EtcdLog {
             // than the requested time.
             lease_time: lease_time.as_secs().max(1),
             lease: None,
+            process: String::new(),
+            seen: None,
         })
+    }
+
+    /// Lets every call fail once etcd is older than the watermark.
+    #[must_use]
+    pub(in crate::fleet) fn guarded(mut self, seen: Arc<Watermark>) -> Self {
+        self.seen = Some(seen);
+        self
+    }
+
+    #[must_use]
+    pub(in crate::fleet) fn for_process(mut self, process: &str) -> Self {
+        process.clone_into(&mut self.process);
+        self
     }
 
     /// Creates the log of a new fleet, which continues a store with commits up to `head`. Returns false if the log exists.
@@ -92,7 +120,13 @@ impl EtcdLog {
         repeat: Repeat,
     ) -> Result<Value, SharedLogError> {
         let body = json!({ "compare": compare, "success": success, "failure": failure });
-        self.gateway.call(TXN, &body, repeat)
+        let before = self.seen.as_ref().map_or(0, |seen| seen.revision());
+        let answer = self.gateway.call(TXN, &body, repeat)?;
+        let checked = self.seen.as_ref().map(|seen| seen.check(before, &answer));
+        match checked {
+            Some(Err(what)) => Err(self.why_older(what)),
+            Some(Ok(())) | None => Ok(answer),
+        }
     }
 
     /// Returns the entries from a number on and the head, in one atomic read.
@@ -104,11 +138,7 @@ impl EtcdLog {
         let head = pairs(&answer, 1).next();
         let head = head.and_then(|pair| parse_digits(&decode(pair.get("value"))));
         let Some(head) = head else {
-            // Unless the fleet was dissolved, the endpoints lead to another etcd or to one that was emptied.
-            return Err(match self.dissolved()? {
-                Some(into) => SharedLogError::Dissolved { into: into.name },
-                None => SharedLogError::Foreign,
-            });
+            return Err(self.why_absent()?);
         };
         let mut entries = Vec::new();
         for (pair, at) in pairs(&answer, 0).zip(from..) {
@@ -155,25 +185,8 @@ impl EtcdLog {
     }
 
     fn renew(&mut self) -> Result<u64, SharedLogError> {
-        if let Some(lease) = self.lease {
-            let body = json!({ "ID": lease.to_string() });
-            let answer = self
-                .gateway
-                .call("/v3/lease/keepalive", &body, Repeat::Safe)?;
-            if number(answer.pointer("/result/TTL")) > 0 {
-                return Ok(lease);
-            }
-        }
-        // The lease has expired, and its claim with it. A new claim needs a new lease.
-        let body = json!({ "TTL": self.lease_time.to_string() });
-        // If the call is repeated, an unused lease remains until it expires.
-        let answer = self.gateway.call("/v3/lease/grant", &body, Repeat::Safe)?;
-        let lease = number(answer.get("ID"));
-        if lease == 0 {
-            // A claim without a lease would never end.
-            let why = "etcd granted a lease without an id".to_owned();
-            return Err(SharedLogError::Unknown(why));
-        }
+        // A lease that has expired has taken its claim with it. A new claim needs a new lease.
+        let lease = self.keep_lease(self.lease, self.lease_time)?;
         self.lease = Some(lease);
         Ok(lease)
     }
@@ -226,14 +239,24 @@ impl SharedLog for EtcdLog {
         if let Some(claim) = held(&answer, lease)? {
             return Ok(claim);
         }
+        let success = [
+            put_bytes(&owner, &member, lease),
+            put(&self.key("owner-process"), &self.process, lease),
+        ];
         // If the call is repeated after a lost answer, the second operation finds the own claim.
         let answer = self.txn(
             &[created_at(&owner, 0)],
-            &[put_bytes(&owner, &member, lease)],
+            &success,
             &[get(&owner)],
             Repeat::Safe,
         )?;
         if succeeded(&answer) {
+            // A member that has more than the log shows it before it ends. Under the claim nobody else appends, so this
+            // is the last moment at which it can be seen.
+            if let Err(error) = self.roster().and_then(|roster| roster.check_ahead()) {
+                let _ = self.resign(member);
+                return Err(error);
+            }
             return Ok(Claim::Held {
                 epoch: number(answer.pointer("/header/revision")),
             });
@@ -258,11 +281,8 @@ impl SharedLog for EtcdLog {
         });
         let path = "/v3/kv/deleterange";
         let deleted = self.gateway.call(path, &body, Repeat::Safe)?;
-        // etcd keeps every revision until a compaction, and would grow to its quota.
         let revision = number(deleted.pointer("/header/revision"));
-        let body = json!({ "revision": revision.to_string() });
-        let path = "/v3/kv/compaction";
-        if let Err(error) = self.gateway.call(path, &body, Repeat::Safe) {
+        if let Err(error) = self.compact(revision) {
             tracing::debug!(%error, "failed to compact etcd");
         }
         Ok(())

@@ -1,23 +1,30 @@
 //! The members of a fleet: each has a record under `members/ID` and its name under `names/NAME`.
 
+use std::collections::BTreeMap;
+
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::gateway::{Repeat, decode, encode, number};
-use super::{EtcdLog, created_at, delete, digits, get, has_value, pairs, put, range, succeeded};
+use super::{
+    EtcdLog, created_at, delete, digits, get, has_value, pairs, parse_digits, put, range, succeeded,
+};
 use crate::store::replication::{MemberId, SharedLogError};
 
 /// Far more than any fleet has.
 const MEMBERS_MAX: usize = 64;
+/// Seconds for which a member of a version without a lease counts as running after it wrote its record.
+const SILENT_MAX: i64 = 15;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
     pub id: String,
     pub name: String,
     /// `host:port` for other members.
     pub address: String,
     pub version: String,
+    /// Its last commit when it wrote the record.
     pub applied: u64,
     /// Unix seconds of the member's clock when it wrote the record.
     pub seen: i64,
@@ -30,6 +37,80 @@ pub struct MemberRecord {
     /// Those that it forwarded to the owner.
     #[serde(default)]
     pub forwarded: u64,
+    /// Random id of the process that wrote the record; empty in records of commands and of earlier versions.
+    #[serde(default)]
+    pub process: String,
+    /// Ids of the processes that the owner knows, in the order of `knows`.
+    #[serde(default)]
+    pub processes: Vec<String>,
+    /// Epoch of the owner that the member is or follows.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The process that runs as this member, from its key in etcd.
+    #[serde(skip)]
+    pub alive: Option<String>,
+}
+
+impl MemberRecord {
+    #[must_use]
+    pub fn is_alive(&self, now: i64) -> bool {
+        // A member of an earlier version has no lease, and writes its record every two seconds.
+        let is_fresh = self.process.is_empty() && (now - self.seen).abs() <= SILENT_MAX;
+        self.alive.is_some() || is_fresh
+    }
+
+    /// Returns for how many seconds nothing was heard of the member; 0 while its lease holds.
+    #[must_use]
+    pub fn silent(&self, now: i64) -> i64 {
+        match self.alive.is_some() {
+            true => 0,
+            false => now - self.seen,
+        }
+    }
+}
+
+/// The claim of the owner, as etcd has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerClaim {
+    pub member: MemberId,
+    pub epoch: u64,
+    /// Empty for an owner of an earlier version.
+    pub process: String,
+}
+
+/// Members, claim and log, all at one revision.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    pub members: Vec<MemberRecord>,
+    /// `None`: etcd has no log of the fleet.
+    pub head: Option<u64>,
+    pub owner: Option<OwnerClaim>,
+    pub revision: u64,
+}
+
+impl Roster {
+    #[must_use]
+    pub fn member(&self, id: &str) -> Option<&MemberRecord> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    #[must_use]
+    pub fn owner_record(&self) -> Option<&MemberRecord> {
+        self.member(&HEXLOWER.encode(&self.owner.as_ref()?.member))
+    }
+
+    /// Fails if a registered member has more commits than the log, which then lost some.
+    pub fn check_ahead(&self) -> Result<(), SharedLogError> {
+        let Some(head) = self.head else { return Ok(()) };
+        let ahead = self.members.iter().find(|member| member.applied > head);
+        ahead.map_or(Ok(()), |member| {
+            Err(SharedLogError::MemberAhead {
+                member: member.name.clone(),
+                applied: member.applied,
+                head,
+            })
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +159,49 @@ impl EtcdLog {
     }
 
     pub fn members(&mut self) -> Result<Vec<MemberRecord>, SharedLogError> {
-        let keys = self.key("members/")..self.key("members0");
-        let answer = self.txn(&[], &[range(&keys, MEMBERS_MAX)], &[], Repeat::Safe)?;
-        let found = pairs(&answer, 0).map(|pair| decode(pair.get("value")));
-        found.map(|value| parse(&value)).collect()
+        Ok(self.roster()?.members)
+    }
+
+    /// Reads members, claim and head in one step.
+    pub fn roster(&mut self) -> Result<Roster, SharedLogError> {
+        let members = self.key("members/")..self.key("members0");
+        let alive = self.key("alive/")..self.key("alive0");
+        let reads = [
+            range(&members, MEMBERS_MAX),
+            range(&alive, MEMBERS_MAX),
+            get(&self.key("head")),
+            get(&self.key("owner")),
+            get(&self.key("owner-process")),
+        ];
+        let answer = self.txn(&[], &reads, &[], Repeat::Safe)?;
+        let text = |pair: &Value| String::from_utf8_lossy(&decode(pair.get("value"))).into_owned();
+        let alive = pairs(&answer, 1).filter_map(|pair| {
+            let key = String::from_utf8(decode(pair.get("key"))).ok()?;
+            Some((key.rsplit('/').next()?.to_owned(), text(pair)))
+        });
+        let mut alive: BTreeMap<_, _> = alive.collect();
+        let records = pairs(&answer, 0).map(|pair| {
+            let record = parse(&decode(pair.get("value")))?;
+            Ok(MemberRecord {
+                alive: alive.remove(&record.id),
+                ..record
+            })
+        });
+        let members = records.collect::<Result<_, SharedLogError>>()?;
+        let head = pairs(&answer, 2).next();
+        let owner = pairs(&answer, 3).next().and_then(|pair| {
+            Some(OwnerClaim {
+                member: MemberId::try_from(decode(pair.get("value"))).ok()?,
+                epoch: number(pair.get("create_revision")),
+                process: pairs(&answer, 4).next().map(text).unwrap_or_default(),
+            })
+        });
+        Ok(Roster {
+            members,
+            head: head.and_then(|pair| parse_digits(&decode(pair.get("value")))),
+            owner,
+            revision: number(answer.pointer("/header/revision")),
+        })
     }
 
     pub fn owner(&mut self) -> Result<Option<MemberId>, SharedLogError> {
@@ -92,12 +212,7 @@ impl EtcdLog {
     }
 
     pub fn owner_record(&mut self) -> Result<Option<MemberRecord>, SharedLogError> {
-        let Some(owner) = self.owner()? else {
-            return Ok(None);
-        };
-        let owner = HEXLOWER.encode(&owner);
-        let members = self.members()?;
-        Ok(members.into_iter().find(|member| member.id == owner))
+        Ok(self.roster()?.owner_record().cloned())
     }
 
     /// Dissolves the fleet: removes its log and its members, and records the member that continues alone. This member must
@@ -110,18 +225,8 @@ impl EtcdLog {
         let (last, owner) = (self.key("head"), self.key("owner"));
         // Without an owner nothing can be appended, so `head` is the last commit.
         let compare = [has_value(&last, &digits(head)), created_at(&owner, 0)];
-        let ranges = ["log", "members", "names"].map(|name| {
-            delete(
-                &self.key(&format!("{name}/")),
-                &self.key(&format!("{name}0")),
-            )
-        });
-        let ended = [
-            // The range contains exactly this key.
-            delete(&last, &format!("{last}\0")),
-            put(&self.key("dissolved"), &text(into), 0),
-        ];
-        let success = [&ranges[..], &ended[..]].concat();
+        let mut success = self.removal();
+        success.push(put(&self.key("dissolved"), &text(into), 0));
         let answer = self.txn(&compare, &success, &[get(&owner)], Repeat::Safe)?;
         if succeeded(&answer) {
             return Ok(Dissolution::Done);
@@ -155,7 +260,22 @@ impl EtcdLog {
         Ok(number(answer.get("dbSizeInUse")))
     }
 
-    fn keys_of(&self, member: &MemberRecord) -> (String, String) {
+    /// Removes everything of the fleet but the claim of its owner.
+    pub(super) fn removal(&self) -> Vec<Value> {
+        let last = self.key("head");
+        let ranges = ["log", "members", "names", "alive"].map(|name| {
+            delete(
+                &self.key(&format!("{name}/")),
+                &self.key(&format!("{name}0")),
+            )
+        });
+        let mut removal = ranges.to_vec();
+        // The range contains exactly this key.
+        removal.push(delete(&last, &format!("{last}\0")));
+        removal
+    }
+
+    pub(super) fn keys_of(&self, member: &MemberRecord) -> (String, String) {
         // The name is in hexadecimal, so that no name can address other keys.
         let name = HEXLOWER.encode(member.name.as_bytes());
         let id = &member.id;
@@ -171,6 +291,54 @@ fn parse(record: &[u8]) -> Result<MemberRecord, SharedLogError> {
     serde_json::from_slice(record).map_err(unreadable)
 }
 
-fn text(member: &MemberRecord) -> String {
+pub(super) fn text(member: &MemberRecord) -> String {
     json!(member).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The record of a member of the first version with a fleet.
+    const FIRST: &str = r#"{"id":"0a","name":"north","address":"10.0.0.1:7080","version":"0.1.0","applied":7,"seen":1000}"#;
+
+    #[test]
+    fn records_of_earlier_versions_are_read_and_count_as_alive_while_they_move() {
+        let first = parse(FIRST.as_bytes()).unwrap();
+        assert!(first.is_alive(1_010) && !first.is_alive(1_060));
+        assert_eq!((first.applied, first.silent(1_060)), (7, 60));
+        // A member of this version runs as long as its lease holds, however old its record is.
+        let record = MemberRecord {
+            process: "ab".to_owned(),
+            alive: Some("ab".to_owned()),
+            ..first
+        };
+        assert!(record.is_alive(9_999_999));
+        assert_eq!(record.silent(9_999_999), 0);
+        let ended = MemberRecord {
+            alive: None,
+            ..record.clone()
+        };
+        assert!(!ended.is_alive(1_001));
+        let golden = r#"{"address":"10.0.0.1:7080","answered":0,"applied":7,"epoch":0,"forwarded":0,"id":"0a","knows":[],"name":"north","process":"ab","processes":[],"seen":1000,"version":"0.1.0"}"#;
+        assert_eq!(text(&record), golden);
+    }
+
+    #[test]
+    fn a_member_with_more_commits_than_the_log_is_found() {
+        let record = parse(FIRST.as_bytes()).unwrap();
+        let roster = |head| Roster {
+            members: vec![record.clone()],
+            head,
+            owner: None,
+            revision: 1,
+        };
+        assert_eq!(roster(Some(7)).check_ahead(), Ok(()));
+        assert_eq!(roster(None).check_ahead(), Ok(()));
+        let ahead = roster(Some(6)).check_ahead().unwrap_err().to_string();
+        assert!(
+            ahead.contains("north") && ahead.contains("up to 7"),
+            "{ahead}"
+        );
+    }
 }

@@ -43,7 +43,7 @@ pub enum ReplicationError {
     )]
     Diverged { number: u64 },
     #[error(
-        "the shared log ends at {head}, and this member has commits up to {applied}: a backup was restored here, and `playgate fleet reseed` gets the state of the others; or etcd was restored from an old copy, for which see docs/fleet.md"
+        "the shared log ends at {head}, and this member has commits up to {applied}: etcd was restored from an older copy; keep this data directory, stop all members, find the one with the highest commit (`playgate fleet status` on each), and run `playgate fleet recover` there; only if a backup was restored on this member alone, run `playgate fleet reseed`"
     )]
     LogIsBehind { head: u64, applied: u64 },
     #[error(

@@ -299,6 +299,10 @@ impl Writer {
             error @ (ReplicationError::Log(
                 SharedLogError::Truncated { .. }
                 | SharedLogError::Foreign
+                | SharedLogError::Restored { .. }
+                | SharedLogError::MemberAhead { .. }
+                | SharedLogError::Behind { .. }
+                | SharedLogError::Recovered { .. }
                 | SharedLogError::Dissolved { .. },
             )
             | ReplicationError::Diverged { .. }

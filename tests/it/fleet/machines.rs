@@ -407,7 +407,9 @@ impl Machines {
     pub fn status(&self) -> Vec<(String, String, u64)> {
         let output = self.machines.iter().find_map(|machine| {
             machine.member.0.as_ref()?;
-            playgate(&machine.config, &["fleet", "status"]).ok()
+            let output = playgate(&machine.config, &["fleet", "status"]).ok();
+            // Without etcd the command prints what the member knows, which may be old.
+            output.filter(|text| text.contains("  etcd "))
         });
         let output = output.unwrap_or_default();
         let lines = output.lines().skip(1).map(|line| {

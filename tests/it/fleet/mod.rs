@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `trial` | the fleet of `playgate fleet try` |
 //! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
+//! | `etcd_data` | data of etcd that grow, are lost or old; a copied member |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
 //! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
@@ -22,6 +23,7 @@ mod campaign;
 #[allow(dead_code, reason = "the crash tests use the rest")]
 #[path = "../../crash/harness/disk.rs"]
 mod disk;
+mod etcd_data;
 mod figures;
 mod formats;
 mod forwarding;

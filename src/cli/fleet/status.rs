@@ -1,0 +1,229 @@
+//! `playgate fleet status`: the members as etcd has them, or as this member knows them while etcd does not answer.
+
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{Fleet, member};
+use crate::cli::exit::{CommandResult, Failure};
+use crate::cli::output;
+use crate::fleet::etcd::{MemberRecord, Roster};
+use crate::fleet::local_state::FleetState;
+use crate::fleet::membership::Membership;
+use crate::store::replication::{Position, SharedLog as _};
+use crate::store::{FleetAccess, StoreError, check_unused};
+
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// A member with what is known of it.
+struct Line {
+    record: MemberRecord,
+    role: &'static str,
+    commit: u64,
+    is_up: bool,
+    behind: u64,
+}
+
+impl Line {
+    /// `is_up` of the owner is that of its claim, which ends with its lease.
+    fn new(record: MemberRecord, is_owner: bool, is_up: bool, commit: u64, last: u64) -> Self {
+        Self {
+            role: match (is_owner, is_up) {
+                (true, _) => "owner",
+                (false, true) => "standby",
+                (false, false) => "down",
+            },
+            is_up: is_owner || is_up,
+            behind: last.saturating_sub(commit),
+            commit,
+            record,
+        }
+    }
+
+    fn to_json(&self, now: i64) -> Value {
+        let record = &self.record;
+        json!({
+            "name": record.name, "address": record.address, "version": record.version,
+            "role": self.role, "commit": self.commit, "epoch": record.epoch, "up": self.is_up,
+            "owner": self.role == "owner", "behind": self.behind, "silent": record.silent(now).max(0),
+            "answered": record.answered, "forwarded": record.forwarded,
+        })
+    }
+
+    fn text(&self, now: i64) -> String {
+        let record = &self.record;
+        let seen = match record.silent(now) {
+            1.. if !self.is_up => format!(", last record {} s ago", record.silent(now)),
+            _ => String::new(),
+        };
+        format!(
+            "{:<20} {:<8} {:<24} {:<12} {} behind, commit {}, epoch {}{seen}, {} answered, {} forwarded",
+            record.name,
+            self.role,
+            record.address,
+            record.version,
+            self.behind,
+            self.commit,
+            record.epoch,
+            record.answered,
+            record.forwarded,
+        )
+    }
+}
+
+/// What a data directory says about its member.
+pub(super) struct OwnState {
+    pub at: Option<Position>,
+    pub state: Option<FleetState>,
+    /// Whether the service runs.
+    pub is_up: bool,
+}
+
+impl OwnState {
+    /// The last commit: that of the store, or what the service wrote a few seconds ago.
+    pub(super) fn commit(&self) -> u64 {
+        let known = self.state.as_ref().map_or(0, |state| state.commit);
+        self.at.map_or(known, |at| at.number)
+    }
+}
+
+impl Fleet {
+    /// Reads the last commit from the store, unless the service has it open.
+    pub(super) fn own_state(&self, own: &Membership) -> OwnState {
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+        let is_up = check_unused(self.data_dir()) == Err(StoreError::InUse);
+        let at = (!is_up).then(|| self.open(FleetAccess::Member).ok()?.position().ok()?);
+        OwnState {
+            at: at.flatten(),
+            state,
+            is_up,
+        }
+    }
+
+    pub(super) fn status(&self, as_json: bool) -> CommandResult {
+        let own = self.own()?;
+        let read = self.log(own.fleet).and_then(|mut log| {
+            // Fails if etcd has no log of this fleet.
+            log.head()?;
+            Ok((log.roster()?, log.engine_version()?, log.engine_bytes()?))
+        });
+        match read {
+            Ok((roster, version, bytes)) => self.print(&own, &roster, &version, bytes, as_json),
+            Err(failure) => self.print_own(&own, &failure, as_json),
+        }
+    }
+
+    fn print(
+        &self,
+        own: &Membership,
+        roster: &Roster,
+        version: &str,
+        bytes: u64,
+        as_json: bool,
+    ) -> CommandResult {
+        let (now, head) = (self.ports.clock.now().0, roster.head.unwrap_or_default());
+        let owner = roster.owner_record().map(|owner| owner.id.clone());
+        let lines = roster.members.iter().map(|record| {
+            let is_owner = owner.as_ref() == Some(&record.id);
+            // The owner has every commit of the log. Its record is older.
+            let commit = if is_owner { head } else { record.applied };
+            Line::new(record.clone(), is_owner, record.is_alive(now), commit, head)
+        });
+        let lines: Vec<_> = lines.collect();
+        let fleet = HEXLOWER.encode(&own.fleet);
+        if as_json {
+            let members: Vec<_> = lines.iter().map(|line| line.to_json(now)).collect();
+            return output::json(&json!({
+                "fleet": fleet, "head": head, "etcdVersion": version, "etcdBytes": bytes,
+                "members": members,
+            }));
+        }
+        let used = bytes / (1024 * 1024);
+        output::line(&format!(
+            "fleet {fleet}  commit {head}  etcd {version}, {used} MiB in use"
+        ))?;
+        lines
+            .iter()
+            .try_for_each(|line| output::line(&line.text(now)))
+    }
+
+    /// Prints what the files of this member say, and which of the others answer it.
+    fn print_own(&self, own: &Membership, why: &Failure, as_json: bool) -> CommandResult {
+        let now = self.ports.clock.now().0;
+        let here = self.own_state(own);
+        let lines = self.known(own, &here)?;
+        let fleet = HEXLOWER.encode(&own.fleet);
+        if as_json {
+            let members: Vec<_> = lines.iter().map(|line| line.to_json(now)).collect();
+            return output::json(&json!({
+                "fleet": fleet, "error": why.message(), "hint": why.advice(), "members": members,
+            }));
+        }
+        let hint = why
+            .advice()
+            .map_or_else(String::new, |hint| format!("; {hint}"));
+        output::line(&format!("fleet {fleet}  {}{hint}", why.message()))?;
+        lines
+            .iter()
+            .try_for_each(|line| output::line(&line.text(now)))?;
+        output::print_note(&format!(
+            "This is what {} knows. What it says of other members may be old: run the command on each.",
+            own.name
+        ));
+        Ok(())
+    }
+
+    /// Returns this member, and the others that its files name.
+    fn known(&self, own: &Membership, here: &OwnState) -> Result<Vec<Line>, Failure> {
+        let (state, commit) = (here.state.as_ref(), here.commit());
+        let client = member::peer_client(own)?;
+        let mut records = state.map_or_else(Vec::new, |state| state.members.clone());
+        if !records.iter().any(|record| record.id == own.member_hex()) {
+            records.push(self.record(own, commit));
+        }
+        let asked = records.into_iter().map(|record| {
+            let (client, address) = (client.clone(), record.address.clone());
+            // All are asked at the same time.
+            let asking = async move { timeout(ANSWER_MAX, client.time(&address)).await };
+            let asking = self.runtime.spawn(asking);
+            (record, asking)
+        });
+        let asked: Vec<_> = asked.collect();
+        let lines = asked.into_iter().map(|(record, asking)| {
+            let is_own = record.id == own.member_hex();
+            let answers = matches!(self.runtime.block_on(asking), Ok(Ok(Ok(_))));
+            let is_up = if is_own { here.is_up } else { answers };
+            let is_owner = is_up && state.is_some_and(|state| state.owner == record.id);
+            let applied = if is_own { commit } else { record.applied };
+            Line::new(record, is_owner, is_up, applied, commit)
+        });
+        Ok(lines.collect())
+    }
+}
+
+/// Shows commit and history of a member, and what it knows of the others.
+pub(super) fn summary(own: &Membership, here: &OwnState) -> String {
+    let mut text = format!(
+        "member {} of fleet {} has commits up to {}",
+        own.name,
+        HEXLOWER.encode(&own.fleet),
+        here.commit()
+    );
+    if let Some(at) = here.at {
+        let timeline = HEXLOWER.encode(&at.history.timeline);
+        text.push_str(&format!(" of history {timeline}"));
+    }
+    let Some(state) = &here.state else {
+        return text;
+    };
+    let others = state.members.iter();
+    let others = others.filter(|member| member.id != own.member_hex());
+    let others = others.map(|member| format!("{} up to {}", member.name, member.applied));
+    let others: Vec<_> = others.collect();
+    if !others.is_empty() {
+        text.push_str(&format!("; when it last saw them, {}", others.join(", ")));
+    }
+    text
+}
