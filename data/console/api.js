@@ -87,12 +87,12 @@ export async function getPage(path) {
   return { rows: json, total: Number(headers.get('X-Total-Count') ?? json.length) };
 }
 
-/** The readiness report: whether the service is ready, with reasons and warnings. */
-export const readiness = async () => (await ask('readyz')).json();
+/** The readiness report: whether the service is ready, with reasons and warnings. In a fleet that of the owner, like all the rest. */
+export const readiness = async () => (await ask('readyz?fleet')).json();
 
 /** Fetches the metrics. `value(name, labels)` sums the series with these labels; `undefined` if there are none. */
 export async function metrics() {
-  const text = await (await ask('metrics')).text();
+  const text = await (await ask('metrics?fleet')).text();
   const all = new Map();
   for (const [, name, labels = '', number] of text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)) {
     if (!all.has(name)) all.set(name, []);

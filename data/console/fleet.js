@@ -1,8 +1,8 @@
 // The members of a fleet, its log and its etcd, as the owner sees them.
-import { get } from './api.js';
+import { call, get } from './api.js';
 import { absent, badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
 import { t } from './i18n.js';
-import { panel } from './panel.js';
+import { action, panel } from './panel.js';
 
 const EVERY = 10; // seconds
 
@@ -43,8 +43,22 @@ const member = (one) => [
   count(one.behind),
   one.owner ? '' : t`${count(one.answered)} answered, ${count(one.forwarded)} forwarded`,
   one.clockMillis === undefined ? absent() : `${count(one.clockMillis)} ms`,
-  one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`),
+  [one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`), limits(one)],
 ];
+
+const limits = (one) => [
+  one.full && [' ', badge(t`disk full`, 'bad')],
+  one.unfit && [' ', badge(t`wrong settings`, 'bad')],
+  !one.mayOwn && [' ', quiet(t`never the owner`)],
+  !one.owner && !one.error && !one.full && !one.unfit && one.mayOwn && [' ', handover(one.name)],
+];
+
+const handover = (name) =>
+  action(t`Make owner`, () => call('POST', 'fleet/handover', { to: name }), {
+    ask: t`Requests wait for some seconds while ${name} takes over.`,
+    label: t`Make ${name} the owner`,
+    safe: true,
+  });
 
 const endpoint = (one) => [
   el('code', one.url),

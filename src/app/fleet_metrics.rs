@@ -1,8 +1,9 @@
-//! Registers the metrics of a fleet. Its owner serves them, whichever member is scraped.
+//! Registers the metrics of a fleet: those of this member, and at the owner those of all members and of etcd.
 
 use std::sync::Arc;
 
-use crate::observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport};
+use super::metrics::metric_value;
+use crate::observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport, OwnState};
 use crate::observe::metrics::Registry;
 
 pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
@@ -28,15 +29,61 @@ pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
         &[],
         of(|report| i64::try_from(report.problems().len()).ok()),
     );
-    let errors = of(|report| i64::try_from(report.etcd_errors).ok());
+    register_own(metrics, fleet);
+    register_members(metrics, fleet);
+    register_etcd(metrics, fleet);
+}
+
+fn register_own(metrics: &Registry, fleet: &Arc<FleetView>) {
+    let of = |read: fn(&OwnState) -> i64| {
+        let fleet = Arc::clone(fleet);
+        move || fleet.own().map(|own| read(&own))
+    };
+    metrics.gauge_if(
+        "playgate_fleet_owner",
+        "1 if this member is the owner, 0 if it is a standby.",
+        &[],
+        of(|own| i64::from(own.is_owner)),
+    );
+    metrics.gauge_if(
+        "playgate_fleet_owner_known",
+        "1 if this member knows an owner.",
+        &[],
+        of(|own| i64::from(own.knows_owner)),
+    );
+    metrics.gauge_if(
+        "playgate_fleet_following",
+        "1 if this member had every commit within the last 10 seconds.",
+        &[],
+        of(|own| i64::from(own.is_following)),
+    );
+    metrics.gauge_if(
+        "playgate_fleet_commit",
+        "Number of the last commit that this member has.",
+        &[],
+        of(|own| metric_value(own.commit)),
+    );
+    metrics.gauge_if(
+        "playgate_fleet_owner_connections",
+        "Connections of this member to the owner for its clients.",
+        &[],
+        of(|own| metric_value(own.connections)),
+    );
+    // A process becomes the owner at most once: it restarts when it no longer is.
+    let takeovers = of(|own| i64::from(own.is_owner));
+    metrics.counter_of(
+        "playgate_fleet_takeovers_total",
+        "Times that this process has become the owner.",
+        &[],
+        move || takeovers().unwrap_or_default(),
+    );
+    let errors = of(|own| metric_value(own.etcd_errors));
     metrics.counter_of(
         "playgate_fleet_etcd_errors_total",
-        "Calls of etcd by the owner that had no answer or were refused.",
+        "Calls of etcd by this member that had no answer or were refused.",
         &[],
         move || errors().unwrap_or_default(),
     );
-    register_members(metrics, fleet);
-    register_etcd(metrics, fleet);
 }
 
 fn register_members(metrics: &Registry, fleet: &Arc<FleetView>) {

@@ -11,12 +11,16 @@ use crate::descriptor_reserve;
 /// listeners, pipes of child processes.
 const RESERVED_MAX: u64 = 256;
 
-pub(super) fn provide(connections: &mut u32) {
+/// Fits the number of connections to the limit of open files. A member of a fleet has as many connections with other members
+/// as with clients.
+pub(super) fn provide(connections: &mut u32, is_member: bool) {
     // Otherwise clients could use up the descriptors that the write-ahead log needs for its next file.
     let limit = raise();
     // Before the first client connects: if clients use up all descriptors, maintenance finds none for the reserve.
     descriptor_reserve::fill();
-    let Some(allowed) = limit.map(allowed).filter(|allowed| allowed < connections) else {
+    let each = if is_member { 2 } else { 1 };
+    let allowed = limit.map(|limit| (allowed(limit) / each).max(1));
+    let Some(allowed) = allowed.filter(|allowed| allowed < connections) else {
         return;
     };
     tracing::warn!(
@@ -86,7 +90,7 @@ mod tests {
     #[test]
     fn a_configured_number_that_fits_is_kept() {
         let mut connections = 1;
-        provide(&mut connections);
+        provide(&mut connections, true);
         assert_eq!(connections, 1);
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);

@@ -21,6 +21,7 @@ mod fleet;
 mod healthcheck;
 mod inherited_sockets;
 mod lab;
+mod lab_partners;
 mod listeners;
 mod mail;
 mod members;
@@ -288,12 +289,13 @@ pub fn main() -> ExitCode {
     completions::complete_for_shell();
     // Not taken from the parsed arguments: a command line with a mistake has none.
     let as_json = std::env::args_os().any(|argument| argument == "--json");
-    let done = match Arguments::try_parse() {
+    let parsed = || match Arguments::try_parse() {
         Ok(arguments) => run(arguments),
         // A request for help is not a failure.
         Err(text) if !as_json || !text.use_stderr() => text.exit(),
         Err(mistake) => Err(usage_failure(&mistake.to_string())),
     };
+    let done = fleet::run_with_parent().unwrap_or_else(parsed);
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

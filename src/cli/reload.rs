@@ -2,7 +2,7 @@
 //! effect and no client is rejected. The new configuration is checked first.
 
 use super::exit::{CommandResult, Failure};
-use super::server::check_lab_partners;
+use super::lab_partners::check_lab_partners;
 use super::{config_failure, fleet, listeners, load_and_check};
 use crate::config::{Config, Inputs, ListenAddress};
 use crate::domain::partners::Partners;

@@ -9,6 +9,7 @@ use super::server::{Server, ServerExit, announce, on_runtime, start_log};
 use super::signals::ignore_sighup;
 use super::startup::{self, Startup};
 use super::{Global, load_at_start};
+use crate::config::compared;
 
 /// Run the server until SIGTERM or SIGINT. Prints one line with its address on standard output when it is
 /// ready; logs to standard error.
@@ -67,7 +68,8 @@ impl Serve {
                 announce(&server);
                 return server.run().await;
             };
-            let member = FleetMember::start(&startup, membership, &store).await?;
+            let settings = compared(&startup.effective, &membership.key);
+            let member = FleetMember::start(&startup, membership, &store, settings).await?;
             Server::run_member(startup, store, reload, member).await
         })
     }

@@ -10,6 +10,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::exit::{CommandResult, Exit, Failure};
 use super::fleet::{FleetMember, StandbyEnd};
+use super::lab_partners::check_lab_partners;
 use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
@@ -19,18 +20,17 @@ use super::{
 };
 use crate::app::{self, App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
-use crate::config::{Config, Loaded, LogFormat, LogLevel};
-use crate::domain::partners::Partners;
-use crate::http::routing::router::RouteSet;
+use crate::config::{Loaded, LogFormat, LogLevel};
 use crate::http::server::listener::{Listener, RunningServer};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;
 use crate::observe::log;
 use crate::services::{Restart, Services};
 use crate::store::Store;
-use crate::types::PartnerKind;
 
 const JOBS_TIME: Duration = Duration::from_secs(5);
+/// Time for running requests when the owner of a fleet hands over.
+const HANDOVER_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerExit {
@@ -75,22 +75,6 @@ pub(super) fn start_log(loaded: &Loaded) -> CommandResult {
     Ok(())
 }
 
-/// Refuses to serve viewers where a lab partner can make requests fail.
-pub(super) fn check_lab_partners(config: &Config, partners: &Partners) -> CommandResult {
-    let partners = partners.list();
-    let lab = partners
-        .iter()
-        .find(|partner| partner.kind == PartnerKind::Lab);
-    match lab {
-        Some(partner) if !config.allows_lab() => Err(Failure::usage(format!(
-            "partner {0} is a lab partner, which production does not allow; run \
-             `playgate partner remove '{0}'`, set `environment` to staging, or set `lab.allow_in_production`",
-            partner.name
-        ))),
-        Some(_) | None => Ok(()),
-    }
-}
-
 impl Server {
     /// Starts the server. The store comes first: its lock shows whether the data directory is free. `again`
     /// holds the inputs for a restart; without it the server never restarts, as with a temporary data
@@ -115,15 +99,23 @@ impl Server {
         let mut opened = OpenServer::open(startup, store, Some(&again), true).await?;
         let App { services, http } = opened.app.clone();
         member.open(&http).await;
-        opened.accept_clients();
+        opened.accept()?;
         let jobs = Jobs::start_as_standby(&services)
             .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         systemd::notify_ready("standing by");
         let (signals, failures) = (&mut opened.signals, &mut opened.failures);
-        let end = member
+        let mut end = member
             .stand_by(&services.config, &again, signals, failures)
             .await?;
         watchdog.abort();
+        // A change of the last moment: another member with other settings may serve the data.
+        if let (StandbyEnd::Owner, Err(refused)) = (
+            &end,
+            check_lab_partners(&services.config, &services.partners),
+        ) {
+            tracing::error!("giving the claim up: {}", refused.message());
+            end = StandbyEnd::Exit(ServerExit::Restart);
+        }
         if let StandbyEnd::Exit(exit) = end {
             announce_end(exit);
             opened.running.stop(SHUTDOWN_TIME).await;
@@ -174,7 +166,17 @@ impl Server {
         if let Some(member) = &self.member {
             member.end();
         }
-        if !self.running.stop(SHUTDOWN_TIME).await {
+        let is_handing_over = self
+            .member
+            .as_ref()
+            .is_some_and(FleetMember::is_handing_over);
+        // No member can make changes until this one has ended.
+        let within = if is_handing_over {
+            HANDOVER_TIME
+        } else {
+            SHUTDOWN_TIME
+        };
+        if !self.running.stop(within).await {
             tracing::warn!("shutdown: some requests did not finish in time");
         }
         // Blocking is allowed here: the runtime has nothing else to do.
@@ -265,8 +267,8 @@ impl Server {
 struct OpenServer {
     app: App,
     running: RunningServer,
-    clients: Vec<Listener>,
-    operators: Vec<Listener>,
+    /// `None` once they accept connections.
+    listeners: Option<Vec<Listener>>,
     public: String,
     secure: Vec<String>,
     ops: Option<SocketAddr>,
@@ -290,8 +292,9 @@ impl OpenServer {
             fail,
             failures,
             signals,
-            // Applied when the store was opened.
+            // Applied when the store was opened, or the member started.
             accept_loss: _,
+            effective: _,
             membership: _,
         } = startup;
         let (restarted, restarts) = mpsc::channel(1);
@@ -316,15 +319,10 @@ impl OpenServer {
         // Before readiness is reported: a signal may follow immediately.
         let signals = signals.map_or_else(Signals::listen, Ok)?;
         let mut shown = bound.shown.into_iter();
-        let (clients, operators) = bound
-            .listeners
-            .into_iter()
-            .partition(|listener| listener.options.routes == RouteSet::Public);
         Ok(Self {
             running: RunningServer::new(Arc::clone(&app.http)),
             app,
-            clients,
-            operators,
+            listeners: Some(bound.listeners),
             public: shown.next().unwrap_or_default(),
             secure: shown.collect(),
             ops: bound.ops,
@@ -334,29 +332,33 @@ impl OpenServer {
         })
     }
 
-    fn accept_clients(&mut self) {
-        self.running.accept(std::mem::take(&mut self.clients));
+    /// Accepts all connections.
+    fn accept(&mut self) -> CommandResult {
+        let Some(listeners) = self.listeners.take() else {
+            return Ok(());
+        };
+        let data_dir = &self.app.services.config.server.data_dir;
+        let admin = listeners::admin(data_dir)?;
+        // A full or read-only disk must not prevent the start: viewers need no administration socket.
+        let late = listeners::admin_later(admin.is_none(), data_dir.clone());
+        self.running.accept(listeners.into_iter().chain(admin));
+        self.running.accept_late(late);
+        Ok(())
     }
 
-    /// Starts what changes the store, and accepts all connections.
+    /// Starts what changes the store, and accepts all connections unless they are accepted already.
     fn begin(
         mut self,
         reload: Option<Reload>,
         member: Option<FleetMember>,
     ) -> Result<Server, Failure> {
         let App { services, http } = self.app.clone();
-        let data_dir = &services.config.server.data_dir;
-        let admin = listeners::admin(data_dir)?;
-        // A full or read-only disk must not prevent the start: viewers need no administration socket.
-        let late = listeners::admin_later(admin.is_none(), data_dir.clone());
         check_lab_partners(&services.config, &services.partners)?;
         let jobs =
             Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         services.playback.refresh(services.clock.now());
-        self.accept_clients();
-        self.running.accept(self.operators.into_iter().chain(admin));
-        self.running.accept_late(late);
+        self.accept()?;
         // Other members may forward connections only now, because this process accepts them from here on.
         if let Some(member) = &member {
             member.begin(&http, self.running.forwarded());

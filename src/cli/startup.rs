@@ -15,7 +15,7 @@ use super::reload::Reload;
 use super::signals::{SignalAction, Signals};
 use super::{descriptors, fleet, listeners, systemd, verify_subprocess};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, Effective, Loaded};
 use crate::fleet::membership::Membership;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
@@ -30,6 +30,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(4);
 
 pub(super) struct Startup {
     pub config: Config,
+    pub effective: Vec<Effective>,
     pub ports: Ports,
     pub tls: Option<Arc<Tls>>,
     pub sync: bool,
@@ -48,11 +49,13 @@ pub(super) struct Startup {
 impl Startup {
     pub(super) fn new(mut loaded: Loaded) -> Self {
         // Before any file is opened: the limit decides how many connections leave descriptors for the store.
-        descriptors::provide(&mut loaded.config.limits.connections);
+        let is_member = !loaded.config.fleet.endpoints.is_empty();
+        descriptors::provide(&mut loaded.config.limits.connections, is_member);
         let (failed, failures) = mpsc::channel(1);
         Self {
             ports: Ports::for_machine(&loaded.config),
             config: loaded.config,
+            effective: loaded.effective,
             tls: None,
             sync: !loaded.unsafe_no_sync,
             accept_loss: false,

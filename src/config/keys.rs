@@ -361,6 +361,8 @@ section! {
         listen: ListenAddress = address, Some("127.0.0.1:7080");
         /// Where other members reach it, as host:port; default: `fleet.listen`.
         advertise: Option<String> = some(text(253)), None;
+        /// Whether this member may become the owner.
+        may_own: bool = flag, Some("true");
         /// How long the owner may be silent before another member takes over.
         lease: Duration = duration(1..=60), Some("2s");
         /// Size of the log that is kept for members that were away.

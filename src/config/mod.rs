@@ -12,6 +12,7 @@ pub mod limits;
 mod address;
 mod byte_size;
 mod cdn;
+mod compared;
 mod enums;
 mod error;
 mod keys;
@@ -29,6 +30,7 @@ mod value_parsers;
 mod tests;
 
 pub use address::ListenAddress;
+pub use compared::compared;
 pub use enums::{LogFormat, LogLevel};
 pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{

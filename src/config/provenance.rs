@@ -38,5 +38,7 @@ pub struct Effective {
     pub key: String,
     /// The value as text, with secrets masked; `None` if the key has no value.
     pub value: Option<String>,
+    /// A digest of the whole value, if `value` masks or shortens it.
+    pub digest: Option<[u8; 32]>,
     pub origin: Provenance,
 }

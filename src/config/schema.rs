@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::compared::{is_shortened, raw_digest};
 use super::provenance::Effective;
 use super::value_parsers::Setting;
 use super::{ConfigProblems, Provenance};
@@ -131,19 +132,22 @@ impl KeyReader<'_> {
                 origin: Provenance::Default,
             })
         });
-        let (value, origin) = match given {
-            Some(given) => match read(&self.filled_in(given.raw)) {
-                Ok(value) => (value, given.origin),
+        let (value, whole, origin) = match given {
+            Some(given) => match read(&self.filled_in(given.raw.clone())) {
+                Ok(value) => (value, Some(given.raw), given.origin),
                 Err(why) => {
                     self.refuse(&key, &given.origin, why.into());
                     // The default replaces the invalid value, so that the other keys are still checked.
                     return self.fallback(default, read);
                 }
             },
-            None => (T::absent()?, Provenance::Default),
+            None => (T::absent()?, None, Provenance::Default),
         };
+        let value_shown = value.show();
+        let digest = whole.filter(|raw| T::SECRET || is_shortened(raw, value_shown.as_deref()));
         self.shown.push(Effective {
-            value: value.show(),
+            value: value_shown,
+            digest: digest.map(|raw| raw_digest(&raw)),
             key,
             origin,
         });

@@ -114,6 +114,47 @@ fn an_empty_configuration_is_valid() {
 }
 
 #[test]
+fn members_compare_settings_by_value_and_show_no_secret() {
+    let compare = |text: &str, key: u8| compared(&Case::of(text).good().effective, &[key; 32]);
+    let first = compare(
+        "playback.devices = 5\nfleet.lease = '2s'\nlisten = ['10.0.0.1:80']\n\
+         smtp.password = 'a-SECRET'\nsmtp.username = 'u'\nsmtp.host = 'h'\nmail.from = 'a@b.example'\n\
+         [[epg.sources]]\nname = 'a'\nurl = 'https://x.example/g.xml?key=SECRET'\n",
+        1,
+    );
+    // Another order, other places in the file, and without a default.
+    let equal = compare(
+        "fleet.lease = '2s'\nsmtp.password = 'a-SECRET'\nsmtp.username = 'u'\nsmtp.host = 'h'\nmail.from = 'a@b.example'\n\n\
+         [[epg.sources]]\nurl = 'https://x.example/g.xml?key=SECRET'\nname = 'a'\n",
+        1,
+    );
+    assert_eq!(first, equal);
+    assert!(first.values().all(|value| !value.contains("SECRET")));
+    assert!(!first.contains_key("listen"));
+    let other = compare(
+        "accounts.password_min = 12\nsmtp.password = 'other'\nsmtp.username = 'u'\nsmtp.host = 'h'\nmail.from = 'a@b.example'\n\
+         [[epg.sources]]\nname = 'a'\nurl = 'https://x.example/g.xml?key=other'\n",
+        1,
+    );
+    let differing = |a: &BTreeMap<String, String>, b: &BTreeMap<String, String>| {
+        let keys = a.iter().filter(|(key, value)| b.get(*key) != Some(*value));
+        keys.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+    };
+    let keys = ["accounts.password_min", "epg.sources", "smtp.password"];
+    assert_eq!(differing(&first, &other), keys);
+    // Only members of one fleet can compare secrets.
+    let elsewhere = compare(
+        "smtp.password = 'a-SECRET'\nsmtp.username = 'u'\nsmtp.host = 'h'\nmail.from = 'a@b.example'\n",
+        2,
+    );
+    let here = compare(
+        "smtp.password = 'a-SECRET'\nsmtp.username = 'u'\nsmtp.host = 'h'\nmail.from = 'a@b.example'\n",
+        1,
+    );
+    assert_eq!(differing(&here, &elsewhere), ["smtp.password"]);
+}
+
+#[test]
 fn all_errors_are_reported_at_once_with_their_places() {
     let problems = Case::of(
         "listen = [\"127.0.0.1\"]\n\

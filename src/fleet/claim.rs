@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::candidacy::Candidacy;
 use super::catch_up::CatchUp;
 use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
@@ -25,7 +26,8 @@ pub(super) struct DriverState {
     pub(super) membership: Membership,
     pub(super) process: ProcessId,
     pub(super) fence: Arc<Fence>,
-    pub(super) lease: Duration,
+    pub(super) candidacy: Arc<Candidacy>,
+    lease: Duration,
     /// Whether no other process of this member can promise an owner that it does not take over.
     pub(super) may_claim: AtomicBool,
     /// Why this member must not go on, found by the thread that renews the claim.
@@ -56,6 +58,7 @@ impl DriverState {
         membership: Membership,
         process: ProcessId,
         fence: Arc<Fence>,
+        candidacy: Candidacy,
         lease: Duration,
     ) -> Self {
         // The previous process may have given a promise, which still counts.
@@ -63,6 +66,7 @@ impl DriverState {
         Self {
             membership,
             process,
+            candidacy: Arc::new(candidacy),
             lease,
             may_claim: AtomicBool::new(false),
             failed: Mutex::default(),
@@ -81,6 +85,10 @@ impl DriverState {
             others: Mutex::new(None),
             fence,
         }
+    }
+
+    pub(super) const fn lease(&self) -> Duration {
+        self.lease
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -332,16 +340,23 @@ impl ClaimLoop {
         }
     }
 
-    /// Returns `None` if no member has the claim and this one has promised not to take it, or must not take it yet.
+    /// Returns `None` if no member has the claim and this one has promised not to take it, or should not take it yet.
     fn claim(&mut self, member: MemberId) -> Result<Option<Claim>, SharedLogError> {
         if is_held(self.shared.claim()) {
             return self.log.claim(member).map(Some);
         }
+        let candidacy = &self.shared.candidacy;
         // A read costs etcd less than the attempt of a standby, which fails while another member has the claim.
         match self.log.owner()? {
-            Some(other) if other != member => Ok(Some(Claim::Other { member: other })),
+            Some(other) if other != member => {
+                candidacy.saw_owner();
+                Ok(Some(Claim::Other { member: other }))
+            }
+            // The claim of its previous process, which ends with the lease.
+            Some(_) if !candidacy.can_own() => Ok(None),
             None if self.shared.has_promised() => Ok(None),
             _ if !self.shared.may_claim.load(Ordering::Acquire) => Ok(None),
+            None if !candidacy.claims_at(self.shared.fence.now()) => Ok(None),
             Some(_) | None => self.log.claim(member).map(Some),
         }
     }
@@ -365,7 +380,9 @@ mod tests {
             name: "south".to_owned(),
             key: [4; 32],
         };
-        let state = DriverState::new(membership, ProcessId::default(), Arc::new(fence), LEASE);
+        let candidacy = Candidacy::new(true, LEASE);
+        let process = ProcessId::default();
+        let state = DriverState::new(membership, process, Arc::new(fence), candidacy, LEASE);
         (clock, state)
     }
 

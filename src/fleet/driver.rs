@@ -11,29 +11,31 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::candidacy::Candidacy;
 use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord, Watermark};
 use super::fence::Fence;
 use super::first_contact::FirstContact;
-use super::joining::{join_log, revoke_lease_of_previous_process};
+use super::joining::{first_record, join_log, revoke_lease_of_previous_process};
 use super::last_commit::{self, LastCommit};
 use super::local_state::FleetState;
 use super::log_access::LogAccess;
 use super::log_upkeep::LogUpkeep;
 use super::membership::{Membership, directory};
+use super::peer_server::Yield;
 use super::peers::PeerClient;
 use super::process::ProcessId;
 use super::promises::{self, PromiseGiven};
 use super::record_keeper::RecordKeeper;
 use super::recovery::PendingRecovery;
 use super::standing::{FollowerState, Standing};
+use super::stuck_append::StuckAppend;
 use super::watching::watch as watch_etcd;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
     Claim, Entry, MemberRole, ReplicaStatus, Replication, ReplicationError, SharedLogError,
 };
 use crate::store::{Store, StoreError};
-use crate::types::VERSION;
 
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Timeout of one call over all endpoints. After a timeout the call is repeated.
@@ -58,6 +60,8 @@ pub struct DriverSettings {
     pub address: String,
     pub client: PeerClient,
     pub data_dir: PathBuf,
+    /// `fleet.may_own`
+    pub may_own: bool,
     pub standing: watch::Sender<Standing>,
 }
 
@@ -90,27 +94,28 @@ impl FleetDriver {
         let state = FleetState::read(&settings.data_dir, &HEXLOWER.encode(&membership.fleet));
         let seen = state.as_ref();
         let seen = seen.map(|state| Watermark::new(state.cluster, state.revision));
-        let seen = Arc::new(seen.unwrap_or_default());
         let access = LogAccess {
             etcd: settings.etcd,
             fleet: membership.fleet,
             lease: settings.lease,
             process: process.id.clone(),
-            seen: Arc::clone(&seen),
+            seen: Arc::new(seen.unwrap_or_default()),
             runtime: runtime.clone(),
         };
         let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
-        let own = membership.clone();
-        let shared = DriverState::new(own, process, Arc::clone(&fence), settings.lease);
+        let candidacy = Candidacy::new(settings.may_own, settings.lease);
+        let (own, lease) = (membership.clone(), settings.lease);
+        let shared = DriverState::new(own, process, Arc::clone(&fence), candidacy, lease);
         let shared = Arc::new(shared);
-        let record = record(membership, settings.address.clone(), clock.now().0);
+        let (address, now) = (settings.address, clock.now().0);
+        let record = first_record(membership, address, settings.may_own, now);
         let mut first_contact = FirstContact {
             store: &store,
             log: access.unguarded(membership.fleet, CALL_TIMEOUT)?,
             before: before(&settings.data_dir, &access)?,
             record: record.clone(),
             state,
-            seen: &seen,
+            seen: &access.seen,
             directory: &directory,
         };
         let status = join_log(&store, || {
@@ -125,12 +130,7 @@ impl FleetDriver {
                 published: Arc::clone(&shared.published),
             })
         })?;
-        let client = settings.client.clone();
-        runtime.spawn(promises::ask(Arc::clone(&shared), client, settings.lease));
-        let (standby, owners) = (Arc::clone(&shared), settings.standing.subscribe());
-        runtime.spawn(last_commit::ask(standby, settings.client, owners));
-        let watch = EtcdWatch::new(&access.etcd, membership.fleet)?;
-        runtime.spawn(watch_etcd(Arc::clone(&shared), watch));
+        start_tasks(&shared, &access, settings.client, &settings.standing)?;
         let mut asking = access.open(CALL_TIMEOUT)?;
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&directory, &mut asking);
@@ -151,6 +151,7 @@ impl FleetDriver {
             at_takeover: None,
             keeper: RecordKeeper::new(&shared, record, clock, &access, &directory),
             upkeep: LogUpkeep::new(settings.keep, &status),
+            stuck: StuckAppend::default(),
             damaged: 0,
             is_poll: false,
             has_read: false,
@@ -186,6 +187,19 @@ impl FleetDriver {
     }
 
     #[must_use]
+    pub fn candidacy(&self) -> Arc<Candidacy> {
+        Arc::clone(&self.shared.candidacy)
+    }
+
+    /// Returns a function that leaves the claim to another member for a time.
+    pub fn yields(&self) -> Yield {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |time| {
+            shared.candidacy.yield_claim(shared.fence.now(), time);
+        })
+    }
+
+    #[must_use]
     pub fn fence(&self) -> Arc<Fence> {
         Arc::clone(&self.fence)
     }
@@ -218,6 +232,23 @@ impl FleetDriver {
     }
 }
 
+/// Starts the tasks that ask etcd and the other members.
+fn start_tasks(
+    shared: &Arc<DriverState>,
+    access: &LogAccess,
+    client: PeerClient,
+    standing: &watch::Sender<Standing>,
+) -> Result<(), StoreError> {
+    let share = || Arc::clone(shared);
+    let watch = EtcdWatch::new(&access.etcd, access.fleet)?;
+    let asking = promises::ask(share(), client.clone(), access.lease);
+    access.runtime.spawn(asking);
+    let asking = last_commit::ask(share(), client, standing.subscribe());
+    access.runtime.spawn(asking);
+    access.runtime.spawn(watch_etcd(share(), watch));
+    Ok(())
+}
+
 /// The fleet that this member continues, if `fleet recover` has prepared that.
 fn before(
     data_dir: &Path,
@@ -229,17 +260,6 @@ fn before(
         Ok((pending, log))
     });
     before.transpose()
-}
-
-fn record(membership: &Membership, address: String, now: i64) -> MemberRecord {
-    MemberRecord {
-        id: membership.member_hex(),
-        name: membership.name.clone(),
-        address,
-        version: VERSION.to_owned(),
-        seen: now,
-        ..MemberRecord::default()
-    }
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
@@ -258,6 +278,7 @@ struct FollowLoop {
     at_takeover: Option<u64>,
     keeper: RecordKeeper,
     upkeep: LogUpkeep,
+    stuck: StuckAppend,
     damaged: u32,
     /// Whether the last wait has ended without news.
     is_poll: bool,
@@ -336,6 +357,7 @@ impl FollowLoop {
             .advance(claim.filter(|_| claim != self.passed), entries)
         {
             Ok(status) => {
+                self.stuck.settled(&self.shared.candidacy);
                 self.status = status;
                 self.passed = claim;
                 if head.is_some_and(|head| self.status.position.number >= head) {
@@ -345,6 +367,12 @@ impl FollowLoop {
             // An append has no answer, or etcd does not answer. The next tick tries again.
             Err(error @ (StoreError::Unsettled | StoreError::SharedLog(_) | StoreError::Moved)) => {
                 tracing::debug!(%error, "the shared log does not answer");
+                if matches!(self.status.role, MemberRole::Owner { .. }) {
+                    let (log, keeper) = (&mut self.log, &self.keeper);
+                    // A full etcd takes no change of any member, and none could claim the log.
+                    let other_changes = || keeper.write_again(log);
+                    self.stuck.waits(&self.shared, other_changes);
+                }
                 return Ok(false);
             }
             // The store has failed or is closing.

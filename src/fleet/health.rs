@@ -1,13 +1,13 @@
 //! Examines etcd and every member for the [report](FleetReport) to operators.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::candidacy::MemberState;
 use super::etcd::{EtcdLog, EtcdSettings, MemberRecord, probe};
 use super::membership::Membership;
 use super::peers::PeerClient;
@@ -31,16 +31,23 @@ impl FleetExaminer {
     /// Blocks for some seconds if etcd or a member does not answer.
     #[must_use]
     pub fn examine(&self) -> FleetReport {
+        FleetReport {
+            etcd: probe(&self.etcd, &self.runtime),
+            ..self.examine_members()
+        }
+    }
+
+    /// Like [`examine`](Self::examine), without the endpoints of etcd one by one.
+    #[must_use]
+    pub fn examine_members(&self) -> FleetReport {
         let mut report = FleetReport {
             fleet: HEXLOWER.encode(&self.membership.fleet),
             at: self.clock.now(),
-            etcd: probe(&self.etcd, &self.runtime),
             ..FleetReport::default()
         };
         if let Err(error) = self.read_log(&mut report) {
             report.error = Some(error.to_string());
         }
-        report.etcd_errors = self.etcd.errors.load(Ordering::Relaxed);
         report
     }
 
@@ -62,20 +69,23 @@ impl FleetExaminer {
             let address = record.address.clone();
             let clock = Arc::clone(&self.clock);
             // All members are asked at the same time: one that does not answer delays the report only once.
-            let asking = self
-                .runtime
-                .spawn(async move { ahead(&client, &address, &*clock).await });
+            let asking = self.runtime.spawn(async move {
+                // A member of an earlier version tells nothing of itself.
+                let asked = timeout(MEMBER_TIMEOUT, client.state(&address));
+                let (clock, state) = tokio::join!(ahead(&client, &address, &*clock), asked);
+                (clock, state.ok().and_then(Result::ok))
+            });
             (record, asking)
         });
         let asked: Vec<_> = asked.collect();
         for (record, asking) in asked {
-            let clock = self.runtime.block_on(asking);
-            let clock = clock.unwrap_or_else(|error| Err(error.to_string()));
+            let answered = self.runtime.block_on(asking);
+            let (clock, state) = answered.unwrap_or_else(|error| (Err(error.to_string()), None));
             let is_owner = owner.as_deref() == Some(&*record.id);
             let silent = record.silent(report.at.0);
             report
                 .members
-                .push(member(record, head, is_owner, silent, clock));
+                .push(member(record, head, is_owner, silent, clock, state));
         }
         report.members.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
@@ -99,7 +109,15 @@ fn member(
     is_owner: bool,
     silent: i64,
     clock: Result<i64, String>,
+    state: Option<MemberState>,
 ) -> MemberReport {
+    // What the member tells is newer than its record.
+    let state = state.unwrap_or_else(|| MemberState {
+        is_full: record.full,
+        may_own: record.may_own,
+        unfit: record.unfit,
+        ..MemberState::default()
+    });
     let (clock, error) = match clock {
         Ok(clock) => (Some(clock), None),
         Err(error) => (None, Some(error)),
@@ -118,6 +136,10 @@ fn member(
         answered: record.answered,
         forwarded: record.forwarded,
         clock,
+        is_full: state.is_full,
+        may_own: state.may_own,
+        unfit: state.unfit,
+        settings: state.settings,
         error,
     }
 }

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::etcd::EtcdLog;
+use super::etcd::{EtcdLog, MemberRecord};
+use super::membership::Membership;
 use super::own_lease;
 use crate::store::replication::{ReplicaStatus, Replication, SharedLogError};
 use crate::store::{Store, StoreError};
+use crate::types::VERSION;
 
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.
@@ -43,5 +45,23 @@ pub(super) fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdL
         // An expired lease is refused too.
         Ok(()) | Err(SharedLogError::Refused(_)) => own_lease::remove(directory),
         Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
+    }
+}
+
+/// The record of a member that has applied and answered nothing yet.
+pub(super) fn first_record(
+    membership: &Membership,
+    address: String,
+    may_own: bool,
+    now: i64,
+) -> MemberRecord {
+    MemberRecord {
+        id: membership.member_hex(),
+        name: membership.name.clone(),
+        address,
+        version: VERSION.to_owned(),
+        seen: now,
+        may_own,
+        ..MemberRecord::default()
     }
 }

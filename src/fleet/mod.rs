@@ -4,6 +4,8 @@
 //! The protocol is in [`store::replication`](crate::store::replication). This module has the client of the system that
 //! stores the log, the threads of a member, and the requests between members.
 
+mod beats;
+pub mod candidacy;
 mod catch_up;
 mod claim;
 pub mod driver;
@@ -19,6 +21,7 @@ mod log_upkeep;
 pub mod membership;
 mod own_lease;
 pub mod peer_keys;
+mod peer_places;
 pub mod peer_server;
 mod peer_tls;
 pub mod peers;
@@ -28,6 +31,7 @@ mod record_keeper;
 pub mod recovery;
 mod retention;
 pub mod standing;
+mod stuck_append;
 mod watching;
 
 pub use fence::Fence;

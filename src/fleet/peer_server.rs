@@ -11,38 +11,45 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::beats::{BEAT_BYTES, BEATS_MAX, decode_beat};
+use super::candidacy::MemberState;
 use super::driver::Promise;
 use super::last_commit::{LastCommit, SILENCE_MAX};
 use super::membership::{self, Membership, use_invitation};
 use super::peer_keys::PeerKeys;
+use super::peer_places::Places;
 use super::peer_tls::{is_member, server_config};
 use super::peers::{
-    ANSWER_TIMEOUT, BEAT_BYTES, BEATS_MAX, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME,
-    Welcome, decode_beat, read_line, write_line,
+    ANSWER_TIMEOUT, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME, TOO_MANY, Welcome,
+    read_line, write_line,
 };
 use crate::ports::Clock;
 use crate::store::{Store, StoreError};
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+/// A member sends its first bytes with the connection. A silent client must not keep its place.
+const FIRST_BYTES_TIME: Duration = Duration::from_millis(500);
+/// Interval between two queries for the addresses of the members.
+const ADDRESSES_EVERY: Duration = Duration::from_secs(60);
 const KEYS: &str = "keys";
 const NOT_THE_OWNER: &str = "not the owner";
-/// Connections that have not proved to be those of members. Any host that reaches the listener could use up the
-/// descriptors of the process; further connections wait in the queue of the kernel.
-const STRANGERS_MAX: usize = 256;
 
 pub trait PeerStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> PeerStream for S {}
 
-pub type TakeOver = Arc<dyn Fn(Box<dyn PeerStream>, ConnectionOrigin) + Send + Sync>;
+/// Admits a connection of a client that another member has accepted. Returns `None` over the limits.
+pub type TakeOver = Arc<dyn Fn(ConnectionOrigin) -> Option<ServeStream> + Send + Sync>;
+
+pub type ServeStream = Box<dyn FnOnce(Box<dyn PeerStream>) + Send>;
 
 pub struct PeerServer {
     pub membership: Membership,
@@ -61,9 +68,20 @@ pub struct PeerServer {
     pub take_beats: Arc<Mutex<Option<TakeBeats>>>,
     /// Set once the services are open.
     pub figures: Arc<OnceLock<ReadFigures>>,
+    /// Returns the addresses of the registered members. Blocks.
+    pub addresses: ReadAddresses,
+    pub state: ReadState,
+    pub yields: Yield,
     /// Held while a snapshot is made: another one would delete its partial file.
     pub copying: Mutex<()>,
 }
+
+pub type ReadAddresses = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// Asks this member to leave the claim to another one for a time.
+pub type Yield = Arc<dyn Fn(Duration) + Send + Sync>;
+
+pub type ReadState = Arc<dyn Fn() -> MemberState + Send + Sync>;
 
 /// Erases the events of a user. Blocks.
 pub type Erase = Arc<dyn Fn([u8; 16]) -> Result<(), String> + Send + Sync>;
@@ -91,16 +109,37 @@ impl PeerServer {
         {
             tracing::warn!(%error, "failed to remove old copies of the store");
         }
-        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+        let places = Arc::new(Places::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(register_members(
+            Arc::clone(&self.addresses),
+            Arc::clone(&places),
+        ));
         loop {
-            let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else {
-                return;
-            };
             match listener.accept().await {
                 Ok((stream, peer)) => {
+                    let Some(place) = places.acquire(peer.ip()) else {
+                        tracing::debug!(%peer, "refused a peer: too many connections without a key");
+                        continue;
+                    };
                     let (server, acceptor) = (Arc::clone(&self), acceptor.clone());
+                    let places = Arc::clone(&places);
                     tokio::spawn(async move {
-                        if let Err(error) = server.serve(stream, &acceptor, stranger).await {
+                        let greeted = greet(stream, &acceptor, &server.keys).await;
+                        let served = match greeted {
+                            Ok(greeting) if greeting.is_member => {
+                                places.saw_member(peer.ip());
+                                // Members are not limited.
+                                drop(place);
+                                server.serve(greeting).await
+                            }
+                            Ok(greeting) => {
+                                let _place = place;
+                                server.serve(greeting).await
+                            }
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = served {
                             tracing::debug!(%peer, %error, "a connection of a peer ended");
                         }
                     });
@@ -114,53 +153,63 @@ impl PeerServer {
         }
     }
 
-    async fn serve(
-        self: Arc<Self>,
-        stream: TcpStream,
-        acceptor: &TlsAcceptor,
-        stranger: OwnedSemaphorePermit,
-    ) -> io::Result<()> {
-        stream.set_nodelay(true)?;
-        let greeting = async {
-            let mut stream = acceptor.accept(stream).await?;
-            let request = read_line::<PeerRequest>(&mut stream).await?;
-            Ok::<_, io::Error>((stream, request))
-        };
-        // A client that is not a member must not hold a connection without a request.
-        let (mut stream, request) = timeout(ANSWER_TIMEOUT, greeting).await??;
-        // Everything but `Join` requires the key of the fleet.
-        let member = is_member(stream.get_ref().1.peer_certificates(), &self.keys);
-        let _stranger = (!member).then_some(stranger);
+    async fn serve(self: Arc<Self>, greeting: Greeting) -> io::Result<()> {
+        let Greeting {
+            mut stream,
+            request,
+            // Everything but `Join` requires the key of the fleet.
+            is_member,
+        } = greeting;
+        if !is_member && !matches!(request, PeerRequest::Join { .. }) {
+            let refused = PeerAnswer::Refused("not a member".to_owned());
+            return write_line(&mut stream, &refused).await;
+        }
         match request {
-            PeerRequest::Forward(origin) if member => {
+            PeerRequest::Forward(origin) => {
                 let take_over = self.take_over.lock().clone();
                 let Some(take_over) = take_over else {
                     let refused = PeerAnswer::Refused(NOT_THE_OWNER.to_owned());
                     return write_line(&mut stream, &refused).await;
                 };
-                write_line(&mut stream, &PeerAnswer::Ok).await?;
-                take_over(Box::new(stream), origin);
+                let Some(serve) = take_over(origin) else {
+                    let refused = PeerAnswer::Refused(TOO_MANY.to_owned());
+                    return write_line(&mut stream, &refused).await;
+                };
+                let accepted = match origin.is_multiplexed {
+                    true => PeerAnswer::Multiplexed,
+                    false => PeerAnswer::Ok,
+                };
+                write_line(&mut stream, &accepted).await?;
+                serve(Box::new(stream));
                 Ok(())
             }
-            PeerRequest::Erase { user } if member => {
+            PeerRequest::Erase { user } => {
                 let erase = self.erase.lock().clone();
                 let answer = tokio::task::spawn_blocking(move || erased(erase, &user)).await?;
                 write_line(&mut stream, &answer).await
             }
-            PeerRequest::Beats { count } if member => {
+            PeerRequest::Beats { count } => {
                 let answer = self.beats(&mut stream, count).await?;
                 write_line(&mut stream, &answer).await
             }
-            PeerRequest::Figures { since } if member => self.send_figures(stream, since).await,
-            PeerRequest::Time if member => {
+            PeerRequest::Figures { since } => self.send_figures(stream, since).await,
+            PeerRequest::Time => {
                 let time = PeerAnswer::Time(self.clock.now_millis());
                 write_line(&mut stream, &time).await
             }
-            PeerRequest::LastCommits if member => {
+            PeerRequest::State => {
+                let state = PeerAnswer::State((self.state)());
+                write_line(&mut stream, &state).await
+            }
+            PeerRequest::Yield { millis } => {
+                (self.yields)(Duration::from_millis(millis));
+                write_line(&mut stream, &PeerAnswer::Ok).await
+            }
+            PeerRequest::LastCommits => {
                 write_line(&mut stream, &PeerAnswer::Ok).await?;
                 self.tell_last_commits(stream).await
             }
-            PeerRequest::Promise { millis, named } if member => {
+            PeerRequest::Promise { millis, named } => {
                 let answer = match (self.promise)(Duration::from_millis(millis)) {
                     Some(given) if named => PeerAnswer::Promised(given),
                     Some(_) => PeerAnswer::Ok,
@@ -171,30 +220,18 @@ impl PeerServer {
                 };
                 write_line(&mut stream, &answer).await
             }
-            PeerRequest::Key(step) if member => {
+            PeerRequest::Key(step) => {
                 let keys = Arc::clone(&self.keys);
                 let taken = tokio::task::spawn_blocking(move || keys.take(&step)).await?;
                 let answer = taken.map_or_else(PeerAnswer::Refused, |()| PeerAnswer::Ok);
                 write_line(&mut stream, &answer).await
             }
-            PeerRequest::Copy { format } if member => {
+            PeerRequest::Copy { format } => {
                 tokio::task::spawn_blocking(move || self.hand_over(stream, None, format)).await?
             }
             PeerRequest::Join { secret, format } => {
                 let work = move || self.hand_over(stream, Some(&secret), format);
                 tokio::task::spawn_blocking(work).await?
-            }
-            PeerRequest::Forward(_)
-            | PeerRequest::Erase { .. }
-            | PeerRequest::Beats { .. }
-            | PeerRequest::Figures { .. }
-            | PeerRequest::Time
-            | PeerRequest::LastCommits
-            | PeerRequest::Promise { .. }
-            | PeerRequest::Key(_)
-            | PeerRequest::Copy { .. } => {
-                let refused = PeerAnswer::Refused("not a member".to_owned());
-                write_line(&mut stream, &refused).await
             }
         }
     }
@@ -344,6 +381,48 @@ impl PeerServer {
     }
 }
 
+/// The first request of a connection.
+struct Greeting {
+    stream: TlsStream<TcpStream>,
+    request: PeerRequest,
+    is_member: bool,
+}
+
+async fn greet(stream: TcpStream, acceptor: &TlsAcceptor, keys: &PeerKeys) -> io::Result<Greeting> {
+    stream.set_nodelay(true)?;
+    timeout(FIRST_BYTES_TIME, stream.readable()).await??;
+    let greeting = async {
+        let mut stream = acceptor.accept(stream).await?;
+        let request = read_line::<PeerRequest>(&mut stream).await?;
+        let is_member = is_member(stream.get_ref().1.peer_certificates(), keys);
+        Ok::<_, io::Error>(Greeting {
+            stream,
+            request,
+            is_member,
+        })
+    };
+    // A client that is not a member must not hold a connection without a request.
+    timeout(ANSWER_TIMEOUT, greeting).await?
+}
+
+async fn register_members(read: ReadAddresses, places: Arc<Places>) {
+    loop {
+        let read = Arc::clone(&read);
+        let listed = tokio::task::spawn_blocking(move || read()).await;
+        let mut found = Vec::new();
+        for address in listed.unwrap_or_default() {
+            if let Ok(resolved) = lookup_host(&address).await {
+                found.extend(resolved.map(|address| address.ip()));
+            }
+        }
+        // While etcd does not answer, the last addresses stay.
+        if !found.is_empty() {
+            places.register(found);
+        }
+        sleep(ADDRESSES_EVERY).await;
+    }
+}
+
 fn erased(erase: Option<Erase>, user: &str) -> PeerAnswer {
     let done = match (erase, from_hex(user)) {
         (Some(erase), Some(id)) => erase(id),
@@ -372,6 +451,8 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+    use tokio::net::TcpSocket;
+
     use super::*;
     use crate::fleet::fence::tests::Uptime;
     use crate::fleet::peers::PeerClient;
@@ -397,8 +478,34 @@ mod tests {
             erase: Arc::default(),
             take_beats: Arc::default(),
             figures: Arc::default(),
+            addresses: Arc::new(|| vec!["127.0.0.1:1".to_owned()]),
+            state: Arc::new(MemberState::default),
+            yields: Arc::new(|_| {}),
             copying: Mutex::default(),
         }
+    }
+
+    /// Control: before, all connections waited behind 256 silent ones, for three seconds each.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn silent_strangers_do_not_delay_a_member() {
+        let data = tempfile::tempdir().unwrap();
+        let server = server(data.path(), || None);
+        let client = PeerClient::new(Arc::clone(&server.keys)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let running = tokio::spawn(Arc::new(server).run(listener));
+        let mut silent = Vec::new();
+        for last in [1, 2] {
+            for _ in 0..300 {
+                let socket = TcpSocket::new_v4().unwrap();
+                // Also from the address of a member.
+                socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+                silent.push(socket.connect(address).await.unwrap());
+            }
+        }
+        client.time(&address.to_string()).await.unwrap();
+        drop(silent);
+        running.abort();
     }
 
     #[tokio::test(flavor = "multi_thread")]

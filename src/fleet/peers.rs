@@ -21,6 +21,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 
+use super::beats::{BEATS_MAX, encode_beat};
+use super::candidacy::MemberState;
 use super::membership::{Invitation, Membership};
 use super::peer_keys::{KeyStep, PeerKeys};
 use super::peer_tls::{any_name, client_config, joining_config};
@@ -37,6 +39,8 @@ const ERASURE_TIME: Duration = Duration::from_secs(5 * 60);
 const FIGURES_TIME: Duration = Duration::from_secs(60);
 /// Far more than the figures of an hour have.
 const FIGURES_MAX: usize = 64 * 1024 * 1024;
+/// The refusal of an owner that serves as many forwarded connections as it may.
+pub(super) const TOO_MANY: &str = "too many connections";
 const LINE_MAX: usize = 64 * 1024;
 pub(super) const PART_BYTES: usize = 256 * 1024;
 
@@ -47,6 +51,12 @@ pub(super) enum PeerRequest {
     Time,
     /// Asks for the number of the last commit: once for each byte that follows.
     LastCommits,
+    /// Asks what the member knows of itself. Members of earlier versions end the connection.
+    State,
+    /// Asks the member to leave the claim to another one for this time. It may still take it, unlike after a promise.
+    Yield {
+        millis: u64,
+    },
     /// Asks the member not to become the owner before this time has passed.
     Promise {
         millis: u64,
@@ -57,7 +67,7 @@ pub(super) enum PeerRequest {
     Erase {
         user: String,
     },
-    /// Heartbeats that a standby has answered. That many records of [`BEAT_BYTES`] bytes follow.
+    /// Heartbeats that a standby has answered. That many [records](super::beats) follow.
     Beats {
         count: usize,
     },
@@ -83,48 +93,17 @@ pub(super) enum PeerRequest {
 pub(super) enum PeerAnswer {
     Ok,
     Promised(PromiseGiven),
+    /// Like `Ok`, and the connection carries HTTP/2, which [`ConnectionOrigin::is_multiplexed`] has offered.
+    Multiplexed,
     /// Unix milliseconds.
     Time(i64),
+    State(MemberState),
     Welcome(Welcome),
     /// Ids of sessions without a slot, in hexadecimal.
     Idle(Vec<String>),
     /// Hour, change and length of each file. The files follow.
     Figures(Vec<(i64, i64, usize)>),
     Refused(String),
-}
-
-/// Bytes of a heartbeat between members.
-pub(super) const BEAT_BYTES: usize = 40;
-/// Heartbeats of one request.
-pub(super) const BEATS_MAX: usize = 100_000;
-
-fn encode_beat(beat: &RelayedBeat) -> [u8; BEAT_BYTES] {
-    let mut bytes = [0; BEAT_BYTES];
-    let parts = [
-        &beat.session.as_bytes()[..],
-        &beat.position.to_be_bytes(),
-        &beat.bitrate.to_be_bytes(),
-        &beat.width.to_be_bytes(),
-        &beat.height.to_be_bytes(),
-    ];
-    let all = parts.into_iter().flatten();
-    bytes.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
-    bytes
-}
-
-pub(super) fn decode_beat(bytes: &[u8]) -> Option<RelayedBeat> {
-    let (session, rest) = bytes.split_first_chunk()?;
-    let (position, rest) = rest.split_first_chunk()?;
-    let (bitrate, rest) = rest.split_first_chunk()?;
-    let (width, rest) = rest.split_first_chunk()?;
-    let (height, _) = rest.split_first_chunk()?;
-    Some(RelayedBeat {
-        session: SessionId::from_bytes(*session),
-        position: i64::from_be_bytes(*position),
-        bitrate: u64::from_be_bytes(*bitrate),
-        width: u32::from_be_bytes(*width),
-        height: u32::from_be_bytes(*height),
-    })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -156,6 +135,8 @@ pub enum PeerError {
     Connect { address: String, error: io::Error },
     #[error("{address} has another key: the invitation is for another fleet")]
     OtherKey { address: String },
+    #[error("{address} has too many connections")]
+    Busy { address: String },
     #[error("{address} refuses: {why}")]
     Refused { address: String, why: String },
     #[error("{0}")]
@@ -279,6 +260,24 @@ impl PeerClient {
         }
     }
 
+    pub async fn state(&self, address: &str) -> Result<MemberState, PeerError> {
+        let mut stream = connect(address, &self.0).await?;
+        match ask(address, &mut stream, &PeerRequest::State, ANSWER_TIMEOUT).await? {
+            PeerAnswer::State(state) => Ok(state),
+            other => Err(unexpected(address, other)),
+        }
+    }
+
+    pub async fn yield_claim(&self, address: &str, time: Duration) -> Result<(), PeerError> {
+        let mut stream = connect(address, &self.0).await?;
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let request = PeerRequest::Yield { millis };
+        match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
+            PeerAnswer::Ok => Ok(()),
+            other => Err(unexpected(address, other)),
+        }
+    }
+
     /// Connects to a member that tells the number of its last commit while it is the owner.
     pub(super) async fn last_commits(&self, address: &str) -> Result<LastCommits, PeerError> {
         let mut stream = connect(address, &self.0).await?;
@@ -308,16 +307,20 @@ impl PeerClient {
     }
 
     /// Forwards a connection to the owner. Nothing of the client is read before, so that the caller can try again after an
-    /// error.
+    /// error. Returns whether the connection carries HTTP/2.
     pub async fn forward(
         &self,
         address: &str,
         origin: ConnectionOrigin,
-    ) -> Result<TlsStream<TcpStream>, PeerError> {
+    ) -> Result<(TlsStream<TcpStream>, bool), PeerError> {
         let mut stream = connect(address, &self.0).await?;
         let request = PeerRequest::Forward(origin);
         match ask(address, &mut stream, &request, ANSWER_TIMEOUT).await? {
-            PeerAnswer::Ok => Ok(stream),
+            PeerAnswer::Ok => Ok((stream, false)),
+            PeerAnswer::Multiplexed if origin.is_multiplexed => Ok((stream, true)),
+            PeerAnswer::Refused(why) if why == TOO_MANY => Err(PeerError::Busy {
+                address: address.to_owned(),
+            }),
             other => Err(unexpected(address, other)),
         }
     }
@@ -385,7 +388,9 @@ fn unexpected(address: &str, answer: PeerAnswer) -> PeerError {
         why: match answer {
             PeerAnswer::Refused(why) => why,
             PeerAnswer::Ok
+            | PeerAnswer::Multiplexed
             | PeerAnswer::Time(_)
+            | PeerAnswer::State(_)
             | PeerAnswer::Idle(_)
             | PeerAnswer::Figures(_)
             | PeerAnswer::Promised(_)

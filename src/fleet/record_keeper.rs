@@ -134,6 +134,12 @@ impl RecordKeeper {
         }
     }
 
+    /// Writes the record as it is in etcd, which shows whether etcd takes a change.
+    pub(super) fn write_again(&self, log: &mut EtcdLog) -> Result<bool, SharedLogError> {
+        let written = self.written.as_ref().map(|(record, _)| record);
+        log.update(written.unwrap_or(&self.record))
+    }
+
     /// Shows the others if this member has more commits than the log.
     pub(super) fn show_ahead(&mut self, log: &mut EtcdLog, status: &ReplicaStatus) {
         self.record.applied = status.position.number;
@@ -180,7 +186,7 @@ impl RecordKeeper {
             let since = *self.rival.get_or_insert_with(Instant::now);
             // The claim of a process that has ended lasts for its lease.
             let limit = match claimed {
-                Some(_) => RIVAL_AFTER + 2 * self.shared.lease,
+                Some(_) => RIVAL_AFTER + 2 * self.shared.lease(),
                 None => RIVAL_AFTER,
             };
             // If this process had the key, it has expired, and the other one has taken its place.
@@ -222,6 +228,8 @@ impl RecordKeeper {
         self.record.applied = status.position.number;
         self.record.seen = self.clock.now().0;
         self.record.epoch = epoch(roster, status);
+        self.record.full = self.shared.candidacy.is_full();
+        self.record.unfit = self.shared.candidacy.unfit();
         self.record.answered = self.shared.answered_here.load(Ordering::Relaxed);
         self.record.forwarded = self.shared.forwarded.load(Ordering::Relaxed);
         if is_owner {

@@ -51,6 +51,12 @@ impl FollowerState {
         self.0.has_followed_within(time)
     }
 
+    /// Number of the last commit that readers of the store see.
+    #[must_use]
+    pub fn commit(&self) -> u64 {
+        self.0.published.load(Ordering::Acquire)
+    }
+
     /// Counts a request of a client, for the record of this member.
     pub fn count(&self, is_answered_here: bool) {
         let counter = match is_answered_here {

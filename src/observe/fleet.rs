@@ -2,7 +2,8 @@
 //!
 //! `/readyz`, the console and `playgate doctor` report the same problems.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -27,18 +28,73 @@ const FREE_ETCD: &str = "etcdctl compact REVISION, then etcdctl defrag at each e
 /// Remaining days below which a certificate is reported.
 const CERTIFICATE_MIN: i64 = 14;
 
-/// The last report, for requests and metrics. Empty on a single node.
+/// What this process knows of its fleet, for requests and metrics. Empty on a single node.
 #[derive(Default)]
-pub struct FleetView(Mutex<Option<Arc<FleetReport>>>);
+pub struct FleetView {
+    /// The last report of the owner.
+    report: Mutex<Option<Arc<FleetReport>>>,
+    own: OnceLock<ReadOwnState>,
+    hand_over: OnceLock<HandOver>,
+}
+
+pub type ReadOwnState = Box<dyn Fn() -> OwnState + Send + Sync>;
+
+/// Lets a member, or the best one, become the owner in place of this one. Returns the names of both. Blocks.
+pub type HandOver = Arc<dyn Fn(Option<&str>) -> Result<HandedOver, HandoverRefusal> + Send + Sync>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    pub from: String,
+    pub to: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandoverRefusal {
+    NoSuchMember(String),
+    NotPossible(String),
+}
+
+/// What a member knows of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnState {
+    pub is_owner: bool,
+    pub knows_owner: bool,
+    /// It had every commit at some moment of the last seconds.
+    pub is_following: bool,
+    pub commit: u64,
+    /// Calls to etcd that failed or got no answer.
+    pub etcd_errors: u64,
+    /// Connections to the owner for clients.
+    pub connections: u64,
+}
 
 impl FleetView {
     pub fn set(&self, report: FleetReport) {
-        *self.0.lock() = Some(Arc::new(report));
+        *self.report.lock() = Some(Arc::new(report));
     }
 
     #[must_use]
     pub fn get(&self) -> Option<Arc<FleetReport>> {
-        self.0.lock().clone()
+        self.report.lock().clone()
+    }
+
+    pub fn set_own(&self, read: ReadOwnState) {
+        let _ = self.own.set(read);
+    }
+
+    #[must_use]
+    pub fn own(&self) -> Option<OwnState> {
+        self.own.get().map(|read| read())
+    }
+
+    pub fn set_hand_over(&self, hand_over: HandOver) {
+        let _ = self.hand_over.set(hand_over);
+    }
+
+    /// `None` on a single node.
+    #[must_use]
+    pub fn hand_over(&self) -> Option<HandOver> {
+        self.hand_over.get().cloned()
     }
 }
 
@@ -53,8 +109,6 @@ pub struct FleetReport {
     pub owner_since: Option<UnixSeconds>,
     pub members: Vec<MemberReport>,
     pub etcd: Vec<EndpointReport>,
-    /// Calls to etcd by this process that failed or got no answer.
-    pub etcd_errors: u64,
     /// Why the fleet could not be read from etcd.
     pub error: Option<String>,
 }
@@ -75,6 +129,14 @@ pub struct MemberReport {
     pub forwarded: u64,
     /// Milliseconds by which the member's clock is ahead.
     pub clock: Option<i64>,
+    /// Its disk has no space for changes.
+    pub is_full: bool,
+    /// `fleet.may_own`
+    pub may_own: bool,
+    /// Why its settings refuse the data of the fleet.
+    pub unfit: Option<String>,
+    /// Its settings that must be equal on all members. Empty if it did not answer.
+    pub settings: BTreeMap<String, String>,
     /// Why it did not answer.
     pub error: Option<String>,
 }
@@ -134,6 +196,7 @@ impl FleetReport {
             problems.extend(self.problems_of_roles());
         }
         problems.extend(self.members.iter().flat_map(MemberReport::problems));
+        problems.extend(self.differing_settings());
         problems.extend(self.etcd.iter().flat_map(|one| one.problems(self.at)));
         let gone = self.etcd.iter().filter(|one| one.error.is_some()).count();
         // etcd may have more members than configured endpoints, so the text counts endpoints only.
@@ -151,8 +214,46 @@ impl FleetReport {
         problems
     }
 
+    /// The rules of the fleet are those of its owner, so a setting that differs takes effect with the next owner.
+    fn differing_settings(&self) -> Vec<FleetProblem> {
+        let answered = || {
+            self.members
+                .iter()
+                .filter(|member| !member.settings.is_empty())
+        };
+        let keys: BTreeSet<_> = answered()
+            .flat_map(|member| member.settings.keys())
+            .collect();
+        let differing = keys.into_iter().filter_map(|key| {
+            let mut values = BTreeMap::<&str, Vec<&str>>::new();
+            for member in answered() {
+                // A member of another version may not have the key.
+                let value = member.settings.get(key)?;
+                values.entry(value).or_default().push(&member.name);
+            }
+            (values.len() > 1).then(|| {
+                let given = values.iter().map(|(value, members)| {
+                    let shown = if value.is_empty() { "not set" } else { value };
+                    format!("{shown} on {}", members.join(", "))
+                });
+                let given = given.collect::<Vec<_>>().join("; ");
+                mild(
+                    format!("the setting `{key}` differs: {given}"),
+                    "set it alike on all members, and restart them; it takes effect with each new owner",
+                )
+            })
+        });
+        differing.collect()
+    }
+
     fn problems_of_roles(&self) -> Option<FleetProblem> {
         if !self.members.iter().any(|member| member.is_owner) {
+            if !self.members.iter().any(|member| member.may_own) {
+                return Some(severe(
+                    "no member may own the fleet".to_owned(),
+                    "remove `fleet.may_own = false` from the configuration of a member, and restart it",
+                ));
+            }
             return Some(severe(
                 "no member is the owner".to_owned(),
                 "start the service on a member: playgate fleet status",
@@ -180,6 +281,24 @@ impl MemberReport {
                 "start its service; if its machine is gone: playgate fleet leave --name {name}"
             );
             return vec![severe(text, fix)];
+        }
+        if self.is_full {
+            let effect = match self.is_owner {
+                true => "changes are refused until another member takes over",
+                false => "it does not take over while another member can",
+            };
+            problems.push(severe(
+                format!("the disk of member {name} is full: {effect}"),
+                format!("free space on the disk of {name}"),
+            ));
+        }
+        if let Some(why) = &self.unfit {
+            problems.push(severe(
+                format!(
+                    "member {name} cannot take over, since its settings refuse the data: {why}"
+                ),
+                format!("correct the configuration of {name}, and restart it"),
+            ));
         }
         if let Some(error) = &self.error {
             problems.push(mild(
@@ -283,6 +402,8 @@ mod tests {
             is_owner,
             silent: 2,
             clock: Some(40),
+            may_own: true,
+            settings: [("playback.devices".to_owned(), "5".to_owned())].into(),
             ..MemberReport::default()
         };
         let endpoint = |url: &str| EndpointReport {
@@ -363,6 +484,52 @@ mod tests {
                 fleet.etcd[0].certificate = Some(UnixSeconds(-3 * DAY));
             }),
         ];
+        each_is_reported(cases);
+    }
+
+    #[test]
+    fn members_that_cannot_take_over_and_settings_that_differ_are_reported() {
+        each_is_reported(&[
+            (
+                true,
+                "the disk of member south is full: it does not",
+                |fleet| fleet.members[1].is_full = true,
+            ),
+            (true, "the disk of member north is full: changes", |fleet| {
+                fleet.members[0].is_full = true
+            }),
+            (
+                true,
+                "south cannot take over, since its settings",
+                |fleet| {
+                    fleet.members[1].unfit = Some("a lab partner".to_owned());
+                },
+            ),
+            (
+                false,
+                "`playback.devices` differs: 5 on north; 7 on south",
+                |fleet| {
+                    let settings = &mut fleet.members[1].settings;
+                    settings.insert("playback.devices".to_owned(), "7".to_owned());
+                },
+            ),
+            (
+                false,
+                "`smtp.password` differs: not set on north",
+                |fleet| {
+                    let of = |value: &str| [("smtp.password".to_owned(), value.to_owned())];
+                    fleet.members[0].settings.extend(of(""));
+                    fleet.members[1].settings.extend(of("digest 7f"));
+                },
+            ),
+            (true, "no member may own the fleet", |fleet| {
+                fleet.members[0].is_owner = false;
+                fleet.members.iter_mut().for_each(|one| one.may_own = false);
+            }),
+        ]);
+    }
+
+    fn each_is_reported(cases: &[(bool, &str, Spoil)]) {
         for (is_severe, text, spoil) in cases {
             let mut fleet = sound();
             spoil(&mut fleet);

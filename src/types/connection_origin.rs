@@ -21,4 +21,8 @@ pub struct ConnectionOrigin {
     pub from: IpAddr,
     /// User id of the process at the other end of an administration socket.
     pub uid: Option<u32>,
+    /// The member that forwards the connection can send HTTP/2 on it, so that one connection carries all requests that its
+    /// client sends at the same time. Members of earlier versions do not know this field.
+    #[serde(default)]
+    pub is_multiplexed: bool,
 }

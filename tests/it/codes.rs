@@ -11,6 +11,7 @@ use std::thread;
 
 use playgate::domain;
 use playgate::http::errors::code::ErrorCode;
+use playgate::observe::fleet::HandoverRefusal;
 use playgate::store::{Options, Store};
 use playgate::worker_pool::fair_queue::Turn;
 use serde_json::{Value, json};
@@ -94,6 +95,8 @@ const OPERATORS_ONLY: &[ErrorCode] = &[
     ErrorCode::BackupForeign,
     ErrorCode::BackupFailed,
     ErrorCode::RestartNotPossible,
+    ErrorCode::MemberNotFound,
+    ErrorCode::HandoverNotPossible,
     ErrorCode::LabClockOff,
     ErrorCode::MisdirectedRequest,
 ];
@@ -163,6 +166,7 @@ fn operator_errors_have_their_codes() {
         ("GET", "mail/x", 404, "MAIL_NOT_FOUND"),
         ("GET", "mail/AAAAAAAAAAAAAAAAAAAAAA", 404, "MAIL_NOT_FOUND"),
         ("DELETE", "clock", 403, "LAB_CLOCK_OFF"),
+        ("POST", "fleet/handover", 409, "HANDOVER_NOT_POSSIBLE"),
     ] {
         let answer = server.operator(method, target, &Value::Null);
         assert_eq!(
@@ -183,6 +187,26 @@ fn operator_errors_have_their_codes() {
     assert_eq!(
         (&read["movable"], &read["offset"]),
         (&json!(false), &json!(0))
+    );
+}
+
+#[test]
+fn a_handover_to_an_unknown_member_has_its_code() {
+    let server = TestServer::start();
+    let refuse = |to: Option<&str>| {
+        let name = to.unwrap_or_default();
+        Err(HandoverRefusal::NoSuchMember(format!("no member {name}")))
+    };
+    server.services.fleet.set_hand_over(Arc::new(refuse));
+    let refused = server.operator("POST", "fleet/handover", &json!({"to": "nobody"}));
+    assert_eq!(
+        refused.status_and_code(),
+        (404, "MEMBER_NOT_FOUND".to_owned())
+    );
+    let malformed = server.operator("POST", "fleet/handover", &json!({"to": 1}));
+    assert_eq!(
+        malformed.status_and_code(),
+        (400, "INVALID_REQUEST".to_owned())
     );
 }
 

@@ -13,6 +13,7 @@ use crate::support::audience::{Scene, Viewer, watch};
 use crate::support::external_tools::free_port;
 use crate::support::external_tools::{ExternalProxy, packaged, program};
 use crate::support::metrics::metric;
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Wire, request};
 
 /// The server's address in the packaged files.
@@ -253,4 +254,28 @@ fn a_restart_behind_a_proxy_loses_no_request() {
         let other: Vec<_> = log.lines().filter(other).collect();
         assert!(other.is_empty(), "{name}: {other:#?}");
     }
+}
+
+/// The backend of `docs/fleet.md`, in place of the one of the packaged file.
+#[test]
+fn haproxy_accepts_the_documented_balancer_of_a_fleet() {
+    let Some(haproxy) = program("haproxy") else {
+        return;
+    };
+    let page = include_str!("../../docs/fleet.md");
+    let (_, rest) = page.split_once("```haproxy\n").unwrap();
+    let (backend, _) = rest.split_once("```").unwrap();
+    assert!(backend.contains("option redispatch"), "{backend}");
+    let packaged = packaged("haproxy.cfg", &[]);
+    let (before, _) = packaged.split_once("\nbackend playgate\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("haproxy.cfg");
+    std::fs::write(&file, format!("{before}\n{}\n", backend.trim_end())).unwrap();
+    let mut check = std::process::Command::new(haproxy);
+    let output = check.arg("-c").arg("-f").arg(&file).output_in_time();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && !said.contains("WARNING"),
+        "{said}"
+    );
 }

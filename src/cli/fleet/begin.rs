@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,8 @@ use serde_json::json;
 use super::{Fleet, member};
 use crate::app;
 use crate::cli::exit::{CommandResult, Exit, Failure};
-use crate::cli::output;
+use crate::cli::{output, read_secret};
+use crate::config::{ListenAddress, Provenance};
 use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::local_state::FleetState;
@@ -83,6 +85,7 @@ impl Fleet {
             return Err(Failure::failed("the key of the fleet is being changed")
                 .hint("run `playgate fleet rotate-key` to its end"));
         }
+        self.must_be_reached()?;
         let invitation = Invitation {
             public_key: public_key(&own.key)
                 .ok_or_else(|| Failure::new(Exit::Fatal, "the key of the fleet is damaged"))?,
@@ -96,6 +99,40 @@ impl Fleet {
         output::result(&word, &report, json)
     }
 
+    /// Refuses an invitation to an address that no other machine reaches. It is said here, because the other machine would
+    /// only find that nobody answers. A fleet on one machine names the address.
+    fn must_be_reached(&self) -> CommandResult {
+        let config = &self.config().fleet;
+        let listens = self
+            .loaded
+            .effective
+            .iter()
+            .find(|one| one.key == "fleet.listen");
+        let is_default = listens.is_none_or(|one| one.origin == Provenance::Default);
+        let is_any = match &config.listen {
+            ListenAddress::Tcp { host, .. } => is_any_address(host),
+            ListenAddress::Unix(_) | ListenAddress::Passed(_) => false,
+        };
+        let (what, key, example) = match (is_default, is_any) {
+            _ if config.advertise.is_some() => return Ok(()),
+            (false, false) => return Ok(()),
+            (true, _) => (
+                "the default of `fleet.listen`",
+                "listen",
+                "listen = \"10.0.0.1:7080\"",
+            ),
+            (false, true) => (
+                "which stands for every address of this machine",
+                "advertise",
+                "advertise = \"10.0.0.1:7080\"",
+            ),
+        };
+        let listen = &config.listen;
+        Err(Failure::usage(format!("other machines do not reach {listen}, {what}")).hint(format!(
+            "set `fleet.{key}` to an address of this machine, such as {example} under [fleet], and restart the service"
+        )))
+    }
+
     pub(super) fn join(&self, word: &str, name: String, json: bool) -> CommandResult {
         self.must_be_in_none()?;
         let data = self.data_dir();
@@ -104,7 +141,11 @@ impl Fleet {
                 "a new member begins with an empty data directory: move this one away, or name another",
             ));
         }
-        let invitation = Invitation::parse(word)?;
+        let read = match word {
+            "-" => read_secret::read(Path::new(word))?,
+            given => given.to_owned(),
+        };
+        let invitation = Invitation::parse(read.trim())?;
         let folder = directory(data);
         make_directory(data, true)
             .and_then(|()| private_file::make_directory(&folder))
@@ -322,6 +363,11 @@ impl Fleet {
         };
         Ok(join.run()?.number)
     }
+}
+
+fn is_any_address(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    address.is_ok_and(|address| address.is_unspecified())
 }
 
 /// Removes the received copy, also after a failure: it has personal data.

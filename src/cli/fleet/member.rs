@@ -1,5 +1,6 @@
 //! The service as a member of a fleet: its threads and connections to other members, and the wait until it is the owner.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,20 +9,21 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::figures;
+use super::early::EarlyListeners;
+use super::handover::{Handover, Stepping};
 use super::pass_on::{FleetLink, pass_on};
+use super::{figures, own_state, owner_report};
 use crate::app;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::reload::Reload;
 use crate::cli::server::ServerExit;
 use crate::cli::signals::{SignalAction, Signals};
 use crate::cli::startup::Startup;
-use crate::cli::{listeners, output};
 use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
+use crate::fleet::candidacy::Candidacy;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
 use crate::fleet::etcd::EtcdSettings;
 use crate::fleet::health::FleetExaminer;
@@ -32,20 +34,12 @@ use crate::fleet::peers::PeerClient;
 use crate::fleet::recovery::PendingRecovery;
 use crate::fleet::standing::Standing;
 use crate::http::freshness::Freshness;
-use crate::http::routing::router::RouteSet;
-use crate::http::server::connection_limiter::ConnectionLimits;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::listener::tcp_socket;
-use crate::http::server::pass_on::{PassOn, serve};
 use crate::http::state::HttpState;
-use crate::observe::fleet::FleetReport;
 use crate::ports::SystemClock;
-use crate::services::Services;
 use crate::store::Store;
 use crate::types::UserId;
-
-const WARN_EVERY: Duration = Duration::from_secs(1);
-const EXAMINE_EVERY: Duration = Duration::from_secs(10);
 
 impl From<MembershipError> for Failure {
     fn from(error: MembershipError) -> Self {
@@ -141,7 +135,11 @@ pub(in crate::cli) struct FleetMember {
     figures: Arc<OnceLock<ReadFigures>>,
     client: PeerClient,
     link: Arc<FleetLink>,
-    accepting: Accepting,
+    early: EarlyListeners,
+    candidacy: Arc<Candidacy>,
+    lease: Duration,
+    name: String,
+    stepping: Stepping,
 }
 
 pub(in crate::cli) enum StandbyEnd {
@@ -149,66 +147,46 @@ pub(in crate::cli) enum StandbyEnd {
     Exit(ServerExit),
 }
 
-/// The tasks that accept connections and pass them on unread.
-struct Accepting {
-    /// Until the services are open.
-    clients: JoinSet<()>,
-    /// Until this member is the owner.
-    operators: JoinSet<()>,
-}
-
 impl FleetMember {
     /// Opens the listeners and joins the log. Connections that arrive before etcd answers wait, as they do for a new
-    /// owner.
+    /// owner. `settings`: those that must be equal on all members.
     pub(in crate::cli) async fn start(
         startup: &Startup,
         membership: Membership,
         store: &Store,
+        settings: BTreeMap<String, String>,
     ) -> Result<Self, Failure> {
         let config = &startup.config;
         let examiner = examiner(config, membership.clone())?;
         let client = examiner.client.clone();
         let (sender, standing) = watch::channel(Standing::Standby { owner: None });
-        let settings = DriverSettings {
-            etcd: examiner.etcd.clone(),
-            lease: config.fleet.lease,
-            keep: config.fleet.log_keep.0,
-            address: address(&config.fleet),
-            client: client.clone(),
-            data_dir: config.server.data_dir.clone(),
-            standing: sender,
-        };
-        let own = settings.address.clone();
+        let own = address(&config.fleet);
         let listener = listen(&config.fleet.listen).await?;
         let pass_on = pass_on(client.clone(), standing.clone(), own.clone());
-        let accepting = accept(startup, &pass_on).await?;
+        let early = EarlyListeners::open(startup, &pass_on).await?;
+        let driver = start_driver(startup, &membership, store, &examiner, sender).await?;
+        let candidacy = driver.candidacy();
+        tokio::spawn(own_state::watch_disk(store.clone(), Arc::clone(&candidacy)));
+        // As many as clients: each needs one at most.
+        let places = usize::try_from(config.limits.connections).unwrap_or(Semaphore::MAX_PERMITS);
+        let link = Arc::new(FleetLink {
+            client: client.clone(),
+            standing: standing.clone(),
+            own,
+            follower: driver.follower(),
+            is_owner: AtomicBool::new(false),
+            beats: Mutex::default(),
+            is_relay_failing: AtomicBool::new(false),
+            places: Arc::new(Semaphore::new(places)),
+            places_max: places,
+            etcd_errors: Arc::clone(&examiner.etcd.errors),
+        });
+        let others = driver.others();
+        let own_address = link.own.clone();
         let (take_over, take_beats, erase) = (Arc::default(), Arc::default(), Arc::default());
         let figures = Arc::default();
-        let fail = Arc::clone(&startup.fail);
-        let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
-        let (joining, runtime) = (store.clone(), Handle::current());
-        let own_membership = membership.clone();
-        let (entropy, clock) = (
-            Arc::clone(&startup.ports.entropy),
-            Arc::clone(&startup.ports.clock),
-        );
-        // Calls of etcd block.
-        let started = tokio::task::spawn_blocking(move || {
-            FleetDriver::start(
-                joining,
-                &own_membership,
-                settings,
-                entropy,
-                clock,
-                on_failure,
-                &runtime,
-            )
-        });
-        let driver = started
-            .await
-            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
         let server = PeerServer {
-            membership,
+            membership: membership.clone(),
             keys: client.keys(),
             data_dir: config.server.data_dir.clone(),
             store: store.clone(),
@@ -220,21 +198,20 @@ impl FleetMember {
             erase: Arc::clone(&erase),
             take_beats: Arc::clone(&take_beats),
             figures: Arc::clone(&figures),
+            // This member too: as a client of itself it passes on connections that came before it was the owner.
+            addresses: Arc::new(move || {
+                let others = others().unwrap_or_default().into_iter();
+                let others = others.map(|other| other.address);
+                others.chain([own_address.clone()]).collect()
+            }),
+            state: own_state::for_members(&link, &candidacy, settings),
+            yields: driver.yields(),
             copying: Mutex::default(),
         };
         tokio::spawn(Arc::new(server).run(listener));
-        let link = FleetLink {
-            client: client.clone(),
-            standing: standing.clone(),
-            own,
-            follower: driver.follower(),
-            is_owner: AtomicBool::new(false),
-            beats: Mutex::default(),
-            is_relay_failing: AtomicBool::new(false),
-        };
         Ok(Self {
-            link: Arc::new(link),
-            accepting,
+            link,
+            early,
             examiner: Arc::new(examiner),
             client,
             erase,
@@ -243,11 +220,14 @@ impl FleetMember {
             take_over,
             take_beats,
             figures,
+            candidacy,
+            lease: config.fleet.lease,
+            name: membership.name,
+            stepping: Stepping::default(),
         })
     }
 
-    /// Lets the services of this member serve clients as those of a standby. From then on the listeners of clients belong to
-    /// the caller.
+    /// Lets the services of this member serve clients as those of a standby. From then on the listeners belong to the caller.
     pub(in crate::cli) async fn open(&mut self, http: &HttpState) {
         let telemetry = http.services.telemetry.clone();
         *self.erase.lock() = Some(Arc::new(move |user| {
@@ -267,7 +247,14 @@ impl FleetMember {
         let others = Arc::new(self.driver.others());
         tokio::spawn(figures::copy(Arc::clone(&services), client, others));
         tokio::spawn(figures::hand_over(services, self.standing.clone()));
-        self.accepting.clients.shutdown().await;
+        own_state::for_metrics(&self.link, &http.services);
+        tokio::spawn(own_state::watch_standby(
+            Arc::clone(&http.services),
+            Arc::clone(&self.link),
+            Arc::clone(&self.candidacy),
+            self.standing.clone(),
+        ));
+        self.early.close().await;
     }
 
     /// Waits until this member is the owner, or a signal ends the process.
@@ -305,8 +292,6 @@ impl FleetMember {
         };
         // From here on the telemetry files belong to the owner.
         self.erase.lock().take();
-        // The sockets stay open in this process, and the listeners of the service take them over.
-        self.accepting.operators.shutdown().await;
         Ok(end)
     }
 
@@ -327,7 +312,15 @@ impl FleetMember {
                 }
                 Ok(())
             }));
-        self.report(&http.services);
+        owner_report::start(
+            self.driver.fence(),
+            Arc::clone(&self.examiner),
+            &http.services,
+        );
+        let handover = self.handover();
+        let candidacy = Arc::clone(&self.candidacy);
+        tokio::spawn(handover.clone().when_stuck(candidacy, self.lease));
+        http.services.fleet.set_hand_over(handover.on_request());
         let fence = self.driver.fence();
         let _ = http
             .freshness_check
@@ -340,55 +333,43 @@ impl FleetMember {
         *self.take_beats.lock() = Some(Arc::new(move |beats| {
             services.playback.take_relayed(beats, services.clock.now())
         }));
-        *self.take_over.lock() = Some(Arc::new(move |stream, origin| {
-            forwarded.serve(stream, origin);
+        let forwarded = Arc::new(forwarded);
+        *self.take_over.lock() = Some(Arc::new(move |origin| {
+            let permit = forwarded.admit(&origin)?;
+            let forwarded = Arc::clone(&forwarded);
+            Some(Box::new(move |stream| {
+                forwarded.serve(stream, origin, permit);
+            }))
         }));
         // Last, so that no client of this member is answered without the check of freshness.
         self.link.is_owner.store(true, Ordering::Release);
     }
 
-    /// Starts the tasks that refresh the fleet report and the warning in `/readyz`.
-    fn report(&self, services: &Services) {
-        let (fence, readiness) = (self.driver.fence(), Arc::clone(&services.readiness));
-        let view = Arc::clone(&services.fleet);
-        tokio::spawn(async move {
-            loop {
-                let warning = match fence.is_leased() {
-                    true => view.get().and_then(|report| severe(&report)),
-                    false => Some(
-                        "etcd does not answer, and changes are refused; run `playgate doctor`"
-                            .to_owned(),
-                    ),
-                };
-                readiness.warn("fleet", warning);
-                tokio::time::sleep(WARN_EVERY).await;
-            }
-        });
-        let (view, examiner) = (Arc::clone(&services.fleet), Arc::clone(&self.examiner));
-        let since = examiner.clock.now();
-        tokio::spawn(async move {
-            loop {
-                let examiner = Arc::clone(&examiner);
-                // Calls of etcd block.
-                let examined = tokio::task::spawn_blocking(move || examiner.examine()).await;
-                if let Ok(report) = examined {
-                    view.set(FleetReport {
-                        owner_since: Some(since),
-                        ..report
-                    });
-                }
-                tokio::time::sleep(EXAMINE_EVERY).await;
-            }
-        });
+    fn handover(&self) -> Handover {
+        Handover {
+            own: self.name.clone(),
+            others: Arc::new(self.driver.others()),
+            client: self.client.clone(),
+            runtime: Handle::current(),
+            stepping: self.stepping.clone(),
+        }
     }
 
-    /// Returns when another member has become the owner.
+    /// Returns when another member has become the owner, or is to become it.
     pub(in crate::cli) async fn deposed(&mut self) {
         // The sender is dropped only if the threads of the driver end with a failure, which is reported elsewhere.
         let deposed = |standing: &Standing| *standing == Standing::Deposed;
-        if self.standing.wait_for(deposed).await.is_err() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            deposed = self.standing.wait_for(deposed) => if deposed.is_err() {
+                std::future::pending::<()>().await;
+            },
+            () = self.stepping.down() => {}
         }
+    }
+
+    /// Whether another member waits until this one has ended.
+    pub(in crate::cli) fn is_handing_over(&self) -> bool {
+        self.stepping.is_down()
     }
 
     /// Stops accepting connections from other members.
@@ -403,33 +384,45 @@ impl FleetMember {
     }
 }
 
-/// Returns the severe problems, for `/readyz`; `playgate doctor` lists all.
-fn severe(report: &FleetReport) -> Option<String> {
-    let problems = report.problems().into_iter();
-    let texts = problems
-        .filter(|problem| problem.is_severe)
-        .map(|problem| problem.text);
-    Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
-}
-
-/// Opens all listeners and passes their connections on.
-async fn accept(startup: &Startup, pass_on: &PassOn) -> Result<Accepting, Failure> {
+async fn start_driver(
+    startup: &Startup,
+    membership: &Membership,
+    store: &Store,
+    examiner: &FleetExaminer,
+    standing: watch::Sender<Standing>,
+) -> Result<FleetDriver, Failure> {
     let config = &startup.config;
-    let bound = listeners::all(config, startup.tls.as_ref()).await?;
-    for address in &bound.shown {
-        if let Err(failure) = output::line(&format!("listening on {address}")) {
-            tracing::warn!("{failure}");
-        }
-    }
-    let admin = listeners::admin(&config.server.data_dir)?;
-    let all = bound.listeners.into_iter().chain(admin).map(Arc::new);
-    let (clients, operators): (Vec<_>, Vec<_>) =
-        all.partition(|listener| listener.options.routes == RouteSet::Public);
-    let limits = || ConnectionLimits::from(config);
-    Ok(Accepting {
-        clients: serve(&clients, limits(), pass_on),
-        operators: serve(&operators, limits(), pass_on),
-    })
+    let settings = DriverSettings {
+        etcd: examiner.etcd.clone(),
+        lease: config.fleet.lease,
+        keep: config.fleet.log_keep.0,
+        address: address(&config.fleet),
+        client: examiner.client.clone(),
+        data_dir: config.server.data_dir.clone(),
+        may_own: config.fleet.may_own,
+        standing,
+    };
+    let fail = Arc::clone(&startup.fail);
+    let on_failure: OnFleetFailure = Arc::new(move |why| fail(why));
+    let (store, membership, runtime) = (store.clone(), membership.clone(), Handle::current());
+    let (entropy, clock) = (
+        Arc::clone(&startup.ports.entropy),
+        Arc::clone(&startup.ports.clock),
+    );
+    // Calls of etcd block.
+    let started = tokio::task::spawn_blocking(move || {
+        FleetDriver::start(
+            store,
+            &membership,
+            settings,
+            entropy,
+            clock,
+            on_failure,
+            &runtime,
+        )
+    });
+    let started = started.await;
+    Ok(started.map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??)
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

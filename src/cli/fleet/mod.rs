@@ -1,10 +1,15 @@
 //! `playgate fleet`: several machines that serve as one.
 
 mod begin;
+mod early;
 mod end;
 mod figures;
+mod handover;
 mod member;
+mod own_state;
+mod owner_report;
 mod pass_on;
+mod problems;
 mod recover;
 mod rotate_key;
 mod status;
@@ -18,6 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(super) use self::member::{FleetMember, StandbyEnd, examiner, membership};
 pub(super) use self::pass_on::pass_on_without_store;
+pub(super) use self::trial::run_with_parent;
 use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, output, verify_subprocess};
 use crate::app::{Ports, StoreOpener, open_store};
@@ -51,7 +57,7 @@ pub(super) enum FleetCommand {
     },
     /// Join a fleet, with an empty data directory
     Join {
-        /// What `playgate fleet invite` printed on a member
+        /// What `playgate fleet invite` printed on a member; `-` reads it from standard input, where `ps` does not show it
         #[arg(value_name = "WORD")]
         word: String,
         /// Name of this member
@@ -64,6 +70,15 @@ pub(super) enum FleetCommand {
     /// Show the members, the owner and the log; while etcd does not answer, what this member knows
     Status {
         /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let another member become the owner, before maintenance of the present one
+    Handover {
+        /// Name of the next owner; default: the standby with the newest state
+        #[arg(long, value_name = "NAME", value_parser = name)]
+        to: Option<String>,
+        /// Print {"result","from","to"}
         #[arg(long)]
         json: bool,
     },
@@ -126,6 +141,7 @@ pub(super) fn run(command: FleetCommand, global: &Global) -> CommandResult {
         FleetCommand::Invite { json } => Fleet::load(global)?.invite(json),
         FleetCommand::Join { word, name, json } => Fleet::load(global)?.join(&word, name, json),
         FleetCommand::Status { json } => Fleet::load(global)?.status(json),
+        FleetCommand::Handover { to, json } => Fleet::load(global)?.handover(to.as_deref(), json),
         FleetCommand::Reseed { json } => Fleet::load(global)?.reseed(json),
         FleetCommand::RotateKey { json } => Fleet::load(global)?.rotate_key(json),
         FleetCommand::Recover { yes, json } => Fleet::load_any(global)?.recover(yes, json),
@@ -165,7 +181,7 @@ impl From<PeerError> for Failure {
                 "check that the service of that member runs, and its `fleet.listen` and `fleet.advertise`",
             ),
             PeerError::OtherKey { .. } => failure.hint("run `playgate fleet invite` on a member of the fleet"),
-            PeerError::Refused { .. } | PeerError::File(_) => failure,
+            PeerError::Busy { .. } | PeerError::Refused { .. } | PeerError::File(_) => failure,
         }
     }
 }
@@ -249,6 +265,7 @@ impl Fleet {
             version: VERSION.to_owned(),
             applied,
             seen: self.ports.clock.now().0,
+            may_own: self.config().fleet.may_own,
             ..MemberRecord::default()
         }
     }

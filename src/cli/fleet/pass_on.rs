@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt as _, copy, copy_bidirectional, sink};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::member;
@@ -16,10 +16,12 @@ use crate::cli::exit::Failure;
 use crate::config::Config;
 use crate::fleet::etcd::{EtcdLog, EtcdSettings};
 use crate::fleet::membership::Membership;
-use crate::fleet::peers::PeerClient;
+use crate::fleet::peers::{PeerClient, PeerError};
 use crate::fleet::standing::{FollowerState, Standing};
 use crate::http::server::pass_on::{ClientStream, PassOn};
-use crate::http::standby::{AnsweredBy, FleetFuture, OWNER_WAIT_MAX, OwnerStream, StandbyFleet};
+use crate::http::standby::{
+    AnsweredBy, FleetFuture, NoOwner, OWNER_WAIT_MAX, OwnerStream, StandbyFleet,
+};
 use crate::services::Services;
 use crate::types::{ConnectionOrigin, ListenerKind, RelayedBeat, SessionId};
 
@@ -103,9 +105,10 @@ async fn forward(
     origin: ConnectionOrigin,
 ) {
     match connect(client, standing, own, origin).await {
-        Some(OwnerStream {
+        Ok(Connected {
             stream: mut owner,
             moved,
+            ..
         }) => {
             tokio::select! {
                 // Either side may end it, for any reason.
@@ -114,11 +117,18 @@ async fn forward(
                 () = moved => {}
             }
         }
-        None if origin.to != ListenerKind::Secure => {
+        Err(_) if origin.to != ListenerKind::Secure => {
             let _ = timeout(LINGER, refuse(stream)).await;
         }
-        None => {}
+        Err(_) => {}
     }
+}
+
+/// A connection to the owner that is not counted yet.
+struct Connected {
+    stream: Box<dyn ClientStream>,
+    is_multiplexed: bool,
+    moved: FleetFuture<'static, ()>,
 }
 
 /// Connects to the owner. Waits up to [`OWNER_WAIT_MAX`] for one.
@@ -127,7 +137,7 @@ async fn connect(
     mut standing: watch::Receiver<Standing>,
     own: &str,
     origin: ConnectionOrigin,
-) -> Option<OwnerStream> {
+) -> Result<Connected, NoOwner> {
     let until = Instant::now() + OWNER_WAIT_MAX;
     while Instant::now() < until {
         let address = match &*standing.borrow_and_update() {
@@ -143,13 +153,16 @@ async fn connect(
                 Ok(()) = standing.changed() => continue,
             };
             match connected {
-                Ok(stream) => {
+                Ok((stream, is_multiplexed)) => {
                     let own = own.to_owned();
-                    return Some(OwnerStream {
+                    return Ok(Connected {
                         stream: Box::new(stream),
+                        is_multiplexed,
                         moved: Box::pin(moved(standing, address, own)),
                     });
                 }
+                // Attempts again and again would only add to its load.
+                Err(PeerError::Busy { .. }) => return Err(NoOwner::Busy),
                 Err(error) => {
                     tracing::debug!(%error, "failed to connect to the owner; trying again");
                 }
@@ -157,7 +170,7 @@ async fn connect(
         }
         let _ = timeout(RETRY_INTERVAL, standing.changed()).await;
     }
-    None
+    Err(NoOwner::Absent)
 }
 
 /// Returns when the owner is known to have another address.
@@ -180,9 +193,20 @@ pub(super) struct FleetLink {
     /// Sessions whose heartbeats this member has answered, and the owner does not know of yet.
     pub beats: Mutex<Vec<SessionId>>,
     pub is_relay_failing: AtomicBool,
+    /// One place for each connection to the owner.
+    pub places: Arc<Semaphore>,
+    pub places_max: usize,
+    /// Calls to etcd that failed.
+    pub etcd_errors: Arc<AtomicU64>,
 }
 
 impl FleetLink {
+    /// Connections to the owner.
+    pub(super) fn connections(&self) -> u64 {
+        let free = self.places.available_permits();
+        u64::try_from(self.places_max.saturating_sub(free)).unwrap_or(u64::MAX)
+    }
+
     /// Reports heartbeats to the owner, until this member is the owner.
     pub(super) async fn relay_beats(self: Arc<Self>, services: Arc<Services>) {
         // Those that an owner may not have got.
@@ -252,13 +276,19 @@ impl StandbyFleet for FleetLink {
         self.follower.count(place == AnsweredBy::This);
     }
 
-    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Option<OwnerStream>> {
-        Box::pin(connect(
-            &self.client,
-            self.standing.clone(),
-            &self.own,
-            origin,
-        ))
+    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Result<OwnerStream, NoOwner>> {
+        Box::pin(async move {
+            let permit = Arc::clone(&self.places).try_acquire_owned();
+            let permit = permit.map_err(|_| NoOwner::Busy)?;
+            let standing = self.standing.clone();
+            let connected = connect(&self.client, standing, &self.own, origin).await?;
+            Ok(OwnerStream {
+                stream: connected.stream,
+                is_multiplexed: connected.is_multiplexed,
+                moved: connected.moved,
+                permit,
+            })
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Fleet, member};
+use super::{Fleet, member, problems};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::output;
 use crate::fleet::etcd::{MemberRecord, Roster};
@@ -133,11 +133,12 @@ impl Fleet {
         });
         let lines: Vec<_> = lines.collect();
         let fleet = HEXLOWER.encode(&own.fleet);
+        let problems = self.problems(own)?;
         if as_json {
             let members: Vec<_> = lines.iter().map(|line| line.to_json(now)).collect();
             return output::json(&json!({
                 "fleet": fleet, "head": head, "etcdVersion": version, "etcdBytes": bytes,
-                "members": members,
+                "members": members, "problems": problems::as_json(&problems),
             }));
         }
         let used = bytes / (1024 * 1024);
@@ -146,7 +147,11 @@ impl Fleet {
         ))?;
         lines
             .iter()
-            .try_for_each(|line| output::line(&line.text(now)))
+            .try_for_each(|line| output::line(&line.text(now)))?;
+        for problem in problems {
+            output::print_note(&format!("{}; {}", problem.text, problem.fix));
+        }
+        Ok(())
     }
 
     /// Prints what the files of this member say, and which of the others answer it.
@@ -178,7 +183,7 @@ impl Fleet {
     /// Returns this member, and the others that its files name.
     fn known(&self, own: &Membership, here: &OwnState) -> Result<Vec<Line>, Failure> {
         let (state, commit) = (here.state.as_ref(), here.commit());
-        let client = member::peer_client(own)?;
+        let client = member::peer_client(self.config(), own)?;
         let mut records = state.map_or_else(Vec::new, |state| state.members.clone());
         if !records.iter().any(|record| record.id == own.member_hex()) {
             records.push(self.record(own, commit));

@@ -1,16 +1,19 @@
 //! `playgate fleet try`: a whole fleet on one machine, to watch a failover.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
+};
+use serde_json::{Value, json};
 
 use crate::cli::demo::TempDataDir;
 use crate::cli::exit::{CommandResult, Exit, Failure};
@@ -21,6 +24,8 @@ use crate::ports::{Entropy, SystemEntropy};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Names the process with which a child process ends.
+const PARENT: &str = "PLAYGATE_TRIAL_PARENT";
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Starts three etcd (from PATH) and three members on loopback, with the data of the demo in a temporary
@@ -46,8 +51,15 @@ struct TrialMember {
     name: &'static str,
     config: PathBuf,
     url: String,
+    ops: String,
     _process: Running,
     pid: u32,
+}
+
+struct TrialEtcd {
+    name: &'static str,
+    url: String,
+    process: Running,
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {
@@ -108,69 +120,105 @@ impl Trial {
         let folder = PathBuf::from(place.text()?);
         let mut ports = PortBlock::claim()?;
         let etcd = start_etcd(&folder, &mut ports)?;
-        let endpoints = etcd.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();
-        let first = config(&folder, 0, &endpoints, &mut ports)?;
+        let endpoints = etcd.iter().map(|etcd| etcd.url.clone()).collect::<Vec<_>>();
+        let (first, ops) = config(&folder, 0, &endpoints, &mut ports)?;
         // Before `fleet init`: a member of a fleet cannot be filled by the demo, which opens the store itself.
         let demo = fill(&folder.join("one"))?;
         playgate(&first, &["fleet", "init", "--name", "one"])?;
-        let mut members = vec![start_member("one", &first)?];
+        let mut members = vec![start_member("one", &first, ops)?];
         for (at, name) in NAMES.into_iter().enumerate().skip(1) {
             let word = playgate(&first, &["fleet", "invite"])?;
-            let own = config(&folder, at, &endpoints, &mut ports)?;
+            let (own, ops) = config(&folder, at, &endpoints, &mut ports)?;
             playgate(&own, &["fleet", "join", word.trim(), "--name", name])?;
-            members.push(start_member(name, &own)?);
+            members.push(start_member(name, &own, ops)?);
         }
         self.announce(&members, &etcd, &demo)?;
         wait_for_signal()
     }
 
-    fn announce(
-        &self,
-        members: &[TrialMember],
-        etcd: &[(Running, String)],
-        demo: &Value,
-    ) -> CommandResult {
-        let token = demo.get("partnerToken").and_then(Value::as_str);
-        let token = token.unwrap_or_default();
+    fn announce(&self, members: &[TrialMember], etcd: &[TrialEtcd], demo: &Value) -> CommandResult {
+        let text = |name: &str| demo.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (token, operator) = (text("partnerToken"), text("operatorToken"));
+        let (Some(first), Some(last), Some(log)) = (members.first(), members.last(), etcd.first())
+        else {
+            return Ok(());
+        };
         if self.json {
             let members = members.iter().map(|member| {
-                serde_json::json!({
-                    "name": member.name, "url": member.url, "pid": member.pid, "config": member.config,
+                json!({
+                    "name": member.name, "baseUrl": member.url, "opsUrl": member.ops,
+                    "pid": member.pid, "config": member.config,
                 })
             });
-            let etcd = etcd
-                .iter()
-                .map(|(process, url)| serde_json::json!({ "url": url, "pid": process.0.id() }));
-            return output::json(&serde_json::json!({
-                "members": members.collect::<Vec<_>>(),
-                "etcd": etcd.collect::<Vec<_>>(),
+            let listed = etcd.iter().map(
+                |etcd| json!({"name": etcd.name, "endpoint": etcd.url, "pid": etcd.process.0.id()}),
+            );
+            return output::json(&json!({
+                "endpoint": log.url,
+                "baseUrl": first.url,
+                "opsUrl": first.ops,
+                "operatorToken": operator,
                 "partnerToken": token,
+                "members": members.collect::<Vec<_>>(),
+                "etcd": listed.collect::<Vec<_>>(),
                 "demo": demo,
             }));
         }
-        output::line("Three members on one log. Each answers for the fleet:")?;
+        output::line("A fleet of three members, with three etcd. Clients may use any member:")?;
         for member in members {
             output::line(&format!(
-                "  {:<6} {}  kill -9 {}",
-                member.name, member.url, member.pid
+                "  {:<6} {}  operations {}  kill -9 {}",
+                member.name, member.url, member.ops, member.pid
             ))?;
         }
-        for (process, url) in etcd {
-            output::line(&format!("  etcd   {url}  kill -9 {}", process.0.id()))?;
+        for etcd in etcd {
+            let pid = etcd.process.0.id();
+            output::line(&format!("  etcd   {}  kill -9 {pid}", etcd.url))?;
         }
-        let (Some(first), Some(last)) = (members.first(), members.last()) else {
-            return Ok(());
-        };
         let config = first.config.display();
         output::line(&format!(
             "\nWho is the owner:   playgate --config {config} fleet status\n\
-             A request:          curl -H 'Service-AccessToken: {token}' {}/livestreams\n\
-             Kill the owner and repeat both. Start it again:\n\
+             A request:          curl -H 'Service-AccessToken: {token}' {url}/api/catalog/v1/livestreams\n\
+             The console:        {ops}/console/ with the operator token {operator}\n\
+             Kill the owner and repeat them. Start it again:\n\
              \x20                   playgate --config {config} serve\n\
+             Hand over:          playgate --config {config} fleet handover\n\
              Ctrl-C ends and removes everything.",
-            last.url
+            url = last.url,
+            ops = last.ops,
         ))
     }
+}
+
+/// A command whose process ends with this one, however this one ends: it would go on in the background, and hold its ports
+/// and its files.
+fn ending_with_this(program: &str) -> Command {
+    let own = getpid().as_raw_nonzero();
+    let mut command = Command::new(THIS_PROGRAM);
+    command.env(PARENT, own.to_string()).arg(program);
+    command
+}
+
+/// Runs the program that the arguments name in place of this process, if [`PARENT`] is set, and lets the kernel kill it when
+/// that process has ended. Not a command: it is no word for operators.
+pub(in crate::cli) fn run_with_parent() -> Option<CommandResult> {
+    // Not a setting: it marks a child of this program.
+    let parent = std::env::var_os(PARENT)?;
+    Some(replace_process(&parent.to_string_lossy()))
+}
+
+fn replace_process(parent: &str) -> CommandResult {
+    let kill = set_parent_process_death_signal(Some(Signal::KILL));
+    kill.map_err(|error| failed("prctl", &error.into()))?;
+    // It may have ended before the call above.
+    let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().to_string() == parent);
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(program) = arguments.next().filter(|_| is_there) else {
+        return Ok(());
+    };
+    let mut command = Command::new(&program);
+    let error = command.args(arguments).env_remove(PARENT).exec();
+    Err(failed(&program.to_string_lossy(), &error))
 }
 
 /// Runs this program with a configuration and returns what it prints.
@@ -196,7 +244,7 @@ fn config(
     at: usize,
     endpoints: &[String],
     ports: &mut PortBlock,
-) -> Result<PathBuf, Failure> {
+) -> Result<(PathBuf, String), Failure> {
     let name = NAMES.get(at).copied().unwrap_or_default();
     let path = folder.join(format!("{name}.toml"));
     let listed = endpoints
@@ -204,22 +252,28 @@ fn config(
         .map(|url| format!("\"{url}\""))
         .collect::<Vec<_>>()
         .join(", ");
+    let (public, ops) = (ports.address()?, ports.address()?);
     let text = format!(
         "listen = [\"{}\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
          [ops]\nlisten = \"{}\"\n[origin]\nmedia_dir = \"{}\"\n\
          [fleet]\nendpoints = [{listed}]\nlisten = \"{}\"\n",
-        ports.address()?,
+        public,
         folder.join(name).display(),
-        ports.address()?,
+        ops,
         // All members serve the media files that the demo unpacked for the first.
         folder.join("one/media").display(),
         ports.address()?,
     );
     fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
-    Ok(path)
+    Ok((path, format!("http://{ops}")))
 }
 
-fn start_etcd(folder: &Path, ports: &mut PortBlock) -> Result<Vec<(Running, String)>, Failure> {
+fn start_etcd(folder: &Path, ports: &mut PortBlock) -> Result<Vec<TrialEtcd>, Failure> {
+    // The wrapper that starts it has no words for this.
+    if let Err(error) = Command::new("etcd").arg("--version").output() {
+        return Err(failed("etcd", &error).hint("install etcd: `apt install etcd-server`"));
+    }
+
     let mut members = Vec::new();
     for name in NAMES {
         let (client, peer) = (ports.address()?, ports.address()?);
@@ -234,7 +288,7 @@ fn start_etcd(folder: &Path, ports: &mut PortBlock) -> Result<Vec<(Running, Stri
     for (name, client, peer) in members {
         let log = folder.join(format!("etcd-{name}.log"));
         let log = fs::File::create(&log).map_err(|error| Failure::file(&log, &error))?;
-        let spawned = Command::new("etcd")
+        let spawned = ending_with_this("etcd")
             .args(["--name", name, "--data-dir"])
             .arg(folder.join(format!("etcd-{name}")))
             .args(["--listen-client-urls", &client])
@@ -248,17 +302,18 @@ fn start_etcd(folder: &Path, ports: &mut PortBlock) -> Result<Vec<(Running, Stri
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
-        let child = spawned.map_err(|error| {
-            failed("etcd", &error).hint("install etcd: `apt install etcd-server`")
-        })?;
-        started.push((Running(child), client));
+        started.push(TrialEtcd {
+            name,
+            url: client,
+            process: Running(spawned.map_err(|error| failed("etcd", &error))?),
+        });
     }
     Ok(started)
 }
 
 /// Fills the first data directory as the demo does; returns the demo's line of JSON.
 fn fill(data: &Path) -> Result<Value, Failure> {
-    let demo = Command::new(THIS_PROGRAM)
+    let demo = ending_with_this(THIS_PROGRAM)
         .arg("--data-dir")
         .arg(data)
         .args(["demo", "--json", "--listen", "127.0.0.1:0"])
@@ -284,10 +339,10 @@ fn fill(data: &Path) -> Result<Value, Failure> {
     Ok(parsed)
 }
 
-fn start_member(name: &'static str, config: &Path) -> Result<TrialMember, Failure> {
+fn start_member(name: &'static str, config: &Path, ops: String) -> Result<TrialMember, Failure> {
     let log = config.with_extension("log");
     let log = fs::File::create(&log).map_err(|error| Failure::file(&log, &error))?;
-    let spawned = Command::new(THIS_PROGRAM)
+    let spawned = ending_with_this(THIS_PROGRAM)
         .arg("--config")
         .arg(config)
         .arg("serve")
@@ -309,26 +364,41 @@ fn start_member(name: &'static str, config: &Path) -> Result<TrialMember, Failur
             "member {name} did not start: {said}"
         )));
     };
-    wait_until_served(config)?;
+    wait_until_served(config, &ops)?;
     Ok(TrialMember {
         name,
         config: config.to_owned(),
         url,
+        ops,
         pid: process.0.id(),
         _process: process,
     })
 }
 
-/// Waits until the owner answers a command.
-fn wait_until_served(config: &Path) -> CommandResult {
+/// Waits until the owner answers a command, and the member itself its operators.
+fn wait_until_served(config: &Path, ops: &str) -> CommandResult {
     let began = Instant::now();
     loop {
         match playgate(config, &["partner", "list"]) {
-            Ok(_) => return Ok(()),
+            Ok(_) if is_open(ops).unwrap_or_default() => return Ok(()),
             Err(failure) if began.elapsed() > TIMEOUT => return Err(failure),
-            Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
+            Ok(_) if began.elapsed() > TIMEOUT => {
+                return Err(Failure::failed(format!("{ops} does not answer")));
+            }
+            Ok(_) | Err(_) => std::thread::park_timeout(RETRY_INTERVAL),
         }
     }
+}
+
+/// Whether the services of a member are open; it may be unready for other reasons.
+fn is_open(ops: &str) -> std::io::Result<bool> {
+    let address = ops.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split(' ').nth(1) == Some("200"))
 }
 
 fn wait_for_signal() -> CommandResult {

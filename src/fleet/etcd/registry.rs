@@ -46,6 +46,15 @@ pub struct MemberRecord {
     /// Epoch of the owner that the member is or follows.
     #[serde(default)]
     pub epoch: u64,
+    /// Its disk has no space for changes.
+    #[serde(default)]
+    pub full: bool,
+    /// `fleet.may_own`
+    #[serde(default = "may_own")]
+    pub may_own: bool,
+    /// Why its settings refuse the data of the fleet.
+    #[serde(default)]
+    pub unfit: Option<String>,
     /// The process that runs as this member, from its key in etcd.
     #[serde(skip)]
     pub alive: Option<String>,
@@ -111,6 +120,11 @@ impl Roster {
             })
         })
     }
+}
+
+/// Members of earlier versions may all become the owner.
+const fn may_own() -> bool {
+    true
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

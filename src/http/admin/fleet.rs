@@ -1,10 +1,13 @@
-//! Handler of `GET /admin/v1/fleet`.
+//! Handlers of the fleet.
 
 use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::wire::fleet::FleetBody;
+use crate::http::routing::endpoint::admin::fleet::HandOverRequest;
+use crate::http::wire::fleet::{FleetBody, HandoverBody};
+use crate::observe::fleet::HandoverRefusal;
 use crate::services::Services;
 
 /// Returns the last report of the owner, which covers every member.
@@ -16,5 +19,33 @@ pub(crate) fn fleet(
     match services.fleet.get() {
         Some(report) => Reply::json(&FleetBody::from(&*report)),
         None => Reply::json(&FleetBody::default()),
+    }
+}
+
+/// Lets another member become the owner. The answer is sent before this member restarts.
+pub(crate) async fn hand_over(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: HandOverRequest,
+) -> Result<Reply, ApiError> {
+    let Some(hand_over) = services.fleet.hand_over() else {
+        let why = "this machine is in no fleet";
+        return Err(ApiError::new(ErrorCode::HandoverNotPossible, why));
+    };
+    let handed = cold(services, move || hand_over(request.to.as_deref()));
+    let handed = handed.await?;
+    Reply::json(&HandoverBody {
+        from: handed.from,
+        to: handed.to,
+    })
+}
+
+impl From<HandoverRefusal> for ApiError {
+    fn from(refusal: HandoverRefusal) -> Self {
+        match refusal {
+            HandoverRefusal::NoSuchMember(why) => Self::new(ErrorCode::MemberNotFound, why),
+            HandoverRefusal::NotPossible(why) => Self::new(ErrorCode::HandoverNotPossible, why),
+        }
     }
 }

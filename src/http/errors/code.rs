@@ -203,6 +203,10 @@ codes! {
     BackupFailed = 503, "BACKUP_FAILED";
     /// The process cannot restart with another store.
     RestartNotPossible = 409, "RESTART_NOT_POSSIBLE";
+    /// The fleet has no member with this name.
+    MemberNotFound = 404, "MEMBER_NOT_FOUND";
+    /// No other member of the fleet, or not the named one, can become the owner; the message says why.
+    HandoverNotPossible = 409, "HANDOVER_NOT_POSSIBLE";
     /// The clock cannot be moved on this server.
     LabClockOff = 403, "LAB_CLOCK_OFF";
     /// Lab functions need a lab partner, outside production.

@@ -17,6 +17,7 @@ use crate::http::routing::endpoint::admin::content::{
     ExportCatalogRequest, ImportCatalogRequest, ImportGuideRequest, RefreshSourceRequest,
     SourceRequest, UndoCatalogRequest,
 };
+use crate::http::routing::endpoint::admin::fleet::HandOverRequest;
 use crate::http::routing::endpoint::admin::lab::{
     AddFaultRequest, FaultRequest, MovePartnerClockRequest, ReportScenarioRequest,
     ResetPartnerRequest,
@@ -244,14 +245,15 @@ pub(crate) static OPS: &[Route] = &[
     open("/console", "console_entry", now!(admin::console::entry), Memory),
     open("/console/", "console", now!(admin::console::page), Memory),
     open("/console/{file}", "console_file", now!(EmbeddedFileRequest => admin::console::file), Memory),
-    open("/livez", "livez", now!(admin::probes::livez), Memory),
-    open("/readyz", "readyz", now!(admin::probes::readyz), Memory),
-    open("/metrics", "metrics", now!(admin::probes::metrics), Memory),
+    open("/livez", "livez", now!(admin::probes::livez), Memory).at_any_member(),
+    open("/readyz", "readyz", now!(admin::probes::readyz), Memory).at_any_member(),
+    open("/metrics", "metrics", now!(admin::probes::metrics), Memory).at_any_member(),
     open("/openapi.json", "ops_openapi", now!(api::openapi::ops_document), Memory),
     open("/docs", "ops_docs", now!(api::openapi::ops_page), Memory),
     ops(Get, "/admin/v1/about", "admin_about", ANY_ROLE, now!(admin::about::about), Ignored, Memory).without_freshness_check(),
     ops(Get, "/admin/v1/activity", "admin_activity", ANY_ROLE, now!(ActivityRequest => admin::activity::activity), Ignored, Memory).without_freshness_check(),
     ops(Get, "/admin/v1/fleet", "admin_fleet", READ_SYSTEM, now!(admin::fleet::fleet), Ignored, Memory).without_freshness_check(),
+    ops(Post, "/admin/v1/fleet/handover", "admin_hand_over", EDIT_SYSTEM, later!(HandOverRequest => admin::fleet::hand_over), SMALL, Store).read_only(),
     ops(Get, "/admin/v1/clock", "admin_read_clock", ANY_ROLE, now!(admin::clock::read), Ignored, Memory),
     ops(Put, "/admin/v1/clock", "admin_move_clock", EDIT_SYSTEM, later!(MoveClockRequest => admin::clock::shift), SMALL, Store),
     ops(Delete, "/admin/v1/clock", "admin_reset_clock", EDIT_SYSTEM, later!(admin::clock::reset), Ignored, Store),
@@ -401,9 +403,9 @@ mod tests {
     /// It answers from memory that follows the owner, and cannot change the store.
     #[test]
     fn a_standby_serves_reads_and_heartbeats_of_clients() {
-        for route in OPS {
-            assert!(!route.is_served_by_standbys, "{}", route.label);
-        }
+        let probes = OPS.iter().filter(|route| route.is_served_by_standbys);
+        let probes: Vec<_> = probes.map(|route| route.label).collect();
+        assert_eq!(probes, ["livez", "readyz", "metrics"]);
         for route in PUBLIC.iter().filter(|route| route.is_served_by_standbys) {
             assert!(route.body == Ignored, "{}", route.label);
             assert!(route.journal != Everything, "{}", route.label);

@@ -1,17 +1,53 @@
 //! Serves connections that another member of a fleet has accepted.
 
+use std::sync::Arc;
+
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::http::access::local_admin::Administrator;
 use crate::http::routing::router::RouteSet;
+use crate::http::server::connection_limiter::{
+    ConnectionLimiter, ConnectionLimits, ConnectionPermit,
+};
 use crate::http::server::listener::{Acceptor, ListenerOptions};
 use crate::types::{ConnectionOrigin, ListenerKind};
 
 /// [`RunningServer::stop`](super::listener::RunningServer::stop) waits until it is dropped.
-pub(crate) struct ForwardedConnections(pub(super) Acceptor);
+pub(crate) struct ForwardedConnections {
+    acceptor: Acceptor,
+    /// Separate from the connections of this member: neither kind can use up the places of the other one.
+    limiter: Arc<ConnectionLimiter>,
+}
 
 impl ForwardedConnections {
-    pub(crate) fn serve<S>(&self, stream: S, origin: ConnectionOrigin)
+    pub(super) fn new(acceptor: Acceptor) -> Self {
+        let http = &acceptor.http;
+        let limits = ConnectionLimits {
+            total: http.services.limits.connections,
+            per_address: http.services.limits.connections_per_address,
+            exempt: http.settings.trusted_proxies.clone(),
+        };
+        let limiter = ConnectionLimiter::new(limits, Arc::clone(&http.metrics.connections));
+        Self {
+            limiter: Arc::new(limiter),
+            acceptor,
+        }
+    }
+
+    /// Counts a connection by the address of its client. Returns `None` over the limits.
+    pub(crate) fn admit(&self, origin: &ConnectionOrigin) -> Option<ConnectionPermit> {
+        let permit = match origin.to {
+            ListenerKind::Public | ListenerKind::Secure => self.limiter.acquire(origin.from),
+            // The member that accepted it has a low limit for these.
+            ListenerKind::Ops | ListenerKind::Local => self.limiter.acquire_total(),
+        };
+        if permit.is_none() {
+            self.acceptor.http.metrics.refused.one();
+        }
+        permit
+    }
+
+    pub(crate) fn serve<S>(&self, stream: S, origin: ConnectionOrigin, permit: ConnectionPermit)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -21,7 +57,7 @@ impl ForwardedConnections {
         };
         let mut options = ListenerOptions::new(routes);
         if origin.to == ListenerKind::Secure {
-            options.tls = self.0.http.services.tls.clone();
+            options.tls = self.acceptor.http.services.tls.clone();
             if options.tls.is_none() {
                 tracing::warn!(
                     "closed a TLS connection that another member passed on: this member has no certificate; set `tls.cert` and `tls.key` as on that member"
@@ -33,8 +69,8 @@ impl ForwardedConnections {
             (ListenerKind::Local, Some(uid)) => Some(Administrator { uid }),
             _ => None,
         };
-        // No permit: the member that accepted the connection has counted it.
-        self.0
-            .serve(stream, origin.from, None, administrator, &options);
+        options.is_http2 = origin.is_multiplexed;
+        self.acceptor
+            .serve(stream, origin.from, Some(permit), administrator, &options);
     }
 }

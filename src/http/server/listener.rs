@@ -22,6 +22,7 @@ use crate::config::limits::ACCEPT_PAUSE;
 use crate::descriptor_reserve;
 use crate::http::access::local_admin::Administrator;
 use crate::http::connection::h1::drive;
+use crate::http::connection::h2;
 use crate::http::connection::io_observer::ObserveWrites;
 use crate::http::connection::state::ConnectionState;
 use crate::http::pipeline::Service;
@@ -61,6 +62,8 @@ pub(crate) struct ListenerOptions {
     pub(crate) routes: RouteSet,
     pub(crate) is_admin_socket: bool,
     pub(crate) tls: Option<Arc<Tls>>,
+    /// The connection begins with HTTP/2, without a handshake that negotiates it. Only another member does that.
+    pub(super) is_http2: bool,
 }
 
 impl ListenerOptions {
@@ -69,6 +72,7 @@ impl ListenerOptions {
             routes,
             is_admin_socket: false,
             tls: None,
+            is_http2: false,
         }
     }
 }
@@ -220,7 +224,7 @@ impl RunningServer {
 
     /// Serves connections that other members of a fleet accept.
     pub(crate) fn forwarded(&self) -> ForwardedConnections {
-        ForwardedConnections(self.acceptor.clone())
+        ForwardedConnections::new(self.acceptor.clone())
     }
 
     /// Shuts down gracefully; requests still running after `within` are aborted. Returns whether all
@@ -362,17 +366,26 @@ impl Acceptor {
     }
 
     /// Returns a place for connections to the owner, for a client of a standby.
-    fn owner_connections(&self, peer: IpAddr, routes: RouteSet) -> Option<Arc<OwnerConnections>> {
+    fn owner_connections(
+        &self,
+        peer: IpAddr,
+        administrator: Option<Administrator>,
+        routes: RouteSet,
+    ) -> Option<Arc<OwnerConnections>> {
         let fleet = self.http.fleet.get()?;
-        // Connections of operators are passed on unread.
-        if routes == RouteSet::Ops || !fleet.is_standby() {
+        if !fleet.is_standby() {
             return None;
         }
         let origin = ConnectionOrigin {
-            // TLS, if any, ends here.
-            to: ListenerKind::Public,
+            to: match (routes, administrator) {
+                // TLS, if any, ends here.
+                (RouteSet::Public, _) => ListenerKind::Public,
+                (RouteSet::Ops, None) => ListenerKind::Ops,
+                (RouteSet::Ops, Some(_)) => ListenerKind::Local,
+            },
             from: peer,
-            uid: None,
+            uid: administrator.map(|administrator| administrator.uid),
+            is_multiplexed: false,
         };
         Some(Arc::new(OwnerConnections::new(Arc::clone(fleet), origin)))
     }
@@ -414,14 +427,18 @@ impl Acceptor {
             administrator,
             peer,
             conn_state: Arc::new(ConnectionState::default()),
-            owner: self.owner_connections(peer, options.routes),
+            owner: self.owner_connections(peer, administrator, options.routes),
         };
         let (began, tls) = (Instant::now(), options.tls.clone());
+        let is_http2 = options.is_http2;
         let stream = ObserveWrites::new(stream, Arc::clone(&service.conn_state));
         let shutdown = Arc::clone(&self.shutdown);
         let open = self.open.clone();
         tokio::spawn(async move {
             match tls {
+                None if is_http2 => {
+                    Box::pin(h2::drive(stream, service, &shutdown, began)).await;
+                }
                 None => drive(stream, service, &shutdown, began).await,
                 // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
                 Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,

@@ -124,7 +124,13 @@ fn origin(options: &ListenerOptions, from: IpAddr, uid: Option<u32>) -> Connecti
         (RouteSet::Ops, _, false) => ListenerKind::Ops,
         (RouteSet::Ops, _, true) => ListenerKind::Local,
     };
-    ConnectionOrigin { to, from, uid }
+    ConnectionOrigin {
+        to,
+        from,
+        uid,
+        // Its bytes are not read here.
+        is_multiplexed: false,
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{
     CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
@@ -12,13 +11,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt as _, Either, Empty};
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{OWNER_WAIT_MAX, OwnerStream, StandbyFleet};
-use crate::config::limits::{DEADLINE_MEMORY, HEADER_BLOCK_PARSER_MAX};
+use super::connections::{ForwardedBody, OwnerConnections};
+use super::{NoOwner, OWNER_WAIT_MAX};
+use crate::config::limits::DEADLINE_MEMORY;
 use crate::http::access::auth::PartnerIdentity;
 use crate::http::connection::state::InFlightGuard;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -29,70 +26,11 @@ use crate::http::response::body::ResponseBody;
 use crate::http::response::journal_entry::partner_of;
 use crate::http::response::respond::{Answered, RequestRecord, build_response};
 use crate::http::routing::route::Route;
-use crate::types::ConnectionOrigin;
+use crate::http::routing::router::RouteSet;
 
 /// How much later than the deadline of its route the response to a request without a body may be. An owner that hangs is
 /// replaced, unless etcd is away.
 const RELAY_MAX: Duration = Duration::from_secs(5);
-
-type ForwardedBody = Either<Incoming, Empty<Bytes>>;
-
-/// The connections to the owner that belong to one connection of a client: the owner sees the client's address once for
-/// each connection. HTTP/2 needs several for requests at the same time.
-pub(crate) struct OwnerConnections {
-    pub(super) fleet: Arc<dyn StandbyFleet>,
-    origin: ConnectionOrigin,
-    idle: Mutex<Vec<SendRequest<ForwardedBody>>>,
-}
-
-impl OwnerConnections {
-    pub(crate) const fn new(fleet: Arc<dyn StandbyFleet>, origin: ConnectionOrigin) -> Self {
-        Self {
-            fleet,
-            origin,
-            idle: Mutex::new(Vec::new()),
-        }
-    }
-
-    pub(crate) fn is_standby(&self) -> bool {
-        self.fleet.is_standby()
-    }
-
-    /// Returns a connection that can take a request.
-    async fn take(&self) -> Option<SendRequest<ForwardedBody>> {
-        loop {
-            let kept = self.idle.lock().pop();
-            let Some(mut kept) = kept else {
-                return self.open().await;
-            };
-            // The previous response on this connection must have been read to its end. On HTTP/1.1 it has been, because
-            // the client has sent its next request. On HTTP/2 requests overlap, so this one may wait for it here.
-            if kept.ready().await.is_ok() {
-                return Some(kept);
-            }
-        }
-    }
-
-    async fn open(&self) -> Option<SendRequest<ForwardedBody>> {
-        let OwnerStream { stream, moved } = self.fleet.connect(self.origin).await?;
-        let mut builder = http1::Builder::new();
-        builder.max_header_size(HEADER_BLOCK_PARSER_MAX);
-        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
-        tokio::spawn(async move {
-            tokio::select! {
-                // The request that runs, or the next one, reports the end.
-                _ = connection => {}
-                // A previous owner that hangs or is cut off answers nothing more.
-                () = moved => {}
-            }
-        });
-        Some(sender)
-    }
-
-    fn keep(&self, sender: SendRequest<ForwardedBody>) {
-        self.idle.lock().push(sender);
-    }
-}
 
 /// Sends a request to the owner and returns its response.
 ///
@@ -110,18 +48,23 @@ pub(super) async fn forward(
     let policy = ForwardPolicy::for_request(service, route, &parts, &body);
     let mut body = Some(body);
     loop {
-        let Ok(Some(mut sender)) = timeout_at(until, owner.take()).await else {
-            return Ok(refused(
-                service,
-                &parts,
-                "the fleet has no owner at present",
-            ));
+        let taken = timeout_at(until, owner.take(parts.version)).await;
+        let mut sender = match taken.unwrap_or(Err(NoOwner::Absent)) {
+            Ok(sender) => sender,
+            Err(NoOwner::Absent) => {
+                let reason = "the fleet has no owner at present";
+                return Ok(refused(service, &parts, reason));
+            }
+            Err(NoOwner::Busy) => {
+                let reason = "this member and the owner of the fleet have too many connections";
+                return Ok(refused(service, &parts, reason));
+            }
         };
         let content = match body.take() {
             Some(body) if !body.is_end_stream() => Either::Left(body),
             Some(_) | None => Either::Right(Empty::new()),
         };
-        let responding = sender.try_send_request(outgoing(&parts, content));
+        let responding = sender.send(outgoing(&parts, content));
         let Ok(responded) = timeout(policy.response_max, responding).await else {
             return match policy.is_read {
                 true => Ok(refused(service, &parts, "the owner does not respond")),
@@ -173,7 +116,9 @@ impl ForwardPolicy {
         Self {
             is_read,
             // The owner may have cut the connection of a lab partner on purpose.
-            may_repeat: is_read && partner.is_some() && !is_lab,
+            may_repeat: is_read
+                && !is_lab
+                && (partner.is_some() || service.routes == RouteSet::Ops),
             // It may also delay its response on purpose, and the client of a request with a body decides when that ends.
             response_max: match is_lab || !body.is_end_stream() {
                 true => Duration::MAX,
@@ -225,18 +170,10 @@ fn answered(service: &Service, parts: &Parts, response: Response<Incoming>) -> A
     Response::from_parts(head, body)
 }
 
-/// RFC 9110, 7.6.1.
+/// Removes the headers that concern one connection. Those that `Connection` names stay, although RFC 9110, 7.6.1 lets a proxy
+/// remove them: a client could name a header that a proxy in front of this member has set, such as the one with the country,
+/// and so take it away from the owner. The owner would not have removed it from the same request either.
 fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
-    }
     const HOP_BY_HOP: [HeaderName; 6] = [
         CONNECTION,
         PROXY_AUTHENTICATE,
@@ -267,6 +204,8 @@ fn refused(service: &Service, parts: &Parts, reason: &str) -> Answered {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Empty;
+
     use super::*;
 
     fn head(request: http::request::Builder) -> Parts {
@@ -276,8 +215,8 @@ mod tests {
     #[test]
     fn a_forwarded_request_has_a_host_and_no_header_of_the_client_connection() {
         let request = Request::get("https://play.example/a/b?c=d")
-            .header("connection", "keep-alive, x-mine")
-            .header("x-mine", "1")
+            .header("connection", "keep-alive")
+            .header("keep-alive", "timeout=5")
             .header("te", "trailers")
             .header("expect", "100-continue")
             .header("transfer-encoding", "chunked")
@@ -287,6 +226,20 @@ mod tests {
         let names: Vec<_> = sent.headers().keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["authorization", "host"]);
         assert_eq!(sent.headers()[HOST], "play.example");
+    }
+
+    /// Otherwise a client could hide its country or its address, which a proxy has added, from the owner.
+    #[test]
+    fn a_client_takes_no_header_away_by_naming_it_in_connection() {
+        let names = "authorization, content-length, host, x-country, x-forwarded-for";
+        let mut request = Request::get("/a").header("connection", names);
+        for name in names.split(", ") {
+            request = request.header(name, "1");
+        }
+        let sent = outgoing(&head(request), Either::Right(Empty::new()));
+        let mut kept: Vec<_> = sent.headers().keys().map(HeaderName::as_str).collect();
+        kept.sort_unstable();
+        assert_eq!(kept.join(", "), names);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Requests at a member of a fleet that is not the owner.
 //!
 //! A standby answers a request from its own state if it is a read or a heartbeat, is successful, and leaves no record in the
-//! request journal. Everything else it forwards to the owner. So every refusal is the owner's, its journal is complete,
+//! request journal. It answers the probes of operators for itself. Everything else it forwards to the owner. So every refusal is the owner's, its journal is complete,
 //! and there is no second set of rules. Before a read the standby catches up with the shared log: it never answers with a
 //! state that is older than the request.
 
+mod connections;
 mod forward;
 
 use std::pin::Pin;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::deadline::with_deadline;
 use crate::http::faults::ConnectionCut;
@@ -22,11 +24,11 @@ use crate::http::request::headers::RequestHeaders;
 use crate::http::response::respond::{Answered, RequestRecord, build_response, is_journaled};
 use crate::http::routing::endpoint::Answer;
 use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::router::RouteMatch;
+use crate::http::routing::router::{RouteMatch, RouteSet};
 use crate::http::server::pass_on::ClientStream;
 use crate::http::state::HttpState;
 use crate::types::{ConnectionOrigin, SessionId};
-pub(crate) use forward::OwnerConnections;
+pub(crate) use connections::OwnerConnections;
 
 /// How long a connection, or a request that was not sent yet or may be sent again, waits for an owner. A takeover is expected
 /// to be shorter.
@@ -35,8 +37,20 @@ pub(crate) const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// A connection to the owner of the fleet.
 pub(crate) struct OwnerStream {
     pub(crate) stream: Box<dyn ClientStream>,
+    /// The owner expects HTTP/2.
+    pub(crate) is_multiplexed: bool,
+    /// Counts the connection until it ends.
+    pub(crate) permit: OwnedSemaphorePermit,
     /// Completes when another member has become the owner.
     pub(crate) moved: FleetFuture<'static, ()>,
+}
+
+/// Why there is no connection to the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoOwner {
+    Absent,
+    /// This member or the owner has as many connections as it may have.
+    Busy,
 }
 
 pub(crate) type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -59,8 +73,8 @@ pub(crate) trait StandbyFleet: Send + Sync {
     /// Counts a request of a client.
     fn count(&self, place: AnsweredBy);
 
-    /// Connects to the owner, and waits for one if there is none. Returns `None` if there is none in time.
-    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Option<OwnerStream>>;
+    /// Connects to the owner, and waits for one if there is none.
+    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Result<OwnerStream, NoOwner>>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +85,7 @@ pub(crate) enum AnsweredBy {
 
 /// Where a request is answered.
 enum Place {
-    /// Here: the answer needs no state.
+    /// Here: the answer needs no state of the fleet.
     Here,
     /// Here, if the answer is a success.
     HereOrOwner(&'static Route),
@@ -95,6 +109,12 @@ pub(crate) async fn answer(
     // A heartbeat is answered from what was known a moment ago, and recorded for the owner.
     let beat = local_route.and_then(|route| beating_session(&service.http, route, &parts));
     let fleet = &owner.fleet;
+    // Operators are no clients of the platform.
+    let count = |place| {
+        if service.routes == RouteSet::Public {
+            fleet.count(place);
+        }
+    };
     if let Some(route) = local_route
         && is_up_to_date(&service.http, owner, route).await
         && let Some(response) = answer_here(&service, &parts, &body, route).await
@@ -102,10 +122,10 @@ pub(crate) async fn answer(
         if let Some(session) = beat {
             fleet.relay_beat(session);
         }
-        fleet.count(AnsweredBy::This);
+        count(AnsweredBy::This);
         return Ok(response);
     }
-    fleet.count(AnsweredBy::Owner);
+    count(AnsweredBy::Owner);
     let response = forward::forward(&service, owner, route, parts, body).await?;
     if let Some(session) = beat
         && response.status() == StatusCode::OK
@@ -136,6 +156,15 @@ fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragme
     }
     match service.routes.find(&parts.method, path) {
         Ok(RouteMatch::Path(_)) if parts.method == Method::OPTIONS => Place::Here,
+        // A probe speaks of the member that is asked, also where the owner is gone.
+        Ok(RouteMatch::Route(_, route, _))
+            if service.routes == RouteSet::Ops && route.is_served_by_standbys =>
+        {
+            match asks_for_fleet(parts) {
+                true => Place::Owner(Some(route)),
+                false => Place::Here,
+            }
+        }
         Ok(RouteMatch::Route(_, route, _)) if route.is_served_by_standbys => {
             // The clock of a lab is that of the owner's process.
             let has_own_clock = service.http.services.lab_clock.is_some();
@@ -147,6 +176,13 @@ fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragme
         Ok(RouteMatch::Route(_, route, _)) => Place::Owner(Some(route)),
         Ok(RouteMatch::Path(_)) | Err(_) => Place::Owner(None),
     }
+}
+
+/// Whether a probe asks about the whole fleet, which its owner knows.
+fn asks_for_fleet(parts: &Parts) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    let mut names = query.split('&').map(|pair| pair.split('=').next());
+    names.any(|name| name == Some("fleet"))
 }
 
 async fn is_up_to_date(http: &HttpState, owner: &OwnerConnections, route: &Route) -> bool {

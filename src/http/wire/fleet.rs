@@ -34,6 +34,10 @@ struct MemberLine<'a> {
     forwarded: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_millis: Option<i64>,
+    full: bool,
+    may_own: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
@@ -75,6 +79,9 @@ impl<'a> From<&'a FleetReport> for FleetBody<'a> {
             answered: member.answered,
             forwarded: member.forwarded,
             clock_millis: member.clock,
+            full: member.is_full,
+            may_own: member.may_own,
+            unfit: member.unfit.as_deref(),
             error: member.error.as_deref(),
         });
         let etcd = report.etcd.iter().map(|endpoint| EndpointLine {
@@ -103,4 +110,11 @@ impl<'a> From<&'a FleetReport> for FleetBody<'a> {
             problems: problems.collect(),
         }
     }
+}
+
+/// The members that exchange their roles.
+#[derive(Serialize)]
+pub(crate) struct HandoverBody {
+    pub from: String,
+    pub to: String,
 }

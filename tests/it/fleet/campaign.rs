@@ -2,7 +2,7 @@
 //! members are equal afterwards.
 //!
 //! Each change runs a few rounds. `PLAYGATE_FLEET_ROUNDS=300` runs the long form and the control without syncs, and
-//! prints the figures of `docs/fleet.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault,
+//! prints the figures of `docs/fleet-measurements.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault,
 //! `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`. The test needs root, but no network.
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 //! | `trial` | the fleet of `playgate fleet try` |
 //! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
 //! | `etcd_data` | data of etcd that grow, are lost or old; a copied member |
+//! | `members` | each member by itself: probes, connections, whether it may be the owner |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
 //! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
@@ -32,6 +33,7 @@ mod joiner;
 mod key_rotation;
 mod ledger;
 mod machines;
+mod members;
 mod operations;
 mod partial_cuts;
 mod stale_reads;

@@ -133,7 +133,7 @@ impl Fleet {
         let pid = |process: &Value| u32::try_from(process["pid"].as_u64().unwrap()).unwrap();
         let members = list("members").into_iter().map(|member| Member {
             name: text(&member["name"]),
-            address: text(&member["url"])["http://".len()..].parse().unwrap(),
+            address: text(&member["baseUrl"])["http://".len()..].parse().unwrap(),
             config: text(&member["config"]).into(),
             process: MemberProcess {
                 pid: pid(&member),
@@ -143,7 +143,10 @@ impl Fleet {
         let etcd = list("etcd");
         Some(Self {
             members: members.collect(),
-            etcd: etcd.iter().map(|process| text(&process["url"])).collect(),
+            etcd: etcd
+                .iter()
+                .map(|process| text(&process["endpoint"]))
+                .collect(),
             etcd_pids: etcd.iter().map(pid).collect(),
             partner: text(&greeting["partnerToken"]),
             _trial: Trial(trial),

@@ -6,6 +6,7 @@ pub(crate) mod backups;
 pub(crate) mod clock;
 pub(crate) mod conformance;
 pub(crate) mod content;
+pub(crate) mod fleet;
 pub(crate) mod lab;
 pub(crate) mod mail;
 pub(crate) mod operators;

@@ -1,0 +1,56 @@
+//! The report of the owner on its fleet, and the warning in `/readyz` that follows from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::Fence;
+use crate::fleet::health::FleetExaminer;
+use crate::observe::fleet::FleetReport;
+use crate::services::Services;
+
+const WARN_EVERY: Duration = Duration::from_secs(1);
+const EXAMINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Starts the tasks that refresh the fleet report and the warning in `/readyz`.
+pub(super) fn start(fence: Arc<Fence>, examiner: Arc<FleetExaminer>, services: &Services) {
+    let readiness = Arc::clone(&services.readiness);
+    let view = Arc::clone(&services.fleet);
+    tokio::spawn(async move {
+        loop {
+            let warning = match fence.is_leased() {
+                true => view.get().and_then(|report| severe(&report)),
+                false => Some(
+                    "etcd does not answer, and changes are refused; run `playgate doctor`"
+                        .to_owned(),
+                ),
+            };
+            readiness.warn("fleet", warning);
+            tokio::time::sleep(WARN_EVERY).await;
+        }
+    });
+    let view = Arc::clone(&services.fleet);
+    let since = examiner.clock.now();
+    tokio::spawn(async move {
+        loop {
+            let examiner = Arc::clone(&examiner);
+            // Calls of etcd block.
+            let examined = tokio::task::spawn_blocking(move || examiner.examine()).await;
+            if let Ok(report) = examined {
+                view.set(FleetReport {
+                    owner_since: Some(since),
+                    ..report
+                });
+            }
+            tokio::time::sleep(EXAMINE_EVERY).await;
+        }
+    });
+}
+
+/// Returns the severe problems, for `/readyz`; `playgate doctor` lists all.
+fn severe(report: &FleetReport) -> Option<String> {
+    let problems = report.problems().into_iter();
+    let texts = problems
+        .filter(|problem| problem.is_severe)
+        .map(|problem| problem.text);
+    Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+}

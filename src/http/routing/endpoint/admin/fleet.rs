@@ -1,0 +1,19 @@
+//! Requests about the fleet.
+
+use crate::http::errors::api_error::ApiError;
+use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HandOverRequest {
+    /// Name of the next owner.
+    pub to: Option<String>,
+}
+
+impl ParseRequest for HandOverRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        Ok(Self {
+            to: body.text("to")?.map(str::to_owned),
+        })
+    }
+}
