@@ -13,6 +13,7 @@
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
+//! | [`data_file`] | opening files of the data directory; errors with a path and a remedy |
 //! | [`descriptor_reserve`] | file descriptors for store and administrators when connections have used up the others |
 //! | [`thread_priority`] | threads whose work waits while requests need the processor |
 //! | [`worker_pool`] | bounded pools of threads for blocking work |
@@ -87,6 +88,7 @@ pub mod app;
 pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
+pub(crate) mod data_file;
 pub(crate) mod decode;
 pub(crate) mod descriptor_reserve;
 pub mod domain;

@@ -1,13 +1,13 @@
 //! Key files of the installation, created at the first start. They are never part of the store, so that a
 //! copy of the store alone cannot be decrypted.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use ring::hmac;
 
+use crate::data_file;
 use crate::ports::{Entropy, private_file};
 use crate::types::from_hex;
 
@@ -23,7 +23,7 @@ pub(super) const ORIGIN: &str = "origin.key";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("{}: {error}", path.display())]
+    #[error("{error}")]
     File { path: PathBuf, error: io::Error },
     #[error("{}: must contain a key of 32 bytes in hexadecimal", .0.display())]
     Malformed(PathBuf),
@@ -42,6 +42,7 @@ impl KeyError {
                  the backup was made; or delete these content keys with `playgate catalog drop-keys` \
                  and import the catalogue with its keys again",
             ),
+            // The error says what to do.
             Self::File { .. } | Self::Malformed(_) => None,
         }
     }
@@ -54,7 +55,7 @@ pub(super) fn path(data_dir: &Path, name: &str) -> PathBuf {
 
 pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
     let path = path(data_dir, name);
-    match fs::read(&path) {
+    match data_file::read(&path) {
         Ok(content) => decode(&content).ok_or(KeyError::Malformed(path)).map(Some),
         // Absent before the first start.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -97,6 +98,7 @@ fn decode(content: &[u8]) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

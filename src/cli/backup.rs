@@ -3,6 +3,9 @@
 //! Only `create` needs the store. The others must also work when the store can no longer be opened, which
 //! is when they are needed.
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -14,12 +17,12 @@ use super::admin::{Admin, path, request_body, with_query};
 use super::exit::{ADOPT, CommandResult, Exit, Failure};
 use super::{Global, members, output, privileges};
 use crate::app::backup_settings;
-use crate::config::Loaded;
+use crate::config::{Loaded, data_dir};
 use crate::domain::audit::AuditedChange;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::http::access::local_admin::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
-use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy, named_file, private_file};
 use crate::store::StoreError;
 use crate::types::Role;
 
@@ -116,16 +119,19 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
 fn bare_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     // A file in the current directory takes precedence: the user sees it, and not the list of backups.
-    (file.as_os_str() == name && !file.exists()).then_some(name)
+    (file.as_os_str() == name && !named_file::exists(file)).then_some(name)
 }
 
 async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
     let contents = match bare_name(file) {
         // Needs neither a data directory nor a configuration.
-        None => match examine(file) {
-            Ok(contents) => to_json(&ContentsBody::from(contents))?,
-            Err(error) => return report_damaged(file, error, json),
-        },
+        None => {
+            let readable = readable(file, &data_dir(&global.inputs()?))?;
+            match examine(readable.path()) {
+                Ok(contents) => to_json(&ContentsBody::from(contents))?,
+                Err(error) => return report_damaged(file, error, json),
+            }
+        }
         Some(name) => {
             let loaded = global.load()?;
             match Admin::running(&loaded).await? {
@@ -159,7 +165,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
 fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult {
     // A missing or unreadable file is not a damaged backup.
     if let BackupError::Store(StoreError::Io(_)) = &error
-        && let Err(error) = std::fs::metadata(file)
+        && let Err(error) = named_file::open(file)
     {
         return Err(Failure::file(file, &error));
     }
@@ -176,6 +182,9 @@ fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult 
 
 async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> CommandResult {
     let loaded = global.load()?;
+    if bare_name(file).is_none() {
+        named_file::check(file).map_err(|error| Failure::file(file, &error))?;
+    }
     let restored = Admin::retry_in_use(async || {
         if let Some(admin) = Admin::running(&loaded).await? {
             return restore_in_server(admin, file, adopt, &loaded).await.map(Ok);
@@ -190,20 +199,80 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Comma
 
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
     let backups = BackupDirectory::new_offline(backup_settings(&loaded.config));
-    let file = match bare_name(file) {
-        Some(name) => backups.find(name)?,
-        None => file.to_owned(),
+    let (named, readable) = match bare_name(file) {
+        Some(name) => {
+            let found = backups.find(name)?;
+            (found.clone(), ReadableFile::at(found))
+        }
+        None => (
+            file.to_owned(),
+            readable_file(file, &loaded.config.server.data_dir)?,
+        ),
     };
     let entropy: &dyn Entropy = &SystemEntropy::default();
     let how = Restoring {
         instance: entropy.array(),
         timeline: entropy.array(),
         adopt,
-        change: offline_restore_change(&file),
+        change: offline_restore_change(&named),
     };
-    let contents = backups.restore_offline(&file, how)?;
+    let contents = backups.restore_offline(readable.path(), how);
+    let contents = contents.map_err(|error| match error {
+        BackupError::Damaged { what, .. } => BackupError::Damaged {
+            place: named.display().to_string(),
+            what,
+        },
+        other => other,
+    })?;
     let keys = contents.keys(backups.key());
     Ok(serde_json::to_value(RestoredBody::new(contents, keys)).unwrap_or_default())
+}
+
+/// A backup that this process can open by a path.
+pub(super) struct ReadableFile {
+    path: PathBuf,
+    /// A copy without a name, to which the path leads by its descriptor.
+    _copy: Option<File>,
+}
+
+impl ReadableFile {
+    const fn at(path: PathBuf) -> Self {
+        Self { path, _copy: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes a backup that only root can open readable by a path, for the process of the data directory's owner: by its
+/// descriptor, or by a copy.
+fn readable_file(file: &Path, data_dir: &Path) -> Result<ReadableFile, StoreError> {
+    if !named_file::is_inherited(file) {
+        return Ok(ReadableFile::at(file.to_owned()));
+    }
+    if let Some(path) = named_file::reopenable(file) {
+        return Ok(ReadableFile::at(path));
+    }
+    // In the data directory, whose disk has the room that a restore needs anyway. Without a name nothing is left behind.
+    let place = data_dir.join(format!("named-backup-{}", std::process::id()));
+    let mut copy = private_file::create(&place)?;
+    std::fs::remove_file(&place)?;
+    io::copy(&mut named_file::open(file)?, &mut copy)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd()));
+    Ok(ReadableFile {
+        path,
+        _copy: Some(copy),
+    })
+}
+
+pub(super) fn readable(file: &Path, data_dir: &Path) -> Result<ReadableFile, Failure> {
+    readable_file(file, data_dir).map_err(|error| {
+        Failure::failed(format!(
+            "{}: cannot be copied to the data directory: {error}",
+            file.display()
+        ))
+    })
 }
 
 /// The audit entry of a restore without a server; equal to the one that a server writes.
@@ -278,6 +347,10 @@ async fn restore_in_server(
 async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failure> {
     if let Some(name) = bare_name(file) {
         return Ok(Some(name.to_owned()));
+    }
+    // A file that root opened is not in a directory of the owner, and so not in that of the backups.
+    if named_file::is_inherited(file) {
+        return Ok(None);
     }
     let whole = file
         .canonicalize()

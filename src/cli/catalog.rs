@@ -2,7 +2,8 @@
 
 mod m3u;
 
-use std::fs::{self, File};
+use std::cell::RefCell;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use super::members::{elements, number, text, texts};
 use super::startup::Startup;
 use super::{Global, epg_report, missing_media, output};
 use crate::catalog_file::{FILE_MAX, inline_key_files};
+use crate::ports::named_file;
 
 /// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]
@@ -362,13 +364,41 @@ fn read(file: &Path) -> Result<String, Failure> {
     let read = if file.as_os_str() == "-" {
         io::stdin().take(limit).read_to_string(&mut text)
     } else {
-        File::open(file).and_then(|file| file.take(limit).read_to_string(&mut text))
+        named_file::open(file).and_then(|file| file.take(limit).read_to_string(&mut text))
     };
     read.map_err(|error| Failure::file(file, &error))?;
-    // Key files are named relative to the catalogue file, wherever the command is run.
-    let folder = file.parent().unwrap_or(Path::new(""));
-    inline_key_files(&text, &|name| fs::read(folder.join(name))).map_err(|problems| {
+    let read = |name: &str| {
+        let mut key = Vec::new();
+        named_file::open(&key_file(file, name))?
+            .take(limit)
+            .read_to_end(&mut key)?;
+        Ok(key)
+    };
+    inline_key_files(&text, &read).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Failure::failed(lines.join("\n  "))
     })
+}
+
+/// Key files are named relative to the catalogue file, wherever the command is run.
+fn key_file(catalog: &Path, name: &str) -> PathBuf {
+    catalog.parent().unwrap_or(Path::new("")).join(name)
+}
+
+/// Lists the key files that a catalogue file names.
+pub(super) fn key_files(catalog: &Path) -> Vec<PathBuf> {
+    let Ok(file) = File::open(catalog) else {
+        return Vec::new();
+    };
+    let mut text = String::new();
+    let limit = u64::try_from(FILE_MAX).unwrap_or(u64::MAX);
+    // A file that is not text is reported where it is imported.
+    let _ = file.take(limit).read_to_string(&mut text);
+    let names = RefCell::new(Vec::new());
+    let record = |name: &str| {
+        names.borrow_mut().push(key_file(catalog, name));
+        Err(io::ErrorKind::NotFound.into())
+    };
+    let _ = inline_key_files(&text, &record);
+    names.into_inner()
 }

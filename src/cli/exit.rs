@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
+use crate::data_file;
 use crate::store::StoreError;
 
 /// Exit codes. Scripts depend on them: they never change.
@@ -59,6 +60,10 @@ impl Failure {
             io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         };
+        // An error of the data directory has its path and the remedy already.
+        if data_file::FileError::find(error).is_some() {
+            return Self::new(exit, error.to_string());
+        }
         Self::new(exit, format!("{}: {error}", path.display()))
     }
 

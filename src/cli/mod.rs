@@ -3,6 +3,7 @@
 
 mod admin;
 mod admin_socket;
+mod as_owner;
 mod audit;
 mod backup;
 mod catalog;
@@ -56,7 +57,7 @@ mod verify_subprocess;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app;
 use crate::config::{ConfigProblems, Inputs, Loaded, Provenance, load, read};
@@ -190,11 +191,7 @@ fn config_failure(problems: &ConfigProblems) -> Failure {
 }
 
 fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
-    let loaded = load(inputs).map_err(|problems| config_failure(&problems))?;
-    // Before anything in the data directory is touched: files that root creates could not be opened by the
-    // service.
-    privileges::drop_to_owner_of(&loaded.config.server.data_dir);
-    Ok(loaded)
+    load(inputs).map_err(|problems| config_failure(&problems))
 }
 
 fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
@@ -286,18 +283,29 @@ enum Command {
 
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Err(failure) = as_owner::resume() {
+        output::print_note(&failure.to_string());
+        return failure.exit().into();
+    }
     completions::complete_for_shell();
     // Not taken from the parsed arguments: a command line with a mistake has none.
     let as_json = std::env::args_os().any(|argument| argument == "--json");
-    let parsed = || match Arguments::try_parse() {
-        Ok(arguments) => run(arguments),
+    let parse = || {
+        let matches = Arguments::command().try_get_matches()?;
+        let arguments = Arguments::from_arg_matches(&matches);
+        let arguments = arguments.map_err(|mistake| mistake.format(&mut Arguments::command()))?;
+        Ok((arguments, matches))
+    };
+    let run = || match parse() {
+        Ok((arguments, matches)) => run(arguments, &matches),
         // A request for help is not a failure.
         Err(text) if !as_json || !text.use_stderr() => text.exit(),
         Err(mistake) => Err(usage_failure(&mistake.to_string())),
     };
-    let done = fleet::run_with_parent().unwrap_or_else(parsed);
+    let replaced = fleet::run_with_parent().map(|done| done.map(|()| ExitCode::SUCCESS));
+    let done = replaced.unwrap_or_else(run);
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             output::print_note(&match as_json {
                 true => failure.to_json().to_string(),
@@ -315,31 +323,39 @@ fn usage_failure(mistake: &str) -> Failure {
     Failure::usage(message.trim()).hint("`--help` shows the usage")
 }
 
-fn run(arguments: Arguments) -> CommandResult {
+fn run(arguments: Arguments, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let Arguments { global, command } = arguments;
+    // Before anything in the data directory is touched.
+    if let Some(code) = as_owner::continue_as_owner(&global, matches)? {
+        return Ok(code);
+    }
+    run_here(command, &global).map(|()| ExitCode::SUCCESS)
+}
+
+fn run_here(command: Command, global: &Global) -> CommandResult {
     match command {
-        Command::Demo(demo) => demo.run(&global),
-        Command::Serve(serve) => serve.run(&global),
-        Command::Partner(command) => wait(partner::run(command, &global)),
-        Command::Operator(command) => wait(operator::run(command, &global)),
-        Command::Catalog(command) => wait(catalog::run(command, &global)),
-        Command::Epg(command) => wait(epg::run(command, &global)),
-        Command::Rights(command) => wait(rights::run(command, &global)),
-        Command::Rule(command) => wait(rights::run_rule(command, &global)),
-        Command::User(command) => wait(user::run(command, &global)),
-        Command::Mail(command) => wait(mail::run(command, &global)),
-        Command::Telemetry(command) => wait(telemetry::run(command, &global)),
-        Command::Backup(command) => wait(backup::run(command, &global)),
-        Command::Audit(command) => wait(audit::run(command, &global)),
-        Command::Requests(command) => wait(requests::run(command, &global)),
-        Command::Clock(command) => wait(clock::run(command, &global)),
-        Command::Lab(command) => wait(lab::run(command, &global)),
-        Command::Store(command) => wait(store::run(command, &global)),
-        Command::Config(command) => config::run(command, &global),
-        Command::Fleet(command) => fleet::run(command, &global),
-        Command::Doctor(command) => wait(doctor::run(command, &global)),
-        Command::Healthcheck(command) => wait(healthcheck::run(command, &global)),
-        Command::Upgrade(command) => wait(upgrade::run(command, &global)),
+        Command::Demo(demo) => demo.run(global),
+        Command::Serve(serve) => serve.run(global),
+        Command::Partner(command) => wait(partner::run(command, global)),
+        Command::Operator(command) => wait(operator::run(command, global)),
+        Command::Catalog(command) => wait(catalog::run(command, global)),
+        Command::Epg(command) => wait(epg::run(command, global)),
+        Command::Rights(command) => wait(rights::run(command, global)),
+        Command::Rule(command) => wait(rights::run_rule(command, global)),
+        Command::User(command) => wait(user::run(command, global)),
+        Command::Mail(command) => wait(mail::run(command, global)),
+        Command::Telemetry(command) => wait(telemetry::run(command, global)),
+        Command::Backup(command) => wait(backup::run(command, global)),
+        Command::Audit(command) => wait(audit::run(command, global)),
+        Command::Requests(command) => wait(requests::run(command, global)),
+        Command::Clock(command) => wait(clock::run(command, global)),
+        Command::Lab(command) => wait(lab::run(command, global)),
+        Command::Store(command) => wait(store::run(command, global)),
+        Command::Config(command) => config::run(command, global),
+        Command::Fleet(command) => fleet::run(command, global),
+        Command::Doctor(command) => wait(doctor::run(command, global)),
+        Command::Healthcheck(command) => wait(healthcheck::run(command, global)),
+        Command::Upgrade(command) => wait(upgrade::run(command, global)),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { dir } => completions::man(dir.as_deref()),
     }

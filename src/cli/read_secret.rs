@@ -1,10 +1,10 @@
 //! Reads secrets from files, since command-line arguments are visible to all users.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::exit::Failure;
+use crate::ports::named_file;
 
 /// Bytes of the longest secret: a password of 256 characters of 4 bytes, and a line end.
 const SECRET_MAX: u64 = 1_026;
@@ -15,7 +15,7 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
         // Bounds the memory for a wrong path; a longer text is refused by the rules for passwords.
         io::stdin().take(SECRET_MAX).read_to_string(&mut text)
     } else {
-        File::open(path).and_then(|file| file.take(SECRET_MAX).read_to_string(&mut text))
+        named_file::open(path).and_then(|file| file.take(SECRET_MAX).read_to_string(&mut text))
     };
     read.map_err(|error| Failure::file(path, &error))?;
     // One line end of either form; whatever precedes it is part of the secret.

@@ -1,8 +1,6 @@
 //! `playgate store`: verifies, reindexes, exports, imports and recovers the store.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -10,13 +8,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::admin::{Admin, path};
-use super::backup::offline_change;
+use super::backup::{offline_change, readable};
 use super::exit::{CommandResult, Failure};
 use super::startup::Startup;
 use super::{Global, output};
 use crate::app;
 use crate::domain::audit::Audit;
 use crate::domain::store_admin;
+use crate::ports::named_file;
 use crate::store::{Exported, Salvaged};
 
 /// The store: integrity checks, export and import as text
@@ -147,7 +146,11 @@ async fn export(
         return print_export(&exported, file);
     }
     let snapshot = match from {
-        Some(backup) => store_admin::StoreExport::open(backup)?,
+        Some(backup) => {
+            let loaded = global.load()?;
+            let readable = readable(backup, &loaded.config.server.data_dir)?;
+            store_admin::StoreExport::open(readable.path())?
+        }
         None => {
             let mut admin = global.admin().await?;
             // An open snapshot stays readable after a checkpoint has deleted its file.
@@ -203,13 +206,8 @@ fn writer(file: &Path) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     if file == Path::new("-") {
         return Ok(BufWriter::new(Box::new(std::io::stdout())));
     }
-    let opened = File::options()
-        .write(true)
-        .create_new(true)
-        // The export contains hashes of passwords and tokens.
-        .mode(0o600)
-        .open(file)
-        .map_err(|error| Failure::file(file, &error))?;
+    // Only for its owner: the export contains hashes of passwords and tokens.
+    let opened = named_file::create_new(file).map_err(|error| Failure::file(file, &error))?;
     Ok(BufWriter::new(Box::new(opened)))
 }
 
@@ -219,7 +217,7 @@ fn finish(mut out: BufWriter<Box<dyn Write>>, file: &Path) -> CommandResult {
         return Ok(());
     }
     // The export may be the only copy of a damaged store: it must survive a power cut.
-    File::open(file)
+    named_file::open(file)
         .and_then(|file| file.sync_all())
         .map_err(|error| Failure::file(file, &error))
 }
@@ -243,7 +241,7 @@ fn import(file: &Path, json: bool, global: &Global) -> CommandResult {
         (Box::new(std::io::stdin().lock()), None)
     } else {
         let open = || {
-            let file = File::open(file)?;
+            let file = named_file::open(file)?;
             let about = file.metadata()?;
             Ok((about.is_file().then_some(about.len()), BufReader::new(file)))
         };

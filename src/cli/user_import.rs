@@ -8,7 +8,6 @@ mod firebase;
 mod foreign;
 mod keycloak;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +19,7 @@ use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::members::{elements, number};
 use super::output;
+use crate::ports::named_file;
 use foreign::ForeignUsers;
 
 #[derive(Args)]
@@ -91,7 +91,7 @@ fn read_foreign(
     let read = |file: &Path| {
         let text = match file.as_os_str() == "-" {
             true => io::read_to_string(io::stdin()),
-            false => std::fs::read_to_string(file),
+            false => named_file::read_to_string(file),
         };
         text.map_err(|error| Failure::file(file, &error))
     };
@@ -155,10 +155,14 @@ async fn upload(
 
 fn total(file: &Path) -> io::Result<Option<u64>> {
     // The lines are counted for the progress display only, which reads the file a second time.
-    if !output::watched() || file.as_os_str() == "-" || !file.metadata()?.is_file() {
+    if !output::watched() || file.as_os_str() == "-" {
         return Ok(None);
     }
-    let mut reader = BufReader::with_capacity(256 * 1024, File::open(file)?);
+    let file = named_file::open(file)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut reader = BufReader::with_capacity(256 * 1024, file);
     let mut lines = 0;
     loop {
         let bytes = reader.fill_buf()?;

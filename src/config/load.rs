@@ -1,12 +1,13 @@
 //! Loads the configuration: collects, parses and validates all inputs.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use super::http::Environment;
 use super::keys::Config;
-use super::schema::KeyReader;
+use super::schema::{Given, KeyReader};
 use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
@@ -83,10 +84,8 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     problems.or(loaded)
 }
 
-/// Loads a configuration with defaults in place of invalid values, and returns all errors.
-pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
-    let mut problems = ConfigProblems::default();
-    let mut found = ConfigSources::new(&mut problems);
+fn collect<'a>(inputs: &Inputs, problems: &'a mut ConfigProblems) -> ConfigSources<'a> {
+    let mut found = ConfigSources::new(problems);
     match &inputs.file {
         Some(path) => found.file(path, true),
         // A demo must not pick up the configuration of an installation.
@@ -96,16 +95,33 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
     // The order is the precedence: later sources replace earlier ones.
     found.environment(&inputs.environment);
     found.flags(&inputs.flags);
+    found
+}
+
+fn data_dir_of(given: &BTreeMap<String, Given>) -> &str {
+    let given = given.get("data_dir");
+    given
+        .and_then(|given| given.raw.text().ok())
+        .unwrap_or("./playgate-data")
+}
+
+/// Finds the data directory, and opens no file but the configuration itself.
+#[must_use]
+pub fn data_dir(inputs: &Inputs) -> PathBuf {
+    let mut problems = ConfigProblems::default();
+    data_dir_of(&collect(inputs, &mut problems).given).into()
+}
+
+/// Loads a configuration with defaults in place of invalid values, and returns all errors.
+pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
+    let mut problems = ConfigProblems::default();
     let ConfigSources {
         given, warnings, ..
-    } = found;
+    } = collect(inputs, &mut problems);
 
     let credentials = inputs.variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     // Read before the other keys, whose defaults refer to it.
-    let data_dir = given
-        .get("data_dir")
-        .and_then(|given| given.raw.text().ok())
-        .unwrap_or("./playgate-data");
+    let data_dir = data_dir_of(&given);
     let mut reader = KeyReader {
         given: &given,
         credentials: credentials.as_deref(),

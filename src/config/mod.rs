@@ -39,7 +39,7 @@ pub use keys::{
     OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, SmtpConfig,
     TelemetryConfig, TelemetryForwardConfig, TlsConfig,
 };
-pub use load::{Inputs, KeyInfo, Loaded, keys, load, read};
+pub use load::{Inputs, KeyInfo, Loaded, data_dir, keys, load, read};
 pub use mailbox::Mailbox;
 pub use provenance::{Effective, Provenance};
 pub use secret::Secret;

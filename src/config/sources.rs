@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use super::keys::Config;
 use super::schema::Given;
 use super::{ConfigProblems, Provenance, cdn};
 use crate::decode::{Mistake, Node, ObjectMember, Parsed, Value, toml};
+use crate::ports::named_file;
 use crate::ports::watched_file::readable_by_all;
 
 const PREFIX: &str = "PLAYGATE_";
@@ -141,7 +142,8 @@ impl<'a> ConfigSources<'a> {
     }
 
     fn refuse_open_secrets(&mut self, path: &Path) {
-        let open = fs::metadata(path).is_ok_and(|found| readable_by_all(path, found.mode()));
+        let found = named_file::open(path).and_then(|file| file.metadata());
+        let open = found.is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
             let in_list = *name == cdn::SECRET.0 && has(&given.raw, cdn::SECRET.1);
             in_list || self.names.secrets.contains(*name)
@@ -231,11 +233,15 @@ fn is_ours(variable: &str) -> bool {
 }
 
 fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
     // A wrong path, such as a log or a database, must not be read into memory.
-    if fs::metadata(path)?.len() > FILE_MAX {
+    named_file::open(path)?
+        .take(FILE_MAX + 1)
+        .read_to_string(&mut text)?;
+    if u64::try_from(text.len()).is_ok_and(|length| length > FILE_MAX) {
         return Err(std::io::Error::other("the file is over 1 MiB"));
     }
-    fs::read_to_string(path)
+    Ok(text)
 }
 
 fn file_origin(path: &Path, line: u64) -> Provenance {

@@ -9,6 +9,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::data_file;
 use crate::ports::private_file;
 use crate::store::replication::{FleetId, MemberId};
 use crate::types::from_hex;
@@ -43,7 +44,7 @@ struct MemberFile {
 
 #[derive(Debug, thiserror::Error)]
 pub enum MembershipError {
-    #[error("{}: {error}", path.display())]
+    #[error("{error}")]
     File { path: PathBuf, error: io::Error },
     #[error("{}: is damaged or was written by a newer version", .0.display())]
     Damaged(PathBuf),
@@ -60,7 +61,7 @@ impl Membership {
     /// Returns `None` if the data directory belongs to no fleet.
     pub fn read(data_dir: &Path) -> Result<Option<Self>, MembershipError> {
         let path = directory(data_dir).join(MEMBER);
-        let bytes = match fs::read(&path) {
+        let bytes = match data_file::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(MembershipError::File { path, error }),
@@ -94,7 +95,9 @@ impl Membership {
 
     pub fn remove(data_dir: &Path) -> Result<(), MembershipError> {
         let path = directory(data_dir);
-        fs::remove_dir_all(&path).map_err(|error| MembershipError::File { path, error })
+        fs::remove_dir_all(&path)
+            .map_err(data_file::at("remove", &path))
+            .map_err(|error| MembershipError::File { path, error })
     }
 
     #[must_use]
@@ -156,7 +159,7 @@ impl Invitation {
 #[must_use]
 pub fn use_invitation(data_dir: &Path, secret: [u8; 16], now: i64) -> bool {
     let path = directory(data_dir).join(INVITATIONS).join(name_of(&secret));
-    let until = fs::read_to_string(&path).ok();
+    let until = data_file::read_to_string(&path).ok();
     // The removal is atomic: of two requests with one secret, only the one that removes the file is admitted.
     fs::remove_file(&path).is_ok()
         && until.is_some_and(|until| until.trim().parse::<i64>().is_ok_and(|until| now < until))

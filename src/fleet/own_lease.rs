@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data_file;
 use crate::ports::clock::boot_id;
 use crate::ports::private_file;
 
@@ -49,7 +50,7 @@ pub(super) fn write(directory: &Path, lease: u64) -> io::Result<()> {
 
 /// Returns the lease of a process that has ended. The caller must have the store open.
 pub(super) fn read(directory: &Path) -> Option<u64> {
-    let bytes = fs::read(directory.join(NAME)).ok()?;
+    let bytes = data_file::read(&directory.join(NAME)).ok()?;
     let file: LeaseFile = serde_json::from_slice(&bytes).ok()?;
     let here = DirectoryIdentity::of(directory).ok()?;
     // In another boot or directory, the lock of the store proves nothing about the process of this lease.

@@ -30,6 +30,7 @@ use super::peers::{
     ANSWER_TIMEOUT, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME, TOO_MANY, Welcome,
     read_line, write_line,
 };
+use crate::data_file;
 use crate::ports::Clock;
 use crate::store::{Store, StoreError};
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
@@ -358,7 +359,7 @@ impl PeerServer {
             let name = path.file_name().and_then(|name| name.to_str());
             // Unfinished key files have another extension.
             if let Some(name) = name.filter(|name| name.ends_with(".key")) {
-                keys.insert(name.to_owned(), std::fs::read_to_string(&path)?);
+                keys.insert(name.to_owned(), data_file::read_to_string(&path)?);
             }
         }
         let welcome = PeerAnswer::Welcome(Welcome {

@@ -5,24 +5,24 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use crate::data_file::{self, at};
+
 /// Writes a file, and creates its directory if needed. After a power failure the file is either complete or as it was
 /// before: a partial key could already have encrypted something.
 pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     make_directory(directory)?;
     let path = directory.join(name);
     let aside = path.with_extension("new");
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&aside)?;
-    file.write_all(content)?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = data_file::open(&options, &aside)?;
+    file.write_all(content).map_err(at("write", &aside))?;
     // Synced before the rename: the final name must never lead to an incomplete file.
-    file.sync_all()?;
-    fs::rename(&aside, &path)?;
+    file.sync_all().map_err(at("sync", &aside))?;
+    fs::rename(&aside, &path).map_err(at("rename to", &path))?;
     // The rename itself becomes durable with the directory.
-    File::open(directory)?.sync_all()
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(at("sync the directory", directory))
 }
 
 /// Creates a directory if it does not exist, with its parents.
@@ -32,13 +32,16 @@ pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
         // Only the service: the administration group may not read keys.
         .mode(0o700)
         .create(directory)
+        .map_err(at("create the directory", directory))
 }
 
 /// Creates an empty file, in place of an existing one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     // The mode applies to new files only.
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(at("remove", path)(error));
+        }
         _ => {}
     }
     File::options()
@@ -46,6 +49,7 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
         .create_new(true)
         .mode(0o600)
         .open(path)
+        .map_err(at("create", path))
 }
 
 #[cfg(test)]

@@ -1,58 +1,15 @@
 //! Atomic file operations that survive power cuts, and I/O errors that name the path.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
+pub(super) use crate::data_file::at;
+use crate::data_file::{self, FileError};
 use crate::descriptor_reserve;
-
-/// The failed operation and its path. Stored inside an [`io::Error`] of the same kind.
-#[derive(Debug)]
-pub(super) struct FileError {
-    what: &'static str,
-    path: PathBuf,
-    source: io::Error,
-    /// Whether it was a sync. A failed sync must never be retried: the kernel drops the pages that
-    /// it could not write, so that the next sync succeeds without them.
-    pub(super) sync: bool,
-}
-
-impl FileError {
-    fn wrap(what: &'static str, path: &Path, sync: bool) -> impl FnOnce(io::Error) -> io::Error {
-        move |source| {
-            let path = path.to_owned();
-            let kind = source.kind();
-            io::Error::new(
-                kind,
-                Self {
-                    what,
-                    path,
-                    source,
-                    sync,
-                },
-            )
-        }
-    }
-
-    pub(super) fn find(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
-    }
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, path) = (self.what, self.path.display());
-        write!(f, "failed to {what} {path}: {}", self.source)
-    }
-}
-
-impl std::error::Error for FileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
 
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     descriptor_reserve::is_exhaustion(FileError::find(error).map_or(error, |error| &error.source))
@@ -109,11 +66,14 @@ fn open_directory(path: &Path) -> io::Result<OpenDirectory<'_>> {
     } else {
         path
     };
-    let file = descriptor_reserve::open(|| File::open(path)).map_err(FileError::wrap(
-        "open the directory",
-        path,
-        false,
-    ))?;
+    // A pipe in its place would wait for a writer, for ever.
+    let flags = OFlags::DIRECTORY.union(OFlags::NONBLOCK).bits();
+    let mut options = File::options();
+    options
+        .read(true)
+        .custom_flags(i32::try_from(flags).unwrap_or(0));
+    let file =
+        descriptor_reserve::open(|| options.open(path)).map_err(at("open the directory", path))?;
     Ok(OpenDirectory { path, file })
 }
 
@@ -129,19 +89,13 @@ pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
 
 /// Opens a file of another module with the reserve of descriptors.
 pub(crate) fn open_file(options: &fs::OpenOptions, path: &Path) -> io::Result<File> {
-    descriptor_reserve::open(|| options.open(path))
+    data_file::open_with_reserve(options, path)
 }
 
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    descriptor_reserve::open(|| {
-        File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o640)
-            .open(path)
-    })
-    .map_err(FileError::wrap("create", path, false))
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o640);
+    data_file::open_with_reserve(&options, path)
 }
 
 /// Replaces a small file atomically: writes a temporary file and renames it.
@@ -187,10 +141,6 @@ pub(super) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
         Some(parent) if sync => sync_directory(parent),
         _ => Ok(()),
     }
-}
-
-pub(super) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
-    FileError::wrap(what, path, false)
 }
 
 pub(super) fn size_of(directory: &Path) -> u64 {

@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
+use tracing_subscriber::filter::LevelFilter;
 
 use super::Admin;
 use super::lenient_stream::IgnoreWriteErrors;
@@ -20,6 +21,7 @@ use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
+use crate::observe::log;
 use crate::store::{FleetAccess, FormatUpgrade, Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -70,6 +72,8 @@ impl Admin {
     }
 
     async fn within(loaded: Loaded, ports: Ports, store: Store) -> Result<Self, Failure> {
+        // No server has a log of the cause behind an internal error. A process has one log: a second call changes nothing.
+        let _ = log::init(log::Format::Text, LevelFilter::ERROR);
         let app = App::open(Parts {
             ports,
             config: loaded.config,
@@ -116,8 +120,11 @@ fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
 }
 
 async fn dial(directory: &Path) -> Result<Option<UnixStream>, Failure> {
-    let connected = match admin_socket::SocketPath::for_data_dir(directory) {
-        Ok(place) => UnixStream::connect(place.path()).await,
+    let connected = match admin_socket::SocketPath::of_server(directory) {
+        Ok(place) => match UnixStream::connect(place.path()).await {
+            Ok(stream) => place.check(&stream).map(|()| stream),
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     match connected {

@@ -1,7 +1,6 @@
 //! Request bodies of the administration client: small JSON, a streamed file, or a streamed URL.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::pin::Pin;
@@ -17,6 +16,7 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
+use crate::ports::named_file;
 
 /// Bytes read from a file at a time. An upload needs `CHUNK_BYTES * CHUNKS_WAITING_MAX` bytes of memory.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -110,9 +110,9 @@ pub(crate) fn file(path: &Path) -> Result<FileBody, Failure> {
     if path.as_os_str() == "-" {
         return FileBody::start(io::stdin(), None).map_err(|error| Failure::file(path, &error));
     }
-    // This process opens the file: the server runs as another user, which may not be allowed to.
+    // Not the server: it runs as another user, which may not be allowed to open the file.
     let open = || {
-        let file = File::open(path)?;
+        let file = named_file::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));

@@ -5,6 +5,7 @@ mod fleet_checks;
 mod host_checks;
 mod service_checks;
 mod support_bundle;
+pub(super) mod system_log;
 
 use std::path::PathBuf;
 

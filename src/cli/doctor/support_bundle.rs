@@ -2,9 +2,8 @@
 //! log in one file. It must contain no table of the store and no token.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use flate2::Compression;
@@ -14,12 +13,12 @@ use tar::{Builder, Header};
 
 use super::DoctorFinding;
 use super::host_checks::output_of;
+use super::system_log;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::config::Loaded;
+use crate::ports::named_file;
 use crate::ports::{Clock as _, SystemClock};
-
-const LOG_LINES: &str = "2000";
 
 /// Properties of the systemd unit. The environment is left out: it may hold secrets.
 const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
@@ -48,14 +47,7 @@ pub(super) async fn write(
             parts.push((name, text.unwrap_or_else(|failure| failure.to_string())));
         }
     }
-    let log = [
-        "--unit=playgate",
-        "--lines",
-        LOG_LINES,
-        "--no-pager",
-        "--output=short-iso",
-    ];
-    parts.extend(output_of("journalctl", &log).map(|log| ("log.txt", log)));
+    parts.extend(system_log::of_root_or_own().map(|log| ("log.txt", log)));
     pack(file, &parts).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::failed(format!("{} exists already", file.display()))
@@ -66,12 +58,8 @@ pub(super) async fn write(
 }
 
 fn pack(file: &Path, parts: &[(&str, String)]) -> io::Result<()> {
-    let file: File = OpenOptions::new()
-        .write(true)
-        // The log may contain personal data: readable by its owner only, and never through a prepared link.
-        .create_new(true)
-        .mode(0o600)
-        .open(file)?;
+    // The log may contain personal data: readable by its owner only, and never through a prepared link.
+    let file = named_file::create_new(file)?;
     let mut archive = Builder::new(GzEncoder::new(file, Compression::default()));
     let now = u64::try_from(SystemClock.now().0).unwrap_or(0);
     for (name, text) in parts {

@@ -70,7 +70,9 @@ fn why(error: &PeerError) -> String {
     match error {
         PeerError::Refused { why, .. } => why.clone(),
         PeerError::OtherKey { address } => format!("{address} has another key"),
-        PeerError::Connect { .. } | PeerError::File(_) => error.to_string(),
+        PeerError::Connect { .. } | PeerError::Busy { .. } | PeerError::File(_) => {
+            error.to_string()
+        }
     }
 }
 

@@ -6,7 +6,6 @@ mod junit;
 pub(super) use junit::{XML_HEAD, escaped};
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use chrono::DateTime;
@@ -20,6 +19,7 @@ use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::members::{elements, number, text, texts};
 use crate::cli::time_arg::{TimeArg, server_time};
 use crate::cli::{Global, output};
+use crate::ports::named_file;
 
 #[derive(Args)]
 pub(in crate::cli) struct CheckCommand {
@@ -63,7 +63,7 @@ pub(super) struct ReportFiles<'a> {
 
 /// Reads the waived rules of a profile, in the format of the server.
 pub(super) fn waived(file: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
+    let text = named_file::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
     let wrong =
         |what: &dyn std::fmt::Display| Failure::usage(format!("{}: {what}", file.display()));
     let profile: ProfileFile = toml::from_str(&text).map_err(|error| {
@@ -111,7 +111,8 @@ pub(super) fn write(report: &Value, files: &ReportFiles<'_>, as_json: bool) -> C
         (files.junit, junit::document as fn(&Value) -> String),
     ] {
         if let Some(file) = file {
-            fs::write(file, render(report)).map_err(|error| Failure::file(file, &error))?;
+            named_file::write(file, render(report).as_bytes())
+                .map_err(|error| Failure::file(file, &error))?;
         }
     }
     match as_json {

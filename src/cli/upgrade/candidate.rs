@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tar::Archive;
@@ -12,9 +13,12 @@ use tokio::task::spawn_blocking;
 
 use super::check::UpgradeReport;
 use crate::cli::Global;
+use crate::cli::as_owner::start_confined;
 use crate::cli::demo::TempDataDir;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::reexec::THIS_PROGRAM;
 use crate::cli::run_limited::{self, run_limited};
+use crate::ports::named_file;
 
 /// Time limit of a check. A million users take about half a minute.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -22,10 +26,27 @@ const BINARY: &str = "./usr/bin/playgate";
 
 /// Runs `upgrade check` of a binary. If that is impossible, the report says so as a problem of the binary.
 pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeReport {
-    let name = binary.display();
     // The version judges itself: only it knows which formats it can read.
-    let mut command = Command::new(binary);
-    command.args(["upgrade", "check", "--json"]);
+    let inherited = named_file::reopenable(binary);
+    let mut command = Command::new(inherited.as_deref().unwrap_or(binary));
+    command.arg0(binary).args(["upgrade", "check", "--json"]);
+    add_options(&mut command, global);
+    let started = start_confined(|| run_limited::start(&mut command));
+    report_of(started, binary).await
+}
+
+/// Lets a version check itself, for a command that has to stay root's: this program becomes the owner of the data
+/// directory first.
+pub(super) async fn check_binary_as_owner(binary: &Path, global: &Global) -> UpgradeReport {
+    let mut command = Command::new(THIS_PROGRAM);
+    command
+        .args(["upgrade", "check", "--json", "--binary"])
+        .arg(binary);
+    add_options(&mut command, global);
+    report_of(run_limited::start(&mut command), binary).await
+}
+
+fn add_options(command: &mut Command, global: &Global) {
     for (flag, value) in [
         ("--config", &global.config),
         ("--data-dir", &global.data_dir),
@@ -34,7 +55,11 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeRepor
             command.arg(flag).arg(value);
         }
     }
-    let ended = match run_limited::start(&mut command) {
+}
+
+async fn report_of(started: io::Result<Child>, binary: &Path) -> UpgradeReport {
+    let name = binary.display();
+    let ended = match started {
         Ok(child) => spawn_blocking(move || run_limited(child, TIMEOUT))
             .await
             .unwrap_or_else(|panic| Err(panic.into())),
@@ -57,14 +82,15 @@ pub(super) async fn check_binary(binary: &Path, global: &Global) -> UpgradeRepor
 }
 
 pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeReport, Failure> {
-    // `dpkg-deb` would report a missing file as a broken package.
-    File::open(deb).map_err(|error| Failure::file(deb, &error))?;
+    // As standard input: `dpkg-deb` may not be allowed to open the file that root has opened for this process, and would
+    // report a missing one as a broken package.
+    let open = || named_file::open(deb).map_err(|error| Failure::file(deb, &error));
     let fields = ["Package", "Architecture"];
     let fields = match tool(
         Command::new("dpkg-deb")
-            .arg("--field")
-            .arg(deb)
-            .args(fields),
+            .args(["--field", "-"])
+            .args(fields)
+            .stdin(open()?),
     )? {
         Ok(fields) => fields,
         Err(why) => return Ok(not_a_package(deb, &why)),
@@ -91,7 +117,7 @@ pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeRepo
     // Other users of the machine must not be able to replace the program that is run.
     let folder = TempDataDir::temporary("upgrade")?;
     let binary = folder.path().join("playgate");
-    Ok(match unpack(deb, &binary) {
+    Ok(match unpack(open()?, &binary) {
         Ok(()) => check_binary(&binary, global).await,
         Err(error) => not_a_package(deb, &error.to_string()),
     })
@@ -104,7 +130,9 @@ fn not_a_package(deb: &Path, why: &str) -> UpgradeReport {
 /// Runs a Debian tool and returns its output, or its error text if it failed.
 fn tool(command: &mut Command) -> Result<Result<String, String>, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = start_confined(|| command.spawn()).and_then(Child::wait_with_output);
+    let output = output.map_err(|error| {
         Failure::new(Exit::Failed, format!("{name}: {error}"))
             .hint("a package can be checked where dpkg is installed; elsewhere use `--binary`")
     })?;
@@ -116,14 +144,14 @@ fn tool(command: &mut Command) -> Result<Result<String, String>, Failure> {
     })
 }
 
-fn unpack(deb: &Path, target: &Path) -> io::Result<()> {
-    let mut child = Command::new("dpkg-deb")
-        .arg("--fsys-tarfile")
-        .arg(deb)
-        .stdin(Stdio::null())
+fn unpack(deb: File, target: &Path) -> io::Result<()> {
+    let mut command = Command::new("dpkg-deb");
+    command
+        .args(["--fsys-tarfile", "-"])
+        .stdin(deb)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+        .stderr(Stdio::null());
+    let mut child = start_confined(|| command.spawn())?;
     let mut found = false;
     if let Some(archive) = child.stdout.take() {
         let mut archive = Archive::new(archive);

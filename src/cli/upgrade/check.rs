@@ -16,6 +16,7 @@ use crate::cli::backup::offline_change;
 use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::{Global, load_and_check, output};
 use crate::config::{Config, Loaded};
+use crate::data_file;
 use crate::domain;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::store::{FleetAccess, FormatUpgrade, StoreError, bytes_below, copy_store};
@@ -138,11 +139,10 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
         return Ok(());
     }
     create_private(&to_data.join("keys"))?;
-    for entry in fs::read_dir(&keys).map_err(failed(&keys))? {
-        let entry = entry.map_err(failed(&keys))?;
+    for entry in data_file::list(&keys).map_err(failed(&keys))? {
         let target = to_data.join("keys").join(entry.file_name());
-        // `copy` keeps the mode, so the copied keys stay private.
-        fs::copy(entry.path(), target).map_err(failed(&entry.path()))?;
+        // It keeps the mode, so the copied keys stay private.
+        data_file::copy(&entry.path(), &target).map_err(failed(&entry.path()))?;
     }
     Ok(())
 }
@@ -239,11 +239,9 @@ impl CheckDirectory {
         let path = data_dir.join(DIRECTORY);
         create_private(&path)?;
         let lock = path.join("lock");
-        let opened = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock);
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true);
+        let opened = data_file::open(&options, &lock);
         let opened = opened.map_err(|error| Failure::file(&lock, &error))?;
         // The lock ends with the process, even if it is killed.
         if opened.try_lock().is_err() {

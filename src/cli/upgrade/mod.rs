@@ -19,12 +19,13 @@ pub(super) enum UpgradeCommand {
     ///
     /// The version opens a copy of the store in the data directory, upgrades its format, verifies every record
     /// and checks the configuration. The server, the store and the configuration are not changed. Telemetry
-    /// events are not copied.
+    /// events are not copied. Another version is executed: check only one that you trust.
     Check {
-        /// Check this binary [default: the one that runs]
+        /// Execute this binary, with the rights of the data directory's owner, and let it check itself [default: the one
+        /// that runs]
         #[arg(long, value_name = "FILE", conflicts_with = "deb")]
         binary: Option<PathBuf>,
-        /// Check the binary in this Debian package
+        /// Execute the binary in this Debian package, likewise
         #[arg(long, value_name = "FILE")]
         deb: Option<PathBuf>,
         /// Print {"ok","version","problems","records","startSeconds","verifySeconds","memoryBytes","diskBytes"}

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::candidate::check_binary;
+use super::candidate::check_binary_as_owner;
 use crate::cli::exit::{CommandResult, Exit, Failure};
 use crate::cli::{Global, output};
 
@@ -34,7 +34,7 @@ pub(super) async fn run(yes: bool, json: bool, global: &Global) -> CommandResult
         .hint("`apt list -a playgate` shows earlier versions, `apt install playgate=VERSION` installs one"));
     }
     // Before the question and the restart: a refusal leaves the service running.
-    let report = check_binary(previous, global).await;
+    let report = check_binary_as_owner(previous, global).await;
     let restores = !report.ok && is_reversible();
     if !report.ok && !restores {
         return Err(Failure::failed(format!(

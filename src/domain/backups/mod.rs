@@ -25,6 +25,7 @@ pub use directory::{
 };
 pub use error::BackupError;
 
+use crate::data_file;
 use crate::domain::audit::AuditedChange;
 use crate::domain::backoff::Backoff;
 use crate::store::{Store, StoreError};
@@ -175,13 +176,10 @@ impl Backups {
         change: AuditedChange,
     ) -> Result<BackupContents, BackupError> {
         let upload = self.0.directory.upload();
-        let received = fs::File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            // Readable only for this service: a backup contains personal data.
-            .mode(0o600)
-            .open(&upload)
+        let mut options = fs::File::options();
+        // Readable only for this service: a backup contains personal data.
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let received = data_file::open(&options, &upload)
             .and_then(|mut file| io::copy(body, &mut file))
             .map_err(StoreError::from)
             .map_err(BackupError::from);

@@ -10,6 +10,7 @@ use std::time::UNIX_EPOCH;
 use super::erasure::ErasureSubject;
 use super::index::{SegmentBounds, SegmentIndex, SegmentKeys};
 use super::record::JournalRecord;
+use crate::data_file;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::{Packer, SegmentReader};
@@ -100,15 +101,15 @@ impl SegmentDirectory {
 
     /// `None` if there is no valid index.
     pub(super) fn index(&self, first: u64) -> Option<SegmentIndex> {
-        SegmentIndex::parse(&fs::read(self.index_file(first)).ok()?)
+        SegmentIndex::parse(&data_file::read(&self.index_file(first)).ok()?)
     }
 
     /// Finds all segments. One without a valid index, such as the one that was open, is finished now.
     pub(super) fn load(&self) -> io::Result<BTreeMap<u64, SegmentSummary>> {
         make_directory(&self.path, self.sync)?;
         let mut segments = BTreeMap::new();
-        for entry in fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
+        for entry in data_file::list(&self.path)? {
+            let name = entry.file_name();
             if name.to_str().is_some_and(|name| name.ends_with(".new")) {
                 // Left by a process that was killed while it wrote.
                 let _ = fs::remove_file(self.path.join(name));
@@ -187,7 +188,7 @@ impl SegmentDirectory {
 
     /// The highest number of a deleted record. A follower that has seen it must not miss later ones.
     pub(super) fn last_deleted(&self) -> u64 {
-        let text = fs::read_to_string(self.path.join(LAST_DELETED));
+        let text = data_file::read_to_string(&self.path.join(LAST_DELETED));
         text.ok()
             .and_then(|text| text.trim().parse().ok())
             .unwrap_or(0)

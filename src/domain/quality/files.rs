@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::input::QualityInput;
 use super::rollup::{HourTable, StoredHour};
+use crate::data_file::{self, at};
 use crate::store::{make_directory, replace_file, sync_data, sync_directory};
 use crate::types::FiguresFile;
 
@@ -89,7 +90,7 @@ impl Files {
         match fs::read_dir(&self.directory) {
             Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
+            Err(error) => Err(at("list", &self.directory)(error)),
         }
     }
 
@@ -114,7 +115,7 @@ impl Files {
 
     /// Moves a damaged file aside and reports it. Its figures are then missing.
     fn read<T: DeserializeOwned>(&self, path: &Path) -> io::Result<Option<T>> {
-        let bytes = match fs::read(path) {
+        let bytes = match data_file::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -147,7 +148,7 @@ impl Files {
         for path in self.paths()? {
             // The names sort by time.
             if path.extension().is_some_and(|kind| kind == "rollup") && path < bound {
-                fs::remove_file(&path)?;
+                fs::remove_file(&path).map_err(at("remove", &path))?;
                 removed += 1;
             }
         }
@@ -162,7 +163,7 @@ impl Files {
             let Some(hour) = hour_of(&path) else {
                 continue;
             };
-            let changed = changed_at(&fs::metadata(&path)?)?;
+            let changed = changed_at(&fs::metadata(&path).map_err(at("read", &path))?)?;
             hours.extend((changed >= since).then_some((changed, hour)));
         }
         hours.sort_unstable();
@@ -178,7 +179,7 @@ impl Files {
 
     /// `None` if there is no file of the hour.
     pub(super) fn raw_hour(&self, hour: i64) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.hour_path(hour)) {
+        match data_file::read(&self.hour_path(hour)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -212,10 +213,7 @@ impl Files {
         replace_file(&path, &file.content, self.sync)?;
         let changed = u64::try_from(file.changed).map_err(io::Error::other)?;
         let changed = UNIX_EPOCH + Duration::from_nanos(changed);
-        File::options()
-            .write(true)
-            .open(&path)?
-            .set_modified(changed)
+        data_file::open(File::options().write(true), &path)?.set_modified(changed)
     }
 
     /// Replaces the checkpoint of the open views, and begins a log at `next`.
@@ -230,7 +228,7 @@ impl Files {
         for (first, path) in self.logs()? {
             // Last: until the new views are in place, the older logs are needed for a replay.
             if first < next {
-                fs::remove_file(path)?;
+                fs::remove_file(&path).map_err(at("remove", &path))?;
             }
         }
         Ok(log)
@@ -256,7 +254,7 @@ impl Files {
         for (first, path) in logs {
             // A gap means that a log was lost; the batches behind it still count.
             at = at.max(first);
-            let bytes = match fs::read(&path) {
+            let bytes = match data_file::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     set_aside(&path, &error);
@@ -296,7 +294,7 @@ impl Files {
     pub(super) fn bytes(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for path in self.paths()? {
-            bytes += fs::metadata(path)?.len();
+            bytes += fs::metadata(&path).map_err(at("read", &path))?.len();
         }
         Ok(bytes)
     }

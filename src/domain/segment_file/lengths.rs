@@ -1,12 +1,14 @@
 //! Stores the length of a segment in a small file next to it. The recorded length distinguishes a torn end, which is
 //! normal after a kill, from truncation and damage.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{append_checksum, open, without_checksum};
+
+use crate::data_file;
 
 const FILE_BYTES: usize = 20;
 
@@ -28,7 +30,7 @@ impl Lengths {
 
     /// Returns the default for an unreadable file, so that nothing is compared.
     pub(crate) fn read(path: &Path) -> Self {
-        let bytes = fs::read(path).unwrap_or_default();
+        let bytes = data_file::read(path).unwrap_or_default();
         match without_checksum(&bytes)
             .unwrap_or_default()
             .as_chunks::<8>()
@@ -94,6 +96,8 @@ impl LengthFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use crate::data_file::at;
 use crate::store::{open_file, sync_file};
 
 /// Opens a file for reading and writing, with the reserve of descriptors.
@@ -30,11 +31,11 @@ pub(crate) fn replace(
     name.push(".new");
     let new = path.with_file_name(name);
     let written = open(&new, true).and_then(|mut file| {
-        write(&mut file)?;
+        write(&mut file).map_err(at("write", &new))?;
         if sync {
             sync_file(&file, &new)?;
         }
-        fs::rename(&new, path)
+        fs::rename(&new, path).map_err(at("rename to", path))
     });
     // The old file is still in place, so the incomplete new one must not stay behind.
     if written.is_err() {
@@ -57,7 +58,7 @@ pub(crate) fn without_checksum(bytes: &[u8]) -> Option<&[u8]> {
 /// Removes a file that may be missing. The caller syncs the directory.
 pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
         _ => Ok(()),
     }
 }

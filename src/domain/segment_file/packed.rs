@@ -16,6 +16,7 @@ use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
 use super::{append_checksum, without_checksum};
+use crate::data_file::at;
 use crate::store::open_file;
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
@@ -159,7 +160,7 @@ impl SegmentReader {
 
     pub(crate) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = open_file(File::options().read(true), path)?;
-        match SegmentForm::detect(&file)? {
+        match SegmentForm::detect(&file).map_err(at("read", path))? {
             SegmentForm::Plain => {
                 file.seek(SeekFrom::Start(from))?;
                 Ok(Self::Plain(file))
@@ -209,7 +210,7 @@ impl SegmentForm {
 pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
     let file = open_file(File::options().read(true), path)?;
     let length = file.metadata()?.len();
-    if SegmentForm::detect(&file)? == SegmentForm::Plain {
+    if SegmentForm::detect(&file).map_err(at("read", path))? == SegmentForm::Plain {
         return Ok(length);
     }
     let mut head = [0; HEAD_BYTES];

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::error::TelemetryError;
 use super::frame::{self, EventFrames};
 use super::{Inner, Telemetry, hour_of};
+use crate::data_file;
 use crate::domain::segment_file::open;
 use crate::domain::segment_file::packed::{MEMBER_BYTES, Packer, SegmentForm};
 use crate::store::{WritePriority, sync_file};
@@ -223,7 +224,7 @@ impl Inner {
 impl CompressionWork {
     /// Returns `None` if the segment is compressed already or too small.
     fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
-        let source = File::open(path)?;
+        let source = data_file::open_to_read(path)?;
         // Taken before the content is read, so that any later change is noticed.
         let identity = FileIdentity::from(&source.metadata()?);
         if identity.length < SIZE_MIN || SegmentForm::detect(&source)? == SegmentForm::Packed {

@@ -7,7 +7,6 @@
 //! The file is not part of the store: in a fleet all members have one store, and each has its own segments.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Read as _, Take, Write as _};
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use super::error::TelemetryError;
 use super::frame::EventFrames;
 use super::tables::{Forwarded, ForwardedRecord};
 use super::{Inner, Telemetry};
+use crate::data_file;
 use crate::domain::segment_file::packed::{SegmentReader, unpacked_length};
 use crate::domain::segment_file::{append_checksum, without_checksum};
 use crate::store::All;
@@ -46,7 +46,7 @@ pub(super) struct ForwardCursors {
 impl ForwardCursors {
     pub(super) fn open(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let inner = Arc::clone(&telemetry.inner);
-        let in_file = match fs::read(inner.directory.forwarded()) {
+        let in_file = match data_file::read(&inner.directory.forwarded()) {
             Ok(bytes) => Some(decode(&bytes).unwrap_or_else(|| {
                 // Sending twice does less harm than losing events.
                 tracing::error!(

@@ -13,6 +13,7 @@ use chrono::DateTime;
 use super::error::TelemetryError;
 use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
+use crate::data_file::{self, at};
 use crate::domain::segment_file::lengths::{LengthFile, Lengths};
 use crate::domain::segment_file::packed::SegmentReader;
 use crate::domain::segment_file::{
@@ -32,7 +33,7 @@ pub(super) struct Directory {
 impl Directory {
     pub(super) fn open(path: &Path, sync: bool) -> io::Result<Self> {
         make_directory(path, sync)?;
-        for entry in fs::read_dir(path)? {
+        for entry in fs::read_dir(path).map_err(at("list", path))? {
             let path = entry?.path();
             // Left by a process that was killed while it wrote.
             if path.extension().is_some_and(|extension| extension == "new") {
@@ -74,7 +75,7 @@ impl Directory {
 
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
         let mut hours = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
+        for entry in fs::read_dir(&self.path).map_err(at("list", &self.path))? {
             let name = entry?.file_name();
             let time = name.to_str().and_then(|name| name.strip_suffix(".events"));
             hours.extend(time.and_then(hour_of_name));
@@ -110,7 +111,7 @@ impl Directory {
     }
 
     pub(super) fn fingerprints(&self, hour: i64) -> io::Result<Vec<Fingerprint>> {
-        let kept = fs::read(self.keys(hour)).ok();
+        let kept = data_file::read(&self.keys(hour)).ok();
         // Preferred, because reading the events takes minutes for a large window.
         if let Some(keys) = kept.as_deref().and_then(read_keys) {
             return Ok(keys);
@@ -122,7 +123,7 @@ impl Directory {
         report_torn_end(&path, end)?;
         if self.sync {
             // The segment was never closed: after a kill its end may only be in the page cache.
-            match sync_file(&File::open(&path)?, &path) {
+            match sync_file(&data_file::open_to_read(&path)?, &path) {
                 // A disk that was remounted read-only has no pending writes.
                 Err(error) if error.kind() != io::ErrorKind::ReadOnlyFilesystem => {
                     return Err(error);

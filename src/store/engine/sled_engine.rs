@@ -2,7 +2,7 @@
 //! checkpoints.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,8 +12,9 @@ use sled::Transactional as _;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
 
 use super::{Digest, Engine, Scan};
+use crate::data_file::{at, list as files_of, open_to_read};
 use crate::store::StoreError;
-use crate::store::files::{at, sync_data};
+use crate::store::files::sync_data;
 use crate::store::snapshot::history::CommitId;
 use crate::store::table::{Schema, TreeName};
 use crate::store::write_batch::{BatchPart, WriteBatch};
@@ -65,7 +66,7 @@ impl SledEngine {
         let begun = stored_begun(&meta)?;
         let path = data_file(directory);
         let file = match sync {
-            true => Some((File::open(&path).map_err(at("open", &path))?, path)),
+            true => Some((open_to_read(&path)?, path)),
             false => None,
         };
         Ok(Self {
@@ -212,16 +213,33 @@ fn open_database(directory: &Path) -> Result<sled::Db, StoreError> {
             .flush_every_ms(None)
             .open();
         match opened {
-            // The pinned version has no separate error kind for this.
             Err(sled::Error::Io(error))
-                if error.to_string().starts_with("could not acquire lock")
-                    && since.elapsed() < RELEASE_WITHIN =>
+                if is_locked(&error) && since.elapsed() < RELEASE_WITHIN =>
             {
                 std::thread::park_timeout(Duration::from_millis(10));
             }
-            other => return other.map_err(engine_error),
+            other => return other.map_err(|error| unusable(error, directory)),
         }
     }
+}
+
+/// Files of another user, or other entries in their place, make the engine as useless as damage does: it is rebuilt
+/// elsewhere.
+fn unusable(error: sled::Error, directory: &Path) -> StoreError {
+    match error {
+        sled::Error::Io(error) if !is_locked(&error) => {
+            match StoreError::from(at("open", directory)(error)) {
+                StoreError::Io(why) => StoreError::Engine(why),
+                other => other,
+            }
+        }
+        other => engine_error(other),
+    }
+}
+
+fn is_locked(error: &std::io::Error) -> bool {
+    // The pinned version has no separate error kind for this.
+    error.to_string().starts_with("could not acquire lock")
 }
 
 fn data_file(directory: &Path) -> PathBuf {
@@ -232,8 +250,7 @@ fn data_file(directory: &Path) -> PathBuf {
 /// own log.
 pub(in crate::store) fn leftovers(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
+    for entry in files_of(directory)? {
         if entry.file_name().to_string_lossy().starts_with("snap.") {
             found.push(entry.path());
         }

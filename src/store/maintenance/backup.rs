@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::MutexGuard;
 
+use crate::data_file::{self, at};
 use crate::store::files::{make_directory, remove_file, rename, replace_file, with_suffix};
 use crate::store::maintenance::compaction::NEW_ENGINE;
 use crate::store::maintenance::disk_space;
@@ -81,7 +82,7 @@ impl Store {
     #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
-        decode_note(&fs::read(disk.layout.restore_note()).ok()?)
+        decode_note(&data_file::read(&disk.layout.restore_note()).ok()?)
     }
 
     pub fn delete_restore_note(&self) -> Result<(), StoreError> {
@@ -133,7 +134,7 @@ impl Store {
             // The copy is verified before it gets its name: only a complete backup is ever listed.
             .and_then(|()| (disk.verify_snapshot)(&partial))
             .and_then(|()| Ok(rename(&partial, &path, sync)?))
-            .and_then(|()| Ok(fs::metadata(&path)?.len()));
+            .and_then(|()| Ok(fs::metadata(&path).map_err(at("read", &path))?.len()));
         match made {
             Ok(bytes) => Ok(BackupFile { path, head, bytes }),
             Err(error) => {
@@ -160,7 +161,10 @@ impl Store {
     fn require_space(&self, disk: &OnDisk, directory: &Path) -> Result<(), StoreError> {
         let bytes = new_snapshot::packed_bytes(disk);
         let store = disk.layout.store();
-        let device = |path: &Path| fs::metadata(path).map(|of| of.dev());
+        let device = |path: &Path| {
+            let of = fs::metadata(path).map_err(at("read", path));
+            of.map(|of| of.dev())
+        };
         if device(&store)? == device(directory)? {
             // One disk must have room for both copies; a separate backup disk needs room for one.
             return disk_space::require_free(directory, 2 * bytes);
@@ -172,11 +176,11 @@ impl Store {
 
 fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreError> {
     let end = format!("-{}{EXTENSION}{PARTIAL}", mark(instance));
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
+    for entry in data_file::list(directory)? {
+        let path = entry.path();
         let name = path.file_name().and_then(|name| name.to_str());
         if name.is_some_and(|name| name.ends_with(&end)) {
-            fs::remove_file(&path)?;
+            fs::remove_file(&path).map_err(at("remove", &path))?;
         }
     }
     Ok(())
@@ -285,7 +289,9 @@ impl Restore<'_> {
         let (head, report) = check_snapshot(self.backup, self.schema)?;
         let own = self.target_instance(layout, &head)?;
         layout.clear_staged()?;
-        let packed = fs::metadata(self.backup)?.len();
+        let packed = fs::metadata(self.backup)
+            .map_err(at("read", self.backup))?
+            .len();
         // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let number = self.next_free_number(layout, &head);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
+use crate::data_file::at;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::Engine;
 use crate::store::files::size_of;
@@ -61,7 +62,7 @@ pub(in crate::store) fn compact(
         }
     }
     // The files of the old engine are removed last: until the switch they are in use.
-    fs::remove_dir_all(&old.path)?;
+    fs::remove_dir_all(&old.path).map_err(at("remove", &old.path))?;
     Ok((before, size_of(&next.path)))
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::data_file;
 use crate::store::StoreError;
 use crate::store::files::at;
 use crate::store::maintenance::disk_space;
@@ -43,7 +44,7 @@ fn copy_directory(from: &Path, to: &Path) -> Result<(), StoreError> {
         if entry.is_dir() {
             copy_directory(&entry, &target)?;
         } else {
-            fs::copy(&entry, &target).map_err(at("copy", &entry))?;
+            data_file::copy(&entry, &target)?;
         }
     }
     Ok(())
@@ -51,9 +52,8 @@ fn copy_directory(from: &Path, to: &Path) -> Result<(), StoreError> {
 
 pub fn bytes_below(directory: &Path) -> Result<u64, StoreError> {
     let mut bytes = 0;
-    for entry in fs::read_dir(directory).map_err(at("read the directory", directory))? {
-        let entry = entry?;
-        bytes += match entry.metadata()? {
+    for entry in data_file::list(directory)? {
+        bytes += match entry.metadata().map_err(at("read", &entry.path()))? {
             about if about.is_dir() => bytes_below(&entry.path())?,
             about => about.len(),
         };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
+use crate::data_file;
 use crate::store::{Store, StoreError};
 
 const MIB: u64 = 1024 * 1024;
@@ -194,7 +195,9 @@ impl Space {
         if disk.free < size + WritePriority::Telemetry.watermark(disk.total) {
             return;
         }
-        let made = File::create(&self.ballast)
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        let made = data_file::open(&options, &self.ballast)
             // The file is allocated and not sparse, since a sparse file reserves nothing.
             .and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, size)?));
         if let Err(error) = made {

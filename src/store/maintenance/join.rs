@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::data_file::at;
 use crate::store::maintenance::backup::check_snapshot;
 use crate::store::maintenance::disk_space;
 use crate::store::maintenance::staging::Staging;
@@ -40,7 +41,9 @@ impl Join<'_> {
             let what = "has no chain digest, so that it fits no log";
             return Err(StoreError::damaged_file(self.snapshot, what));
         }
-        let packed = std::fs::metadata(self.snapshot)?.len();
+        let packed = std::fs::metadata(self.snapshot)
+            .map_err(at("read", self.snapshot))?
+            .len();
         // The space is for the snapshot and the engine.
         disk_space::require_free(self.directory, 4 * packed)?;
         let lineage = Lineage {

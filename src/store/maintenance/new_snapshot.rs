@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
+use crate::data_file::at;
 use crate::store::StoreError;
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::engine::Engine;
@@ -195,7 +196,9 @@ pub(in crate::store) fn write_file(
         disk.layout.sync,
         &*disk.verify_snapshot,
     )?;
-    for entry in fs::read_dir(disk.layout.snapshots())? {
+    for entry in
+        fs::read_dir(disk.layout.snapshots()).map_err(at("list", &disk.layout.snapshots()))?
+    {
         let other = entry?.path();
         if other == path {
             continue;

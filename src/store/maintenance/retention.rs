@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::data_file::at;
 use crate::store::StoreError;
 use crate::store::maintenance::backup::{BackupFile, list_backups};
 use crate::store::table::Schema;
@@ -58,7 +59,7 @@ pub fn prune_backups(
         let is_over = *of_timeline > keep;
         let is_rotated = old.head.history.timeline != timeline && rotated(old);
         if (is_over || is_rotated) && old.path != made.path {
-            fs::remove_file(&old.path)?;
+            fs::remove_file(&old.path).map_err(at("remove", &old.path))?;
             removed += 1;
         }
     }

@@ -16,6 +16,7 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use crate::data_file;
 use crate::store::StoreError;
 use crate::store::files::{at, make_directory, rename, replace_file, sync_directory, with_suffix};
 use crate::store::snapshot::history::Lineage;
@@ -138,11 +139,11 @@ impl StoreLayout {
             .create(true)
             .truncate(false)
             .write(true)
-            .open(&path);
-        let lock = match opened {
+            .clone();
+        let lock = match data_file::open(&opened, &path) {
             // On a read-only disk an existing lock file can still be locked.
             Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
-                File::open(&path)
+                data_file::open_to_read(&path)
             }
             other => other,
         }
@@ -150,7 +151,7 @@ impl StoreLayout {
         match lock.try_lock() {
             Ok(()) => Ok(lock),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
-            Err(TryLockError::Error(error)) => Err(error.into()),
+            Err(TryLockError::Error(error)) => Err(at("lock", &path)(error).into()),
         }
     }
 
@@ -171,7 +172,7 @@ impl StoreLayout {
         let mut problem = None;
         // One damaged copy is not an error: the other one is complete.
         for path in &copies {
-            match fs::read_to_string(path).map(|text| parse(&text)) {
+            match data_file::read_to_string(path).map(|text| parse(&text)) {
                 Ok(Some(identity)) => return Ok(identity),
                 Ok(None) => {
                     problem = Some("is damaged, and so is its copy".to_owned());
@@ -209,8 +210,8 @@ impl StoreLayout {
         let aside = self.aside();
         make_directory(&aside, self.sync)?;
         let mut of_kind = Vec::new();
-        for entry in fs::read_dir(&aside)? {
-            let path = entry?.path();
+        for entry in data_file::list(&aside)? {
+            let path = entry.path();
             let number = path
                 .file_name()
                 .and_then(|found| found.to_str()?.strip_prefix(kind)?.strip_prefix('.'))
@@ -224,9 +225,9 @@ impl StoreLayout {
         rename(path, &moved, self.sync)?;
         for (_, path) in of_kind.iter().rev().skip(ASIDE_KEPT - 1) {
             if path.is_dir() {
-                fs::remove_dir_all(path)?;
+                fs::remove_dir_all(path).map_err(at("remove", path))?;
             } else {
-                fs::remove_file(path)?;
+                fs::remove_file(path).map_err(at("remove", path))?;
             }
         }
         Ok(moved)
@@ -360,7 +361,7 @@ impl EngineDir {
     }
 
     pub(in crate::store) fn suspect_reason(&self) -> Option<String> {
-        let bytes = fs::read(self.path.join("suspect")).ok()?;
+        let bytes = data_file::read(&self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::data_file::at;
 use crate::store::StoreError;
 use crate::store::engine::deferred::{
     DeferredEngine, FoundEngine, Preparation, Supervised, max_wait_for_engine, verify_supervised,
@@ -230,7 +231,7 @@ impl Recovery<'_> {
         let (current, others) = self.layout.engines()?;
         for other in others {
             // The creation of this engine was interrupted, or another engine has replaced it.
-            fs::remove_dir_all(other.path)?;
+            fs::remove_dir_all(&other.path).map_err(at("remove", &other.path))?;
         }
         let Some(current) = current else {
             let first = self.layout.next_engine()?;
@@ -270,7 +271,7 @@ impl Recovery<'_> {
         }
         for other in others {
             // The creation of this engine was interrupted, or another engine has replaced it.
-            fs::remove_dir_all(other.path)?;
+            fs::remove_dir_all(&other.path).map_err(at("remove", &other.path))?;
         }
         let opening = current
             .as_ref()

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::vec;
 
+use crate::data_file::{self, at};
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
@@ -55,7 +56,7 @@ impl DurableReader {
         let open = |segment: &Segment| {
             Ok(LogFile {
                 segment: segment.clone(),
-                file: File::open(&segment.path)?,
+                file: data_file::open_to_read(&segment.path)?,
                 frames: None,
             })
         };
@@ -233,17 +234,21 @@ impl DurableReader {
         let log = self.log.get(segment).ok_or(StoreError::Closed)?;
         let mut value = vec![0; usize::from(entry.length)];
         log.file
-            .read_exact_at(&mut value, u64::from(entry.offset))?;
+            .read_exact_at(&mut value, u64::from(entry.offset))
+            .map_err(data_file::at("read", &log.segment.path))?;
         Ok(Some(value))
     }
 }
 
 impl LogFile {
     fn bytes(&self) -> Result<Vec<u8>, StoreError> {
-        let length = usize::try_from(self.file.metadata()?.len()).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
+        let read = || {
+            let length = usize::try_from(self.file.metadata()?.len()).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; length];
+            self.file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        };
+        Ok(read().map_err(at("read", &self.segment.path))?)
     }
 }
 

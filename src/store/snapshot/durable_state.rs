@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use crate::data_file::{self, at};
 use crate::store::StoreError;
 use crate::store::engine::Engine;
 use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChanges};
@@ -195,11 +196,13 @@ where
             Some(open) => open,
             None => {
                 let path = self.segments.get(place.segment).ok_or(StoreError::Closed)?;
-                (place.segment, File::open(path)?)
+                (place.segment, data_file::open_to_read(path)?)
             }
         };
         let mut value = vec![0; place.length];
-        file.read_exact_at(&mut value, place.offset)?;
+        let read = file.read_exact_at(&mut value, place.offset);
+        let path = self.segments.get(index).ok_or(StoreError::Closed)?;
+        read.map_err(at("read", path))?;
         self.open = Some((index, file));
         Ok(value)
     }

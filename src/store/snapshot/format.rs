@@ -14,6 +14,7 @@ use std::vec;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
+use crate::data_file::{self, at};
 use crate::store::StoreError;
 use crate::store::engine::Digest;
 use crate::store::files::{create_private, rename, sync_data, sync_file, with_suffix};
@@ -181,9 +182,9 @@ pub(in crate::store) fn copy(
     head: &SnapshotHead,
     sync: bool,
 ) -> Result<(), StoreError> {
-    let mut input = File::open(from)?;
+    let mut input = data_file::open_to_read(from)?;
     let mut start = [0; MAGIC.len() + FRAME_HEAD];
-    input.read_exact(&mut start)?;
+    input.read_exact(&mut start).map_err(at("read", from))?;
     let size = start
         .get(MAGIC.len()..)
         .and_then(announced_size)
@@ -191,7 +192,7 @@ pub(in crate::store) fn copy(
     // Every frame carries its own number and checksum, so the rest can be copied as bytes.
     input.seek(SeekFrom::Start((MAGIC.len() + size) as u64))?;
     let mut out = SnapshotWriter::begin(to, head, sync)?;
-    io::copy(&mut input, &mut out)?;
+    io::copy(&mut input, &mut out).map_err(at("copy", from))?;
     out.finish()
 }
 
@@ -212,7 +213,7 @@ impl<'a> SnapshotWriter<'a> {
             sync,
             unsynced: 0,
         };
-        out.write_all(MAGIC)?;
+        out.write_all(MAGIC).map_err(at("write", path))?;
         out.put(&head.to_bytes()?)?;
         Ok(out)
     }
@@ -222,7 +223,7 @@ impl<'a> SnapshotWriter<'a> {
             .out
             .into_inner()
             // `into_inner` flushes, and unlike `drop` reports an error.
-            .map_err(|error| StoreError::from(error.into_error()))?;
+            .map_err(|error| at("write", self.path)(error.into_error()))?;
         if self.sync {
             sync_file(&file, self.path)?;
         }
@@ -231,8 +232,8 @@ impl<'a> SnapshotWriter<'a> {
 
     fn put(&mut self, payload: &[u8]) -> Result<(), StoreError> {
         self.number += 1;
-        self.write_all(&frame(self.number, 0, payload)?)?;
-        Ok(())
+        let frame = frame(self.number, 0, payload)?;
+        Ok(self.write_all(&frame).map_err(at("write", self.path))?)
     }
 }
 
@@ -270,7 +271,7 @@ pub(in crate::store) struct Snapshot {
 
 impl Snapshot {
     pub(in crate::store) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
-        let mut input = BufReader::with_capacity(FRAME_MAX, File::open(path)?);
+        let mut input = BufReader::with_capacity(FRAME_MAX, data_file::open_to_read(path)?);
         let mut magic = [0; 8];
         input
             .read_exact(&mut magic)

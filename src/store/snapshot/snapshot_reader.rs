@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::data_file::{self, at};
 use crate::store::StoreError;
 use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
@@ -41,13 +42,13 @@ impl SnapshotReader {
         let number = Snapshot::open(path, schema)?.head().number;
         let mut reader = Self {
             path: path.to_owned(),
-            file: File::open(path)?,
+            file: data_file::open_to_read(path)?,
             schema: schema.clone(),
             number,
             frames: Vec::new(),
             kept: Mutex::default(),
         };
-        let length = reader.file.metadata()?.len();
+        let length = reader.file.metadata().map_err(at("read", path))?.len();
         let mut offset = MAGIC.len() as u64;
         let mut bytes = Vec::new();
         let mut has_foot = false;

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::data_file;
 use crate::store::files::{at, sync_directory, sync_file};
 use crate::store::snapshot::history::History;
 use crate::types::from_hex;
@@ -94,7 +95,7 @@ pub(in crate::store) enum StoredEnd {
 
 impl StoredEnd {
     pub(in crate::store) fn read(path: &Path) -> io::Result<Self> {
-        let bytes = match fs::read(path) {
+        let bytes = match data_file::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
             Err(error) => return Err(error),
@@ -140,15 +141,15 @@ pub(super) struct EndFile {
 
 impl EndFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options()
+        let mut options = File::options();
+        options
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o640)
-            .open(path)
-            .map_err(at("open", path))?;
-        let known = fs::read(path)?;
+            .mode(0o640);
+        let file = data_file::open(&options, path)?;
+        let known = data_file::read(path)?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -160,7 +161,9 @@ impl EndFile {
     }
 
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {
-        self.file.set_len((SLOTS * SECTOR_BYTES) as u64)?;
+        self.file
+            .set_len((SLOTS * SECTOR_BYTES) as u64)
+            .map_err(at("write", &self.path))?;
         // Both slots are written: otherwise an old one would win after damage to the new one.
         for _ in 0..SLOTS {
             self.write(end)?;
@@ -184,7 +187,9 @@ impl EndFile {
         } else {
             SECTOR_BYTES
         };
-        self.file.write_all_at(&end.encode(self.turn), slot as u64)
+        self.file
+            .write_all_at(&end.encode(self.turn), slot as u64)
+            .map_err(at("write", &self.path))
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {

@@ -28,6 +28,7 @@ pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_frame
 
 use super::StoreError;
 use super::files::{create_private, make_directory, remove_file, rename, sync_data, sync_file};
+use crate::data_file::{self, at};
 use crate::store::snapshot::history::History;
 use head::{HEAD_BYTES, Head};
 #[cfg(test)]
@@ -99,11 +100,11 @@ impl FileLog {
         // A killed process may have left it.
         remove_file(&directory.join(UNFINISHED), false)?;
         if let Some(last) = survey.segments.last() {
-            let file = File::options().write(true).open(&last.path)?;
+            let file = data_file::open(File::options().write(true), &last.path)?;
             if let Some(end) = survey.torn {
                 // The torn tail is overwritten and not cut off: a file that is shorter than its head says is damage.
-                let length = file.metadata()?.len();
-                fill(&file, end as u64, length)?;
+                let length = file.metadata().map_err(at("read", &last.path))?.len();
+                fill(&file, end as u64, length).map_err(at("write", &last.path))?;
             }
             // Frames that a killed process had not synced count as promised from now on.
             if sync {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::StoreError;
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
+use crate::data_file::{self, at};
 use crate::store::files::remove_file;
 use crate::store::snapshot::history::{History, Lineage};
 
@@ -199,7 +200,7 @@ impl Survey {
             self.next = segment.first;
             self.history = History::default();
         }
-        let bytes = fs::read(&segment.path)?;
+        let bytes = data_file::read(&segment.path)?;
         let (head, start) = begin(&bytes);
         // The frames of a foreign file would replace commits of this log, so none of them is read.
         if let Some(why) = self.is_foreign(segment, head.as_ref(), bytes.get(start..), expected) {
@@ -371,7 +372,7 @@ pub(in crate::store) fn read_segment(
     if segment.first >= segment.end {
         return Ok(());
     }
-    read_frames(&fs::read(&segment.path)?, segment, each)
+    read_frames(&data_file::read(&segment.path)?, segment, each)
 }
 
 pub(in crate::store) fn read_frames<'a>(
@@ -399,7 +400,7 @@ pub(in crate::store) fn read_frames<'a>(
 
 fn list(directory: &Path) -> Result<Vec<Segment>, StoreError> {
     let mut segments = Vec::new();
-    for entry in fs::read_dir(directory)? {
+    for entry in fs::read_dir(directory).map_err(at("list", directory))? {
         let path = entry?.path();
         let first = path
             .file_name()
