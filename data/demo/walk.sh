@@ -65,7 +65,7 @@ ANSWER=$(curl -sS -w ' -> %{http_code} (expected 200)' -X POST "$BASE/api/playba
 curl -sS -w ' -> %{http_code} (expected 200)\n' "$(echo "$ANSWER" | sed -n 's/.*"playlist":"\([^"]*\)".*/\1/p')"
 
 echo; echo "== 8. Telemetry: accepted once, and known when it comes again."
-EVENTS="[{\"timestamp\":$(date +%s),\"source\":\"APP_ACTION\",\"component\":\"player/demo\",\"action\":\"playback_buffering\",\"seqId\":1,\"context\":{\"playback_buffering_type\":\"initial\",\"duration\":0.4,\"asset_id\":\"film-open\",\"device_id\":\"demo-device\"},\"extra\":{\"player_version\":\"1.0\"}}]"
+EVENTS="[{\"timestamp\":$(date +%s),\"source\":\"APP_ACTION\",\"component\":\"player/demo\",\"action\":\"playback_buffering\",\"seqId\":1,\"context\":{\"playback_buffering_type\":\"initial\",\"duration\":400,\"asset_id\":\"film-open\",\"device_id\":\"demo-device\"},\"extra\":{\"player_version\":\"1.0\"}}]"
 curl -sS -w ' -> %{http_code} (expected 202)\n' -X POST "$BASE/api/tracker/v1/telemetry-events" -H "$P" -H "$U" -d "$EVENTS"
 curl -sS -w ' -> %{http_code} (expected 202)\n' -X POST "$BASE/api/tracker/v1/telemetry-events" -H "$P" -H "$U" -d "$EVENTS"
 

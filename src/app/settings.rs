@@ -299,9 +299,9 @@ pub(super) fn licenses(config: &Config) -> Result<LicenseServers, AppError> {
         None => None,
     };
     Ok(LicenseServers {
-        widevine: license_server(Drm::Widevine, &config.widevine)?,
-        playready: license_server(Drm::Playready, &config.playready)?,
-        fairplay: license_server(Drm::Fairplay, &config.fairplay)?,
+        widevine: license_server(Drm::Widevine, &config.widevine, None)?,
+        playready: license_server(Drm::Playready, &config.playready, None)?,
+        fairplay: license_server(Drm::Fairplay, &config.fairplay, config.fairplay_extra.body)?,
         fairplay_certificate: fairplay_certificate.map(Into::into),
     })
 }
@@ -348,6 +348,7 @@ pub fn etcd_tls(given: &FleetConfig) -> Result<Option<Arc<ClientTls>>, AppError>
 fn license_server(
     drm: Drm,
     given: &config::LicenseServerConfig,
+    spc: Option<license_server::SpcForm>,
 ) -> Result<Option<Arc<dyn license_server::LicenseServer>>, AppError> {
     let Some(url) = &given.url else {
         return Ok(None);
@@ -364,6 +365,7 @@ fn license_server(
             access_key: given.access_key.as_ref().map(|s| s.reveal().to_owned()),
         },
         drm,
+        spc,
         timeout: given.timeout,
     };
     let server = HttpLicenseServer::new(&settings)

@@ -3,7 +3,7 @@
 use super::http::Environment;
 use crate::domain::entitlement::PinRule;
 use crate::domain::playback::{Scheme, WhenFull};
-use crate::ports::license_server::Style;
+use crate::ports::license_server::{SpcForm, Style};
 use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
@@ -88,6 +88,15 @@ impl ConfigEnum for Style {
         ("jwt", Self::Jwt),
         ("doverunner", Self::Doverunner),
         ("ezdrm", Self::Ezdrm),
+    ];
+}
+
+impl ConfigEnum for SpcForm {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("as-sent", Self::AsSent),
+        ("raw", Self::Raw),
+        ("form", Self::Form),
+        ("json", Self::Json),
     ];
 }
 

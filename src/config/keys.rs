@@ -28,7 +28,7 @@ use crate::domain::catalog::Unrated;
 use crate::domain::entitlement::PinRule;
 use crate::domain::epg_sources::EpgSource;
 use crate::domain::playback;
-use crate::ports::license_server::Style;
+use crate::ports::license_server::{SpcForm, Style};
 use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
@@ -189,6 +189,8 @@ section! {
 
 section! {
     pub struct FairplayConfig {
+        /// How the license server takes the challenge: `as-sent`, `raw`, `form` or `json`. Default: by style.
+        body: Option<SpcForm> = some(enum_value), None;
         /// FairPlay certificate for players.
         certificate: Option<PathBuf> = some(path), None;
     }

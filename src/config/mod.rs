@@ -16,6 +16,7 @@ mod compared;
 mod enums;
 mod error;
 mod keys;
+mod license_urls;
 mod load;
 mod mailbox;
 mod provenance;

@@ -3,7 +3,7 @@
 use super::http::Environment;
 use super::keys::{Config, LicenseServerConfig};
 use super::provenance::Effective;
-use super::{ConfigProblems, ListenAddress, Provenance};
+use super::{ConfigProblems, ListenAddress, Provenance, license_urls};
 use crate::ports::smtp::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
@@ -259,6 +259,7 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let broken = WARNINGS.iter().filter(|(is_broken, _)| is_broken(config));
     let mut warnings: Vec<String> = broken.map(|(_, message)| (*message).to_owned()).collect();
+    warnings.extend(license_urls::warnings(config));
     if unsafe_no_sync {
         warnings.push(
             "PLAYGATE_UNSAFE_NO_SYNC is set: files are not synced, a power failure loses acknowledged data"

@@ -241,7 +241,7 @@ pub fn value(data: &[u8]) {
     }
 }
 
-/// Reads any bytes as a license challenge of each DRM system. It must not yield more key ids than fit.
+/// Reads any bytes as a license challenge of each DRM system. It must not yield more key ids than its bytes can hold.
 pub fn challenge(data: &[u8]) {
     for drm in [
         Drm::Widevine,
@@ -250,9 +250,12 @@ pub fn challenge(data: &[u8]) {
         Drm::Clearkey,
         Drm::None,
     ] {
-        let kids = key_ids(drm, data);
+        let Ok(kids) = key_ids(drm, data) else {
+            continue;
+        };
         assert!(
-            kids.len() <= 256 && kids.len() * 16 <= data.len().max(16),
+            // One stretch of bytes can be read in two ways.
+            kids.len() * 8 <= data.len().max(16),
             "more key ids than bytes"
         );
     }

@@ -56,13 +56,13 @@ impl LicenseResult {
     pub fn from_error(error: &UpstreamError) -> Self {
         match error {
             UpstreamError::Refused(_) => Self::Refused,
-            UpstreamError::Status(status) if status.is_client_error() => Self::Refused,
             UpstreamError::Status(_)
+            | UpstreamError::Limited(_)
             | UpstreamError::Empty
             | UpstreamError::TooLarge
             | UpstreamError::Connection(_) => Self::Failed,
             UpstreamError::TimedOut => Self::TimedOut,
-            UpstreamError::Busy | UpstreamError::Resting => Self::NotAsked,
+            UpstreamError::Resting => Self::NotAsked,
         }
     }
 }

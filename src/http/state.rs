@@ -11,6 +11,7 @@ use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
 use crate::http::access::auth::Authenticator;
 use crate::http::api::catalog::CatalogLists;
+use crate::http::api::license::LicenseSlots;
 use crate::http::freshness::FreshnessCheck;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
@@ -54,6 +55,7 @@ pub struct HttpState {
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
     pub(crate) catalog_lists: CatalogLists,
+    pub(crate) license_slots: LicenseSlots,
     pub metrics: HttpMetrics,
     pub origins: Option<Vec<HeaderValue>>,
     pub geo_header: Option<HeaderName>,
@@ -111,6 +113,7 @@ impl HttpState {
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
             catalog_lists: CatalogLists::default(),
+            license_slots: LicenseSlots::default(),
             metrics: HttpMetrics::new(&services.metrics),
             origins,
             geo_header,

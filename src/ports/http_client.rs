@@ -102,15 +102,10 @@ impl RequestTarget {
             .header(HOST, self.host.clone())
     }
 
-    /// The target with more in its query. `more` must need no escapes.
+    /// Path and query.
     #[must_use]
-    pub(crate) fn with_query(&self, more: &str) -> String {
-        let sign = if self.target.query().is_some() {
-            '&'
-        } else {
-            '?'
-        };
-        format!("{}{sign}{more}", self.target)
+    pub(crate) fn target(&self) -> String {
+        self.target.to_string()
     }
 
     pub(crate) async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {

@@ -3,7 +3,10 @@
 //! Each value is validated on construction: a [`LiveOffset`] is always in range. Nothing here may read a
 //! clock, a file or the network.
 
+pub(crate) mod base64_text;
 mod connection_origin;
+pub(crate) mod decimal;
+pub(crate) mod device_text;
 pub(crate) mod drm;
 pub(crate) mod duration_unit;
 pub(crate) mod email;

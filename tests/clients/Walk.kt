@@ -156,6 +156,7 @@ fun walk(base: String, logins: LoginApi, pages: PagesApi, users: Sessions, playb
     refused(403, "DRM_MISMATCH") { playback.licenseWidevine(token, session, challenge) }
     refused(403, "DRM_MISMATCH") { playback.licensePlayready(token, session, challenge) }
     refused(403, "DRM_MISMATCH") { playback.licenseFairplay(token, session, challenge) }
+    refused(403, "ENTITLEMENT_INVALID") { playback.licenseSigned("none", challenge) }
     refused(404, "CERTIFICATE_NOT_CONFIGURED") { playback.fairplayCertificate() }
     fun beat(at: Long) = playback.heartbeat(
         Drm.clearkey, Protocol.dash, token, "linux", "tv", "Model 5", "tv-1", session, "$at", "3500000", "1920", "1080",

@@ -67,6 +67,8 @@ const challenge = { headers, body: new Blob(['challenge']) };
 refused(await api.licenseWidevine(challenge), 403, 'DRM_MISMATCH');
 refused(await api.licensePlayready(challenge), 403, 'DRM_MISMATCH');
 refused(await api.licenseFairplay(challenge), 403, 'DRM_MISMATCH');
+const unsigned = { path: { token: 'none' }, body: new Blob(['challenge']) };
+refused(await api.licenseSigned(unsigned), 403, 'ENTITLEMENT_INVALID');
 refused(await api.fairplayCertificate(), 404, 'CERTIFICATE_NOT_CONFIGURED');
 const heartbeat = (timestamp: number) => api.heartbeat({ headers: { ...beat('tv-1', timestamp), ...headers } });
 assert(got(await heartbeat(now() + demo.offsetOpen)).interval === 10, 'an interval of ten seconds');

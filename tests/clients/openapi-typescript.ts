@@ -67,6 +67,8 @@ const challenge = { params: { header: playing }, body: 'challenge', bodySerializ
 refused(await api.POST('/api/playback/v1/widevine/license', challenge), 403, 'DRM_MISMATCH');
 refused(await api.POST('/api/playback/v1/playready/license', challenge), 403, 'DRM_MISMATCH');
 refused(await api.POST('/api/playback/v1/fairplay/license', challenge), 403, 'DRM_MISMATCH');
+const unsigned = { params: { path: { token: 'none' } }, body: 'challenge', bodySerializer: (body: string) => body };
+refused(await api.POST('/api/playback/v1/license/{token}', unsigned), 403, 'ENTITLEMENT_INVALID');
 refused(await api.GET('/api/playback/v1/fairplay/certificate'), 404, 'CERTIFICATE_NOT_CONFIGURED');
 const heartbeat = (timestamp: number) => api.POST('/api/playback/v1/heartbeat', { params: { header: { ...beat('tv-1', timestamp), ...playing } } });
 assert(got(await heartbeat(now() + demo.offsetOpen)).interval === 10, 'an interval of ten seconds');

@@ -32,7 +32,7 @@ from partner.api.login import login, logout, reset, send_reset, send_reset_email
 from partner.api.pages import docs, openapi, reset_form, reset_page  # noqa: E402
 from partner.api.playback import (  # noqa: E402
     end_playback, entitlement, fairplay_certificate, heartbeat, license_clearkey, license_fairplay, license_playready,
-    license_widevine, origin, preflight, preflight_v1,
+    license_signed, license_widevine, origin, preflight, preflight_v1,
 )
 from partner.api.schedule import (  # noqa: E402
     broadcast, broadcasts, livestream_day, livestream_live, m3u, m3u_manifest, schedule_day, schedule_live, xmltv,
@@ -155,6 +155,8 @@ keys = got(license_clearkey.sync_detailed(**of_session, body=m.ClearKeyRequest(k
 assert keys.keys[0].kid == KEY_ID
 for other in (license_widevine, license_playready, license_fairplay):
     refused(other.sync_detailed(**of_session, body=File(payload=io.BytesIO(b"challenge"))), 403, "DRM_MISMATCH")
+challenge = File(payload=io.BytesIO(b"challenge"))
+refused(license_signed.sync_detailed("none", client=me, body=challenge), 403, "ENTITLEMENT_INVALID")
 refused(fairplay_certificate.sync_detailed(client=me), 404, "CERTIFICATE_NOT_CONFIGURED")
 
 

@@ -1,114 +1,15 @@
 //! License servers of vendors: the exact bytes that they get, and how Playgate handles refusals, failures and
 //! misbehaviour.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
-use std::time::Duration;
+use std::io::Write as _;
 
 use data_encoding::BASE64;
 use serde_json::Value;
 
+use crate::support::license_server::{Reply, Server, license, playing, response};
 use crate::support::metrics::{metric, scrape};
-use crate::support::playback_fixture::{PlaybackFixture, Player, player};
-use crate::support::raw_http::{Answer, ask, request};
-
-/// What the server does on the next connection after it has read the request.
-enum Reply {
-    /// Sends these bytes and closes.
-    Send(Vec<u8>),
-    /// Keeps the connection open without a response.
-    Hang,
-}
-
-/// A received request: its head, sorted and without `Host`, and its body.
-struct ReceivedRequest {
-    head: Vec<String>,
-    body: Vec<u8>,
-}
-
-impl ReceivedRequest {
-    fn header(&self, name: &str) -> Option<&str> {
-        let prefix = format!("{name}: ");
-        self.head.iter().find_map(|line| line.strip_prefix(&prefix))
-    }
-}
-
-/// A license server of a vendor.
-struct Server {
-    url: String,
-    replies: Sender<Reply>,
-    received: Receiver<ReceivedRequest>,
-}
-
-impl Server {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/l?tenant=a", listener.local_addr().unwrap());
-        let (replies, queue) = channel();
-        let (sender, received) = channel();
-        // The thread ends when the test drops the queue.
-        thread::spawn(move || {
-            let mut held = Vec::new();
-            for reply in queue {
-                let (mut stream, _) = listener.accept().unwrap();
-                let _ = sender.send(read(&mut stream));
-                match reply {
-                    // Playgate may close the connection before it has everything.
-                    Reply::Send(bytes) => drop(stream.write_all(&bytes)),
-                    Reply::Hang => held.push(stream),
-                }
-            }
-        });
-        Self {
-            url,
-            replies,
-            received,
-        }
-    }
-
-    fn next(&self, reply: Reply) {
-        self.replies.send(reply).unwrap();
-    }
-
-    fn received(&self) -> ReceivedRequest {
-        self.received.recv_timeout(Duration::from_secs(20)).unwrap()
-    }
-}
-
-fn read(stream: &mut TcpStream) -> ReceivedRequest {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 16_384];
-    loop {
-        let end = bytes.windows(4).position(|part| part == b"\r\n\r\n");
-        if let Some(end) = end {
-            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.unwrap().parse().unwrap();
-            if bytes.len() == end + 4 + length {
-                let mut head: Vec<String> = head.lines().map(str::to_owned).collect();
-                head.retain(|line| !line.starts_with("host: "));
-                head[1..].sort_unstable();
-                let body = bytes[end + 4..].to_vec();
-                return ReceivedRequest { head, body };
-            }
-        }
-        let length = stream.read(&mut buffer).unwrap();
-        assert_ne!(length, 0, "a request that breaks off");
-        bytes.extend_from_slice(&buffer[..length]);
-    }
-}
-
-fn response(status: &str, media: &str, body: &[u8]) -> Reply {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nSet-Cookie: theirs=1\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    Reply::Send([head.as_bytes(), body].concat())
-}
+use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::raw_http::Answer;
 
 /// Settings for address, credential and the header of custom data.
 const WIDEVINE: [&str; 3] = [
@@ -126,39 +27,6 @@ const PLAYREADY: [&str; 3] = [
     "license.playready.authorization",
     "license.playready.custom_data_header",
 ];
-
-/// Starts a session with a DRM system.
-fn playing(fixture: &PlaybackFixture, asset: &str, system: &str, protocol: &str) -> Player {
-    let token = fixture.token(&fixture.ann, asset);
-    let wanted = [("DRM", system), ("Protocol", protocol)];
-    let started = fixture.preflight(&fixture.ann, asset, &token, &wanted);
-    assert_eq!(started.status, 200, "{}", started.json());
-    player(&fixture.ann, "tv", &started)
-}
-
-/// Requests a license with an arbitrary challenge.
-fn license(
-    fixture: &PlaybackFixture,
-    player: &Player,
-    system: &str,
-    more: &[(&str, &str)],
-    body: &[u8],
-) -> Answer {
-    let bearer = format!("Bearer {}", player.viewer.token);
-    let length = body.len().to_string();
-    let mut headers = vec![
-        ("Service-AccessToken", fixture.server.partner.as_str()),
-        ("Authorization", bearer.as_str()),
-        ("Service-Play-Session", player.session.as_str()),
-        ("Service-Play-EntitlementId", player.entitlement.as_str()),
-        ("Cookie", "ours=1"),
-        ("Content-Length", length.as_str()),
-    ];
-    headers.extend_from_slice(more);
-    let target = format!("/api/playback/v1/{system}/license");
-    let head = request("POST", &target, &headers, "");
-    ask(fixture.server.public, [head.as_bytes(), body].concat())
-}
 
 /// Every byte value, and an end that looks like the end of a chunked body.
 fn bytes() -> Vec<u8> {
@@ -291,7 +159,7 @@ fn a_failing_license_server_is_reported_in_time_and_then_skipped() {
     for (reply, expected, result) in [
         (
             response("403 Forbidden", "text/plain", b"no"),
-            failed,
+            "403 LICENSE_REFUSED",
             "refused",
         ),
         (

@@ -229,7 +229,7 @@ fn a_loop_channel_is_live_hls() {
         .replace("master-1", "master");
     let answer = fixture.fetch(&track, &[]);
     let list = text(&answer);
-    assert!(list.contains("#EXT-X-PLAYLIST-TYPE:VOD\n") && list.ends_with("#EXT-X-ENDLIST\n"));
+    assert!(list.contains("#EXT-X-PLAYLIST-TYPE:EVENT\n") && list.ends_with("#EXT-X-ENDLIST\n"));
     assert!(list.contains("#EXT-X-PROGRAM-DATE-TIME:2026-01-01T11:00:00Z\n"));
     assert_eq!(list.matches(".m4s").count(), 1_800);
 }
@@ -330,4 +330,70 @@ fn an_m3u_entry_names_the_address_of_its_past_programs() {
     assert!(text.contains(&window), "{text}");
     // No program was on at that time.
     assert_ne!(get(&at(-86_400)).status, 302);
+}
+
+#[test]
+fn a_playlist_of_a_start_over_only_grows() {
+    let fixture = fixture();
+    fixture.server.wait(60);
+    let get = |target: &str| fixture.server.partner("GET", target, &Value::Null);
+    let list = String::from_utf8(get("/api/schedule/v1/m3u").body).unwrap();
+    let (_, source) = list.split_once("catchup-source=\"").unwrap();
+    let path = &source[source.find("/api/").unwrap()..source.find('"').unwrap()];
+    let path = path
+        .replace("{utc}", &(NOON.0 + 30).to_string())
+        .replace(".mpd", ".m3u8");
+    let master = get(&path).header("location").unwrap().to_owned();
+    let answer = fixture.fetch(&master, &[]);
+    let name = text(&answer)
+        .lines()
+        .find(|line| !line.starts_with('#') && !line.is_empty());
+    let media = sibling_address(&master, name.unwrap());
+    let mut before = text(&fixture.fetch(&media, &[])).to_owned();
+    assert!(before.contains("#EXT-X-START:TIME-OFFSET=0\n"), "{before}");
+    // Through the end of the programme, with the same address. The token is good for longer.
+    for (seconds, is_over) in [(600, false), (2_930, false), (120, true), (3_600, true)] {
+        fixture.server.wait(seconds);
+        let now = text(&fixture.fetch(&media, &[])).to_owned();
+        assert!(
+            now.starts_with(&before),
+            "RFC 8216, 6.2.1: lines were changed: {before}{now}"
+        );
+        assert_eq!(now.ends_with("#EXT-X-ENDLIST\n"), is_over);
+        before = now;
+    }
+    assert_eq!(text(&fixture.fetch(&master, &[])), text(&answer));
+}
+
+#[test]
+fn an_early_start_over_reaches_as_far_back_in_hls_as_in_dash() {
+    let fixture = fixture();
+    let body = fixture.ask(
+        &fixture.ann,
+        "POST",
+        "/api/entitlement/v2/asset/round?offset=-7200",
+        &[],
+        "",
+    );
+    let token = body.json()["token"].as_str().unwrap().to_owned();
+    let wanted = [("DRM", "none"), ("Protocol", "hls")];
+    let started = fixture
+        .preflight(&fixture.ann, "round", &token, &wanted)
+        .json();
+    let master = started["playlist"].as_str().unwrap();
+    let answer = fixture.fetch(master, &[]);
+    let name = text(&answer)
+        .lines()
+        .find(|line| !line.starts_with('#') && !line.is_empty());
+    let media = fixture.fetch(&sibling_address(master, name.unwrap()), &[]);
+    let media = text(&media);
+    let first = media
+        .split_once("#EXT-X-MEDIA-SEQUENCE:")
+        .unwrap()
+        .1
+        .lines()
+        .next()
+        .unwrap();
+    assert_eq!(first.parse::<i64>().unwrap(), (NOON.0 - 7_200) / 2);
+    assert!(!media.contains("ENDLIST"));
 }

@@ -186,6 +186,32 @@ fn started(fixture: &PlaybackFixture) -> (Answer, String) {
     (started, url)
 }
 
+/// A page sends its last report when it has ended the session.
+#[test]
+fn reports_by_cmcd_after_the_end_of_a_session_count() {
+    let fixture = PlaybackFixture::new();
+    let (answer, url) = started(&fixture);
+    let at = NOON.0 * 1_000;
+    let early = format!("e=ps,sn=0,sta=s,ts={at}");
+    assert_eq!(cmcd(&fixture, &url, &early).status, 204);
+    assert_eq!(
+        fixture.stop(&player(&fixture.ann, "tv", &answer)).status,
+        204
+    );
+    let late = [
+        format!("e=ps,sn=1,sta=p,ts={}", at + 1_000),
+        format!("e=ps,sn=2,sta=e,ts={}", at + 61_000),
+    ];
+    assert_eq!(cmcd(&fixture, &url, &late.join("\n")).status, 410);
+    let total = report(&fixture, "")["total"].clone();
+    assert_eq!(
+        (&total["attempts"], &total["plays"]),
+        (&json!(1), &json!(1))
+    );
+    let minutes = total["minutesPlayed"].as_f64().unwrap();
+    assert!((minutes - 1.0).abs() < 0.01, "{total}");
+}
+
 #[test]
 fn wrong_reports_by_cmcd_have_a_defined_answer() {
     let fixture = PlaybackFixture::with(&[("telemetry.user_bytes_per_day", "8MiB")]);

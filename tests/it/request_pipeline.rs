@@ -402,7 +402,15 @@ fn heartbeat_headers_are_required_bounded_and_unique() {
         assert_eq!(beat(&changed).field(), name, "missing");
         changed.extend([missing.clone(), missing]);
         assert_eq!(beat(&changed).field(), name, "twice");
-        if name != "Service-Play-EntitlementId" && name != "Service-Play-Session" {
+        // Ids are opaque, and no label of a device stops playback.
+        let takes_any_length = [
+            "Service-Play-EntitlementId",
+            "Service-Play-Session",
+            "Service-Play-DevicePlatform",
+            "Service-Play-DeviceType",
+            "Service-Play-DeviceModel",
+        ];
+        if !takes_any_length.contains(&name) {
             let mut changed = all.clone();
             changed[at].1 = "x".repeat(4_096);
             assert_eq!(beat(&changed).field(), name, "too long");

@@ -119,8 +119,9 @@ fn a_session_is_journaled_and_equal_heartbeats_are_not() {
         license[0].starts_with("true session : alive"),
         "{license:?}"
     );
+    assert!(license[1].starts_with("true keys : "), "{license:?}");
     assert_eq!(
-        license[1],
+        license[2],
         "false license : a key id does not belong to the asset"
     );
     // The journal has a digest of the token instead of the token.

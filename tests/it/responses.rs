@@ -217,7 +217,7 @@ fn all_problems_of_a_request_are_reported_together() {
     assert_eq!(fields(&broken), ["offset", "body"]);
     let beat = [
         ("Service-Play-Session", "nonsense"),
-        ("Service-Play-Bitrate", "1e9"),
+        ("Service-Play-Bitrate", "1,9"),
     ];
     let beat = user("POST", "/api/playback/v1/heartbeat", &beat, "");
     assert_eq!(beat.status, 400);
@@ -600,7 +600,7 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
     let model = "TV\u{202e}VT";
     let headers = [
         ("Authorization", bearer.as_str()),
-        ("Service-Play-DeviceModel", model),
+        ("Service-Play-DeviceId", model),
     ];
     let answer = with_partner(
         &server,
@@ -610,13 +610,13 @@ fn names_with_invisible_or_bidi_characters_are_rejected() {
         "",
     );
     let problems = answer.json()["error"]["details"]["problems"].clone();
-    let of_model = problems
+    let of_id = problems
         .as_array()
         .unwrap()
         .iter()
-        .find(|p| p["field"] == "Service-Play-DeviceModel");
+        .find(|p| p["field"] == "Service-Play-DeviceId");
     assert!(
-        of_model.unwrap()["message"]
+        of_id.unwrap()["message"]
             .as_str()
             .unwrap()
             .contains("invisible"),

@@ -37,6 +37,13 @@ pub struct ClientCall {
     /// Seconds.
     pub retry_after: Option<i64>,
     pub sends_pin: bool,
+    /// Identifies the login session.
+    pub login: Option<String>,
+    /// The path, with the values of harmless parameters.
+    pub path: String,
+    /// The keys that a license request asked for, or what identifies its challenge. `None` for a request of another
+    /// kind, such as that for Widevine's service certificate.
+    pub keys: Option<String>,
     pub program: Option<CoveredProgram>,
     /// Telemetry events in the body, if they were counted.
     pub events: Option<u32>,
@@ -54,6 +61,8 @@ pub struct ClientEvent {
     pub sequence: u64,
     /// Names and values below `extra`.
     pub extra: Vec<(String, String)>,
+    /// The state of the player, if a CMCD report has it.
+    pub state: Option<String>,
 }
 
 impl ClientCall {
@@ -113,6 +122,9 @@ impl ClientCall {
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         self.route == other.route
+            && self.path == other.path
+            // A player asks for the keys of sound and picture separately.
+            && self.keys == other.keys
             && self.asset == other.asset
             && self.query == other.query
             && self.user == other.user
@@ -233,6 +245,27 @@ impl Conversation {
         })
     }
 
+    /// Whether the next start of the title, which an entitlement without a session is for, opened another session: that
+    /// of another device of the user.
+    fn starts_other_session(&self, entitlement: &ClientCall, session: &SessionCalls<'_>) -> bool {
+        let mut later = self.calls.iter().filter(|call| {
+            call.at >= entitlement.at && call.at <= entitlement.at + START_MAX_MILLIS
+        });
+        let start = later.find(|call| {
+            call.is_preflight()
+                && call.is_ok()
+                && call.user == entitlement.user
+                && call.asset == entitlement.asset
+        });
+        start.is_some_and(|start| {
+            let own = session
+                .calls
+                .first()
+                .and_then(|call| call.session.as_deref());
+            start.session.as_deref() != own && start.device.as_deref() != session.device()
+        })
+    }
+
     /// Returns the entitlements that a session rests on: those that name it, and those of its user and asset that name
     /// none, from its start on.
     #[must_use]
@@ -249,6 +282,7 @@ impl Conversation {
                 && call.asset.as_deref() == session.asset()
                 && call.at >= first.at.saturating_sub(START_MAX_MILLIS)
                 && call.at <= session.last()
+                && !self.starts_other_session(call, session)
                 && !self.logged_in(first.user.as_deref(), call.at, first.at);
             call.is("entitlement") && (named || unnamed)
         };

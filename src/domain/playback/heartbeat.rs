@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::store::{Commit, Durability, WritePriority};
-use crate::types::{AssetId, Drm, LivestreamId, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::types::{LivestreamId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::context::ProgramAtPosition;
@@ -27,6 +27,7 @@ const MILLISECONDS_FROM: u64 = 100_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Heartbeat<'a> {
     pub user: &'a UserId,
+    pub login: Option<LoginId>,
     /// `None` if it is not a well-formed session id.
     pub session: Option<SessionId>,
     pub token: Option<TokenHash>,
@@ -41,21 +42,9 @@ pub enum HeartbeatOutcome {
     Reviving(Commit<(), PlaybackError>),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct LicenseAttempt<'a> {
-    pub user: &'a UserId,
-    pub session: Option<SessionId>,
-    pub token: Option<TokenHash>,
-    /// Some players do not send it with license requests.
-    pub device: Option<&'a str>,
-    pub drm: Drm,
-    pub kids: &'a [[u8; 16]],
-    pub trace: &'a DecisionTrace,
-}
-
 /// Whether the PIN may still be missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Grace {
+pub(super) enum Grace {
     /// The PIN may be missing for [`PIN_GRACE`] seconds after a program or session began.
     Allowed,
     /// The same, but on livestreams only: VOD and catch-up must be unlocked before their keys are given.
@@ -123,6 +112,9 @@ impl Playback {
             && bound(&session.start.device.id);
         if !matches {
             return Err(PlaybackError::SessionMismatch);
+        }
+        if let Some(login) = heartbeat.login {
+            session.use_by(login);
         }
         let mut beat = heartbeat.beat;
         if beat.position.unsigned_abs() >= MILLISECONDS_FROM {
@@ -200,66 +192,12 @@ impl Playback {
             })
     }
 
-    pub fn license(
-        &self,
-        request: &LicenseAttempt<'_>,
-        time: impl Into<RequestTime>,
-    ) -> Result<Arc<Session>, PlaybackError> {
-        let (trace, time) = (request.trace, time.into());
-        // Errors take precedence in this order.
-        let session = self.find(request.session.as_ref());
-        let session = session.inspect_err(|error| refused(error, trace))?;
-        self.trace_session(&session, trace, time);
-        let allowed = self.check_license(&session, request, time);
-        allowed.inspect_err(|error| refused(error, trace))?;
-        Ok(session)
-    }
-
-    fn check_license(
+    pub(super) fn trace_session(
         &self,
         session: &Session,
-        request: &LicenseAttempt<'_>,
+        trace: &DecisionTrace,
         time: RequestTime,
-    ) -> Result<(), PlaybackError> {
-        let token_now = self.expiry.at(time.server);
-        if session.liveness(token_now) == Liveness::Over {
-            return Err(PlaybackError::SessionEnded(EndReason::Expired));
-        }
-        let device = &session.start.device.id;
-        let entitlement = request
-            .token
-            .and_then(|hash| self.tokens.get(&hash))
-            .filter(|held| held.entitlement.holds(token_now));
-        let valid = entitlement.is_some_and(|held| {
-            held.user == *request.user
-                && held.entitlement.asset == session.start.asset
-                && held
-                    .entitlement
-                    .device
-                    .as_ref()
-                    .is_none_or(|bound| bound == device)
-        });
-        let own = session.user == *request.user
-            // Players that send no device id are identified by their session.
-            && request.device.is_none_or(|sent| sent == device.as_str());
-        if !valid || !own {
-            return Err(PlaybackError::EntitlementInvalid);
-        }
-        let asset = &session.start.asset;
-        let keys = self.context.key_ids(asset);
-        // Otherwise a license for a cheap asset would open any other.
-        if !request.kids.iter().all(|kid| keys.contains(kid)) {
-            return Err(PlaybackError::KeyNotAllowed);
-        }
-        if session.start.drm != request.drm {
-            return Err(PlaybackError::DrmMismatch);
-        }
-        // A token that passed its unlock on to one session must not open a second one: the session itself
-        // must be unlocked.
-        self.check_program(session, Grace::OnlyLive, request.trace, time)
-    }
-
-    fn trace_session(&self, session: &Session, trace: &DecisionTrace, time: RequestTime) {
+    ) {
         trace.asset(&session.start.asset);
         let life = session.liveness(self.expiry.at(time.server));
         trace.step("session", life == Liveness::Alive, || {
@@ -279,24 +217,7 @@ impl Playback {
         });
     }
 
-    #[must_use]
-    pub fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
-        self.context.key_ids(asset)
-    }
-
-    pub fn clear_keys(
-        &self,
-        asset: &AssetId,
-        kids: &[[u8; 16]],
-    ) -> Result<Vec<([u8; 16], [u8; 16])>, PlaybackError> {
-        kids.iter()
-            .map(|kid| Some((*kid, self.context.content_key(asset, kid)?)))
-            .collect::<Option<Vec<_>>>()
-            // The catalogue has changed since [`Playback::license`] accepted the key ids.
-            .ok_or(PlaybackError::KeyNotAllowed)
-    }
-
-    fn check_program(
+    pub(super) fn check_program(
         &self,
         session: &Session,
         grace: Grace,

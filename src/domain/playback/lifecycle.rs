@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::store::{Commit, Durability, StoreError, Table, Txn, WritePriority};
-use crate::types::{AssetId, DeviceId, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::types::{AssetId, DeviceId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::context::Viewer;
@@ -128,6 +128,19 @@ impl Playback {
             .write_for(WritePriority::Login, Durability::Logged, move |txn| {
                 Ok(stream_limits::end_all(txn, user, reason, now)?)
             })
+    }
+
+    /// Ends the sessions of a user's logins that `ends` selects. `None` if there are none.
+    #[must_use]
+    pub fn end_of_logins(
+        &self,
+        user: &UserId,
+        ends: impl Fn(LoginId) -> bool,
+        now: UnixSeconds,
+    ) -> Option<Commit<(), PlaybackError>> {
+        let mut sessions = self.sessions.sessions_of_user(user);
+        sessions.retain(|session| session.login().is_some_and(&ends));
+        (!sessions.is_empty()).then(|| self.end(sessions, EndReason::Revoked, now))
     }
 
     fn end(
@@ -290,6 +303,10 @@ impl Playback {
     pub fn sweep_ended(&self, now: UnixSeconds) -> Result<usize, PlaybackError> {
         let forgotten = self.forgettable(now);
         self.delete_all::<tables::EndedSessions>(&forgotten)?;
+        // As long as the end is known, and not for an account that is gone.
+        let has_reports = |reason| reason != EndReason::Erased;
+        let left = &self.sessions.left;
+        left.retain(|id| self.ended.reason(id).is_some_and(has_reports));
         Ok(forgotten.len())
     }
 

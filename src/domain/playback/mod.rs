@@ -56,6 +56,8 @@ pub(crate) mod entitlement_token;
 pub(crate) mod error;
 mod explain;
 pub(crate) mod heartbeat;
+mod left_sessions;
+mod license;
 pub(crate) mod license_challenge;
 pub(crate) mod lifecycle;
 pub(crate) mod model;
@@ -81,7 +83,8 @@ use crate::types::{Drm, MediaPath, SessionId, UnixSeconds, UserId};
 pub(crate) use context::{PlaybackContext, Viewer};
 pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
 pub(crate) use error::{BlockingSession, PlaybackError};
-pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome, LicenseAttempt};
+pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome};
+pub(crate) use license::LicenseAttempt;
 pub(crate) use lifecycle::PlaybackData;
 pub(crate) use model::{Device, EndReason, Registered, RequestTime, SessionView};
 pub(crate) use playability::Playability;
@@ -151,6 +154,9 @@ pub trait SessionObserver: Send + Sync {
     fn ended(&self, user: &UserId, session: SessionId, at: UnixSeconds, stopped: bool);
 }
 
+/// By then a session that the owner of a fleet has opened is known at every member.
+const REPLICATION_SECONDS: i64 = 60;
+
 /// Set once, after the services are opened.
 type Observer = Arc<OnceLock<Arc<dyn SessionObserver>>>;
 
@@ -211,11 +217,30 @@ impl Playback {
         self.sessions.for_each(|session| each(session));
     }
 
-    /// Returns the running session that a [`Started::report_token`] names. `None` ends the reports.
+    /// Returns the running session that a [`Started::report_token`] names. An error ends the reports.
+    pub fn reported_session(
+        &self,
+        token: &str,
+        now: UnixSeconds,
+    ) -> Result<Arc<Session>, PlaybackError> {
+        let id = self.signing.reports.session(token, self.expiry.at(now));
+        self.find(id.as_ref())
+    }
+
+    /// Returns the session of a report that comes after its end: what it says of the time before still counts.
     #[must_use]
-    pub fn reported_session(&self, token: &str, now: UnixSeconds) -> Option<Arc<Session>> {
+    pub fn session_left(
+        &self,
+        token: &str,
+        error: &PlaybackError,
+        now: UnixSeconds,
+    ) -> Option<Arc<Session>> {
+        // Nothing is stored for an account that is gone.
+        if matches!(error, PlaybackError::SessionEnded(EndReason::Erased)) {
+            return None;
+        }
         let id = self.signing.reports.session(token, self.expiry.at(now))?;
-        self.sessions.get(&id)
+        self.sessions.left.find(&id)
     }
 
     #[must_use]
@@ -223,16 +248,27 @@ impl Playback {
         self.sessions.get(id)
     }
 
-    /// `None` if the token does not allow the file at this time.
-    #[must_use]
+    /// `None` if the token does not allow the file at this time. The error says how its session ended.
     pub fn origin_access(
         &self,
         token: &str,
         path: &MediaPath,
         now: UnixSeconds,
-    ) -> Option<OriginAccess> {
+    ) -> Result<Option<OriginAccess>, PlaybackError> {
         let at = self.expiry.at(now);
-        self.signing.origin.access(token, path, at)
+        let Some(access) = self.signing.origin.access(token, path, at) else {
+            return Ok(None);
+        };
+        let Some((session, began)) = &access.session else {
+            return Ok(Some(access));
+        };
+        match self.find(Some(session)) {
+            Ok(_) => Ok(Some(access)),
+            Err(PlaybackError::SessionEnded(reason)) => Err(PlaybackError::SessionEnded(reason)),
+            // A standby of a fleet learns of a session shortly after the owner has answered.
+            Err(_) if at.since(*began) < REPLICATION_SECONDS => Ok(Some(access)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Whether signing takes too long for an async worker thread, where it would delay other requests.

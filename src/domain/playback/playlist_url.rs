@@ -39,14 +39,21 @@ impl Playback {
         values: &UrlValues<'_>,
     ) -> Result<Playlist, PlaybackError> {
         let ours = |path: MediaPath| {
-            let address = self.origin_address(&path, values.expires, values.now);
+            let expires = self.expiry.wall_to_token(values.expires, values.now);
+            let began = self.expiry.at(values.now);
+            let origin = &self.signing.origin;
+            let token = origin.sign_for(&path, expires, values.session, began);
+            let address = origin_target(&token, path.as_str());
             (Playlist::Origin(address), https)
         };
         // Validation of the catalogue rejects locations that cannot be parsed.
         let location = address.and_then(|address| Location::parse(address).ok());
         let found = location.and_then(|location| match location {
             Location::Origin(path) => MediaPath::parse(path).map(ours),
-            Location::Loop(path) => loop_channel::manifest(path, span(values.playing)?).map(ours),
+            Location::Loop(path) => {
+                let span = span(values.playing, protocol, values.now)?;
+                loop_channel::manifest(path, span).map(ours)
+            }
             Location::Address(template) => {
                 // Filled in before it is signed: the signature must cover the final path.
                 let filled = fill(template, values);
@@ -111,8 +118,23 @@ fn origin_target(token: &str, path: &str) -> String {
     target
 }
 
-fn span(playing: &PlayedAsset) -> Option<ManifestRange> {
+/// A live HLS playlist reaches back an hour. An earlier start gets a playlist that begins there and grows, which keeps it
+/// short where nobody looks further back.
+const HLS_BACK_SECONDS: i64 = 3_600;
+/// As far as DASH reaches.
+const GROWTH_SECONDS: i64 = 25 * 3_600;
+
+fn span(playing: &PlayedAsset, protocol: Protocol, now: UnixSeconds) -> Option<ManifestRange> {
     match playing {
+        PlayedAsset::Live { offset, .. }
+            if protocol == Protocol::Hls && i64::from(-*offset) > HLS_BACK_SECONDS =>
+        {
+            let start = now + i64::from(*offset);
+            Some(ManifestRange::Window {
+                start,
+                stop: start + GROWTH_SECONDS,
+            })
+        }
         PlayedAsset::Live { .. } => Some(ManifestRange::Live),
         PlayedAsset::Catchup { start, stop, .. } => Some(ManifestRange::Window {
             start: *start,

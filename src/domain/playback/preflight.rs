@@ -40,6 +40,8 @@ pub struct Started {
     pub encrypted: bool,
     /// The part of the address for playback reports that names and authorizes the session.
     pub report_token: String,
+    /// Of an encrypted asset.
+    pub license_token: Option<String>,
 }
 
 /// Runs on the writer thread.
@@ -109,6 +111,7 @@ impl Playback {
         // Valid for as long as the server may know the session.
         let report_until = entitlement.expires + REMEMBERED_SECONDS;
         let report_token = self.signing.reports.sign(&session, report_until);
+        let license_token = self.signing.licenses.sign(&session, entitlement.expires);
         let address = playable.address.as_deref();
         // A missing license server or playlist is reported after the limits, which the commit checks.
         let encrypted = playable.encrypted && drm != Drm::None;
@@ -159,6 +162,7 @@ impl Playback {
                     playlist,
                     encrypted,
                     report_token,
+                    license_token: encrypted.then_some(license_token),
                 })
             }))
     }

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use foldhash::quality::RandomState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::domain::entitlement::checked_position;
 use crate::store::{Changed, CommitListener};
-use crate::types::{AssetId, BroadcastId, LimitReached, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, BroadcastId, LimitReached, LoginId, SessionId, UnixSeconds, UserId};
 
+use super::left_sessions::LeftSessions;
 use super::model::{EndReason, EndedSession, PlayedAsset, SessionView, StoredSession};
 use super::tables;
 use super::{Observer, SessionObserver};
@@ -80,6 +81,8 @@ pub struct Session {
     checkpointed: AtomicI64,
     /// How the last heartbeat was answered: 0, or the number of a refusal.
     answer: AtomicU16,
+    /// The login session that used it last. Not stored: the next heartbeat after a restart names it again.
+    login: Mutex<Option<LoginId>>,
 }
 
 struct LaterEntitlements {
@@ -104,8 +107,19 @@ impl Session {
             spent: AtomicI64::new(i64::MIN),
             checkpointed: AtomicI64::new(encode_second(stored.seen)),
             answer: AtomicU16::new(NO_ANSWER),
+            login: Mutex::new(None),
             start: stored,
         }
+    }
+
+    /// A viewer who logs in again goes on with the session, which then ends with the later login.
+    pub fn use_by(&self, login: LoginId) {
+        *self.login.lock() = Some(login);
+    }
+
+    #[must_use]
+    pub(super) fn login(&self) -> Option<LoginId> {
+        *self.login.lock()
     }
 
     /// Records the answer of a heartbeat. Returns whether the previous heartbeat was answered otherwise.
@@ -312,6 +326,7 @@ fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
 pub(crate) struct SessionMap {
     pub(super) by_id: DashMap<SessionId, Arc<Session>, RandomState>,
     by_user: DashMap<UserId, Vec<Arc<Session>>, RandomState>,
+    pub(super) left: LeftSessions,
 }
 
 impl SessionMap {
@@ -358,7 +373,9 @@ impl CommitListener<tables::Sessions> for SessionMap {
                     self.by_id.insert(id, session);
                 }
                 None => {
-                    self.by_id.remove(&id);
+                    if let Some((_, session)) = self.by_id.remove(&id) {
+                        self.left.push(session);
+                    }
                     if let Some(mut sessions) = self.by_user.get_mut(&user) {
                         sessions.retain(|session| session.id != id);
                     }

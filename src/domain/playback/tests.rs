@@ -211,6 +211,7 @@ impl Lab {
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         let heartbeat = Heartbeat {
+            login: None,
             user: &player.user,
             session: Some(player.session),
             token: Some(player.token.hash()),
@@ -245,6 +246,7 @@ impl Lab {
         now: UnixSeconds,
     ) -> Result<(), PlaybackError> {
         let request = LicenseAttempt {
+            keys: "",
             user: &player.user,
             session: Some(player.session),
             token: Some(player.token.hash()),

@@ -1,7 +1,7 @@
 //! Finds the view of an event.
 
 use super::dimensions::Dimension;
-use super::input::PlayerEvent;
+use super::input::{PlayerAction, PlayerEvent};
 use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
 use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
@@ -9,6 +9,23 @@ use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 /// Maximum open views without a session of one user. Events name their devices freely: without a limit, one viewer could
 /// make each search for a view slow and push out the views of all others.
 pub(super) const WITHOUT_SESSION_MAX: usize = 500;
+
+/// Seconds by which the clocks of most devices are off at most.
+const CLOCK_SLACK: i64 = 5;
+
+impl View {
+    /// Whether an event at this time belongs to the view rather than to another start of the title on the device. A request
+    /// for playback precedes its session.
+    fn covers(&self, at: UnixSeconds, is_request: bool) -> bool {
+        let Some((_, opened)) = self.session else {
+            return false;
+        };
+        if is_request {
+            return (-CLOCK_SLACK..=BEFORE_SESSION).contains(&opened.since(at));
+        }
+        opened <= at + CLOCK_SLACK && self.ended.is_none_or(|(end, _)| at <= end + CLOCK_SLACK)
+    }
+}
 
 impl QualityState {
     pub(super) fn event(
@@ -76,10 +93,20 @@ impl QualityState {
         };
         let views = self.by_user.get(user)?.iter();
         let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
+        let at = if plausible { at } else { received };
+        let is_request = event.action == PlayerAction::Requested;
         fitting
             .filter(|(_, view)| fits(view))
-            // The id only makes the choice definite: a replay of the log must make the same one.
-            .max_by_key(|(id, view)| (view.is_running(), view.begin(), **id))
+            // A late report of a start belongs to it, also if the title was started again since. The id only makes the
+            // choice definite: a replay of the log must make the same one.
+            .max_by_key(|(id, view)| {
+                (
+                    view.covers(at, is_request),
+                    view.is_running(),
+                    view.begin(),
+                    **id,
+                )
+            })
             .map(|(id, _)| *id)
     }
 

@@ -35,7 +35,7 @@ pub(super) struct View {
     pub(super) session: Option<(SessionId, UnixSeconds)>,
     pub(super) first_received: UnixSeconds,
     pub(super) last_received: UnixSeconds,
-    ended: Option<(UnixSeconds, bool)>,
+    pub(super) ended: Option<(UnixSeconds, bool)>,
     license_refused: bool,
     events: ViewEvents,
     beats: Beats,
@@ -134,8 +134,10 @@ impl View {
     }
 
     pub(super) fn refuse_license(&mut self, user: &UserId, at: UnixSeconds) {
-        // Another user's request for this session is refused too, and says nothing about it.
-        if self.user == Some(*user) && self.ended.is_none() {
+        // Another user's request for this session is refused too, and says nothing about it; neither does one after its
+        // end. The times decide: end and refusal may arrive in either order.
+        let before_end = self.ended.is_none_or(|(end, _)| at < end);
+        if self.user == Some(*user) && before_end {
             self.received(at);
             self.license_refused = true;
         }

@@ -6,7 +6,7 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, ALLOW, VARY,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::reply::Reply;
@@ -18,6 +18,9 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, ETag, WWW-Authenticate, Deprecation, Sunset, Link, \
      Content-Range, Accept-Ranges, Content-Length, Date, X-Playgate-Fault",
 );
+
+/// Lets scripts read when the bytes of a response arrived: players measure throughput by it (Resource Timing, 4.5.1).
+const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 
 /// Two hours. Chromium caches a preflight no longer than that.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
@@ -60,6 +63,7 @@ pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
 /// which has to succeed before a player can read it.
 pub(crate) fn allow_refusal(request: &Parts, answer: &mut HeaderMap) -> bool {
     answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    answer.insert(TIMING_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     let preflight = request.method == Method::OPTIONS && is_preflight(&request.headers);
     if preflight {
@@ -80,6 +84,7 @@ pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut H
         // Access is granted by tokens in headers and never by cookies, so a page of any origin gains nothing.
         None => {
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            answer.insert(TIMING_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         }
         Some(listed) => {
             // A shared cache must not give the response for one origin to another.
@@ -90,6 +95,7 @@ pub(crate) fn allow(http: &HttpState, heads: &RequestHeaders<'_>, answer: &mut H
                 return;
             }
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            answer.insert(TIMING_ALLOW_ORIGIN, origin.clone());
         }
     }
     answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);

@@ -8,6 +8,7 @@ use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord};
 use crate::domain::schedule::Schedule;
 use crate::domain::telemetry::{Selection, StoredEvent};
 use crate::http::access::auth::OperatorAuth;
+use crate::http::api::license::SERVICE_CERTIFICATE;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::bulk;
 use crate::http::request::context::Context;
@@ -110,7 +111,12 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         .device
         .as_ref()
         .and_then(|device| device.id_hash.clone());
-    let events = record.steps.iter().find(|step| step.check == "events");
+    let finding = |check: &str| {
+        let step = record.steps.iter().find(|step| step.check == check);
+        step.map(|step| step.finding.clone())
+    };
+    let events = finding("events");
+    let keys = finding("keys");
     let mut call = ClientCall {
         id: record.id,
         at: record.at_millis,
@@ -123,7 +129,10 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         model: record.device.as_ref().map(model),
         query,
         retry_after: details.and_then(|details| details.get("retryAfter")?.as_i64()),
-        events: events.and_then(|step| step.finding.parse().ok()),
+        events: events.and_then(|count| count.parse().ok()),
+        login: record.login,
+        path: record.path,
+        keys: keys.filter(|keys| keys != SERVICE_CERTIFICATE),
         sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
         ..ClientCall::default()
     };
@@ -191,5 +200,6 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<ClientEvent> {
         action: text("/action").unwrap_or_default().to_owned(),
         sequence: u64::try_from(stored.sequence).unwrap_or(0),
         extra: extra.collect(),
+        state: text("/context/cmcd/sta").map(str::to_owned),
     })
 }

@@ -1,26 +1,89 @@
 //! Handlers of DRM licenses and certificates.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use http::StatusCode;
 
-use crate::domain::playback::{self, Session};
-use crate::http::access::auth::{PartnerAuth, UserAuth};
+use crate::domain::playback::{self, RequestTime, Session};
+use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::metrics::LicenseResult;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
-use crate::http::routing::endpoint::playback::LicenseRequest;
+use crate::http::routing::endpoint::playback::{LicenseRequest, SignedLicenseRequest, key_ids};
 use crate::http::state::HttpState;
 use crate::http::wire::playback::ClearKeyBody;
-use crate::ports::license_server::{License, LicenseSubject, UpstreamError};
+use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
 use crate::services::Services;
-use crate::types::Drm;
+use crate::types::{Drm, SessionId, UserId};
+use crate::worker_pool::fair_queue::Turn;
+use crate::worker_pool::slots::{NoSlot, Slot, SlotLimits, Slots};
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.
 const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
+
+/// What the request journal says of a request for the service certificate, which is no license.
+pub(crate) const SERVICE_CERTIFICATE: &str = "the service certificate";
+
+/// Of each license server. A player asks for the keys of sound and picture at the same time; more requests of one session
+/// would keep those of others from a slow server.
+const SLOTS: SlotLimits = SlotLimits {
+    running: 256,
+    of_session: 2,
+    behind: 8,
+    waiting: 256,
+};
+/// By then the player gives up, or asks again.
+const SLOT_WAIT: Duration = Duration::from_secs(5);
+
+/// The requests to each license server.
+pub(crate) struct LicenseSlots {
+    widevine: Slots<SessionId>,
+    playready: Slots<SessionId>,
+    fairplay: Slots<SessionId>,
+}
+
+impl Default for LicenseSlots {
+    fn default() -> Self {
+        Self {
+            widevine: Slots::new(SLOTS),
+            playready: Slots::new(SLOTS),
+            fairplay: Slots::new(SLOTS),
+        }
+    }
+}
+
+impl LicenseSlots {
+    async fn acquire(
+        &self,
+        drm: Drm,
+        session: SessionId,
+        turn: Turn,
+    ) -> Result<Option<Slot<SessionId>>, ApiError> {
+        let slots = match drm {
+            Drm::Widevine => &self.widevine,
+            Drm::Playready => &self.playready,
+            Drm::Fairplay => &self.fairplay,
+            // Playgate issues these licenses itself.
+            Drm::Clearkey | Drm::None => return Ok(None),
+        };
+        let acquired = tokio::time::timeout(SLOT_WAIT, slots.acquire(session, turn)).await;
+        match acquired.unwrap_or(Err(NoSlot::All)) {
+            Ok(slot) => Ok(Some(slot)),
+            Err(NoSlot::Session) => Err(ApiError::new(
+                ErrorCode::RateLimited,
+                "too many license requests of this session are waiting; see Retry-After",
+            )),
+            Err(NoSlot::All) => Err(ApiError::new(
+                ErrorCode::Overloaded,
+                "too many license requests are waiting; try again shortly",
+            )),
+        }
+    }
+}
 
 pub(crate) async fn license(
     http: &HttpState,
@@ -28,26 +91,93 @@ pub(crate) async fn license(
     auth: UserAuth,
     request: LicenseRequest,
 ) -> Result<Reply, ApiError> {
-    let services = &http.services;
-    let drm = request.system;
-    let certificate =
-        drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&request.challenge.len());
-    let (user, id) = (auth.user(), request.session);
-    let count = |result| {
-        http.metrics.license(drm, result);
-        if matches!(result, LicenseResult::Denied | LicenseResult::Refused) {
-            services.quality.license_refused(&user, id, cx.server_now);
-        }
+    let LicenseRequest {
+        system: drm,
+        challenge,
+        kids,
+        ..
+    } = request;
+    let keys = key_names(drm, &challenge, &kids);
+    let attempt = playback::LicenseAttempt {
+        user: &auth.user(),
+        session: Some(request.session),
+        token: request.entitlement,
+        device: None,
+        drm,
+        kids: &kids,
+        keys: &keys,
+        trace: &cx.trace,
     };
-    let authorized = authorize(services, cx, &auth, &request);
+    let authorized = http.services.playback.license(&attempt, cx.time());
     // Checked before the license server is called, so that it never sees a request without a right.
-    let session = authorized.inspect_err(|_| count(LicenseResult::Denied))?;
-    let asset = &session.start.asset;
+    let session = authorized.inspect_err(|_| {
+        count(
+            http,
+            cx,
+            drm,
+            (auth.user(), request.session),
+            LicenseResult::Denied,
+        );
+    })?;
+    let clear_keys = |keys: &[_]| Reply::json(&ClearKeyBody::new(keys));
+    issue(http, cx, &session, challenge, &kids, clear_keys).await
+}
+
+/// The address names and authorizes the session, for players that can set an address and no headers.
+pub(crate) async fn license_signed(
+    http: &HttpState,
+    cx: &Context,
+    _anyone: Anyone,
+    SignedLicenseRequest { token, challenge }: SignedLicenseRequest,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    let session = services.playback.signed_session(&token, cx.server_now)?;
+    cx.trace.user(session.user);
+    cx.trace.session(session.id);
+    let drm = session.start.drm;
+    let kids = key_ids(drm, &challenge)?;
+    let keys = key_names(drm, &challenge, &kids);
+    let time = RequestTime {
+        partner: cx.server_now + services.lab.clock_offset(&session.start.partner),
+        server: cx.server_now,
+    };
+    let allowed = services
+        .playback
+        .license_signed(&session, (&kids, &keys), &cx.trace, time);
+    allowed.inspect_err(|_| {
+        count(
+            http,
+            cx,
+            drm,
+            (session.user, session.id),
+            LicenseResult::Denied,
+        );
+    })?;
+    // One type for the licenses of all systems: players pass the bytes on.
+    let clear_keys = |keys: &[_]| {
+        let body = serde_json::to_vec(&ClearKeyBody::new(keys)).map_err(ApiError::internal)?;
+        Ok(Reply::bytes(media::BYTES, body))
+    };
+    issue(http, cx, &session, challenge, &kids, clear_keys).await
+}
+
+/// Gets the license of a request that was checked.
+async fn issue(
+    http: &HttpState,
+    cx: &Context,
+    session: &Session,
+    challenge: Bytes,
+    kids: &[[u8; 16]],
+    clear_keys: fn(&[([u8; 16], [u8; 16])]) -> Result<Reply, ApiError>,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    let (drm, asset) = (session.start.drm, &session.start.asset);
+    let count = |result| count(http, cx, drm, (session.user, session.id), result);
     if drm == Drm::Clearkey {
-        let keys = services.playback.clear_keys(asset, &request.kids);
+        let keys = services.playback.clear_keys(asset, kids);
         let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
         count(LicenseResult::Issued);
-        return Reply::json(&ClearKeyBody::new(&keys));
+        return clear_keys(&keys);
     }
     let server = services
         .licenses
@@ -63,8 +193,12 @@ pub(crate) async fn license(
         // License servers compare it with their own clock.
         now: cx.server_now,
     };
+    let turn = Turn::for_client(Some(session.start.partner), cx.peer);
+    let slot = http.license_slots.acquire(drm, session.id, turn).await;
+    let _slot = slot.inspect_err(|_| count(LicenseResult::NotAsked))?;
+    let certificate = is_certificate(drm, &challenge);
     let asked = Instant::now();
-    let answer = server.license(request.challenge, subject).await;
+    let answer = server.license(challenge, subject).await;
     cx.trace.step("licenseServer", answer.is_ok(), || {
         let millis = asked.elapsed().as_millis();
         match &answer {
@@ -82,27 +216,48 @@ pub(crate) async fn license(
         Ok(license) => Ok(forward(license)),
         // The refusal of the license server reaches the player unchanged, with 403: neither this
         // service nor the license server has failed.
-        Err(UpstreamError::Refused(fault)) => Ok(forward(fault).with_status(StatusCode::FORBIDDEN)),
+        Err(UpstreamError::Refused(Refusal {
+            fault: Some(fault), ..
+        })) => Ok(forward(fault).with_status(StatusCode::FORBIDDEN)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn authorize(
-    services: &Services,
+fn count(
+    http: &HttpState,
     cx: &Context,
-    auth: &UserAuth,
-    request: &LicenseRequest,
-) -> Result<Arc<Session>, ApiError> {
-    let request = playback::LicenseAttempt {
-        user: &auth.user(),
-        session: Some(request.session),
-        token: request.entitlement,
-        device: None,
-        drm: request.system,
-        kids: &request.kids,
-        trace: &cx.trace,
-    };
-    Ok(services.playback.license(&request, cx.time())?)
+    drm: Drm,
+    (user, session): (UserId, SessionId),
+    result: LicenseResult,
+) {
+    http.metrics.license(drm, result);
+    if matches!(result, LicenseResult::Denied | LicenseResult::Refused) {
+        let quality = &http.services.quality;
+        quality.license_refused(&user, session, cx.server_now);
+    }
+}
+
+fn is_certificate(drm: Drm, challenge: &[u8]) -> bool {
+    drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&challenge.len())
+}
+
+/// The key ids of a challenge, or what tells it from others if they cannot be read.
+fn key_names(drm: Drm, challenge: &[u8], kids: &[[u8; 16]]) -> String {
+    const SHOWN: usize = 16;
+    if is_certificate(drm, challenge) {
+        return SERVICE_CERTIFICATE.to_owned();
+    }
+    if kids.is_empty() {
+        let hash = ring::digest::digest(&ring::digest::SHA256, challenge);
+        let start = hash.as_ref().first_chunk::<6>();
+        return format!(
+            "not readable in challenge {}",
+            HEXLOWER.encode(start.map_or(&[], |s| s))
+        );
+    }
+    let shown = kids.iter().take(SHOWN);
+    let names: Vec<String> = shown.map(|kid| HEXLOWER.encode(kid)).collect();
+    names.join(" ")
 }
 
 fn forward(License { media, body }: License) -> Reply {
@@ -120,7 +275,7 @@ fn not_configured(drm: Drm) -> ApiError {
 pub(crate) async fn fairplay_certificate(
     services: &Services,
     _cx: &Context,
-    _auth: PartnerAuth,
+    _anyone: Anyone,
 ) -> Result<Reply, ApiError> {
     match &services.licenses.fairplay_certificate {
         Some(certificate) => Ok(Reply::bytes(media::BYTES, certificate.clone())),

@@ -33,7 +33,7 @@ pub(crate) async fn origin(
     // exist.
     let access = services
         .playback
-        .origin_access(&request.token, &path, cx.now)
+        .origin_access(&request.token, &path, cx.now)?
         .ok_or_else(|| {
             ApiError::new(
                 ErrorCode::PlaylistTokenInvalid,

@@ -79,6 +79,11 @@ async fn unlock(
     let pin = match pin {
         PinEntry::Given(pin) => pin,
         PinEntry::Absent => return Err(PinError::Required.into()),
+        PinEntry::Misnamed(name) => {
+            let message =
+                format!("pinCode: the PIN is required; `{name}` is called `pinCode` here");
+            return Err(ApiError::new(ErrorCode::PinCodeRequired, message));
+        }
         // Text that is not a PIN at all is rejected, but not counted as a wrong guess.
         PinEntry::Unreadable => {
             return Err(ApiError::field("pinCode", "must have four to six digits"));
@@ -99,7 +104,7 @@ pub(crate) async fn preflight(
     request: PreflightRequest,
 ) -> Result<Reply, ApiError> {
     let services = &http.services;
-    let partner = auth.partner();
+    let (partner, login) = (auth.partner(), auth.login());
     let user = user(services, auth)?;
     let drm = request.drm;
     let token = request.token;
@@ -134,6 +139,7 @@ pub(crate) async fn preflight(
     };
     let started = begun?.await?;
     if let Some(session) = services.playback.session(&started.session) {
+        session.use_by(login);
         services
             .quality
             .opened(OpenedSession::new(&session, country));
@@ -150,6 +156,9 @@ fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -
             Playlist::Origin(path) => format!("{base}{path}"),
             Playlist::Absolute(address) => address,
         },
+        license_signed: started
+            .license_token
+            .map(|token| format!("{base}/api/playback/v1/license/{token}")),
         license: started
             .encrypted
             .then(|| format!("{base}/api/playback/v1/{}/license", drm.as_str())),
@@ -180,6 +189,7 @@ pub(crate) fn heartbeat(
     let user = auth.user();
     let heartbeat = Heartbeat {
         user: &user,
+        login: Some(auth.login()),
         session: Some(request.session),
         token: request.entitlement,
         device: request.device.as_str(),

@@ -13,6 +13,7 @@ use crate::http::routing::endpoint::users::SessionRequest;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
 use crate::http::wire::users::LoginLine;
 use crate::services::Services;
+use crate::types::{LoginId, UserId};
 
 pub(crate) async fn sessions(
     services: &Services,
@@ -91,9 +92,26 @@ pub(crate) async fn end_session(
             .await?;
         return Ok(Reply::no_content());
     }
+    // Playback first: if this fails, the login is still there and the request can be repeated.
+    end_playback_of(services, cx, &auth.user(), |login| login == request.login).await?;
     services
         .accounts
         .end_login(auth.user(), request.login)
         .await?;
+    // And what was started meanwhile.
+    end_playback_of(services, cx, &auth.user(), |login| login == request.login).await?;
     Ok(Reply::no_content())
+}
+
+/// Ends the playback of a user's logins that `ends` selects.
+pub(super) async fn end_playback_of(
+    services: &Services,
+    cx: &Context,
+    user: &UserId,
+    ends: impl Fn(LoginId) -> bool,
+) -> Result<(), ApiError> {
+    if let Some(ended) = services.playback.end_of_logins(user, ends, cx.server_now) {
+        ended.await?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::domain::playback::PlaybackError;
 use crate::domain::telemetry::Sender;
 use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -11,6 +12,7 @@ use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
 use crate::services::Services;
+use crate::types::device_text::mended_text;
 use crate::worker_pool::fair_queue::Turn;
 
 pub(crate) async fn telemetry(
@@ -32,6 +34,7 @@ pub(crate) async fn telemetry(
         .cold
         .run_for(turn, move |()| {
             let body = request.body.unpack()?;
+            let body = mended_text(&body);
             let Batch { events, rejected } = Batch::read(&body)?;
             let (sent, whole) = (events.len() + rejected.len(), rejected.is_empty());
             // Rejected events are counted before the others are stored, so that a failure there does not lose the
@@ -53,11 +56,16 @@ pub(crate) async fn cmcd(
     _anyone: Anyone,
     request: CmcdRequest,
 ) -> Result<Reply, ApiError> {
-    let session = services.playback.reported_session(&request.token, cx.now);
-    // 410 makes a player stop reporting to this address.
-    let Some(session) = session else {
-        let message = "the session has ended, or the address was altered";
-        return Err(ApiError::new(ErrorCode::SessionEnded, message));
+    let (session, ended) = match services.playback.reported_session(&request.token, cx.now) {
+        Ok(session) => (session, None),
+        // What a player says after the end of its session is counted. 410 makes it stop reporting to this address.
+        Err(error) => match services
+            .playback
+            .session_left(&request.token, &error, cx.now)
+        {
+            Some(session) => (session, Some(ended(error))),
+            None => return Err(ended(error)),
+        },
     };
     let (telemetry, now) = (services.telemetry.clone(), cx.now);
     let turn = Turn::for_client(Some(session.start.partner), cx.peer);
@@ -80,8 +88,21 @@ pub(crate) async fn cmcd(
             if batch.events.is_empty() && batch.rejected > 0 {
                 return Err(ApiError::field("body", "has no line of CMCD in event mode"));
             }
-            telemetry.ingest(sender, batch.events, now)?;
-            Ok(Reply::no_content())
+            let stored = telemetry.ingest(sender, batch.events, now);
+            match ended {
+                Some(ended) => Err(ended),
+                None => stored.map(|_| Reply::no_content()).map_err(Into::into),
+            }
         })?
         .await?
+}
+
+fn ended(error: PlaybackError) -> ApiError {
+    match error {
+        PlaybackError::SessionEnded(_) => error.into(),
+        _ => ApiError::new(
+            ErrorCode::SessionEnded,
+            "the session has ended, or the address was altered",
+        ),
+    }
 }

@@ -4,6 +4,7 @@ use crate::domain::accounts::{Login, UserChange};
 use crate::domain::journal::JournalFilter;
 use crate::domain::telemetry::Selection;
 use crate::http::access::auth::UserAuth;
+use crate::http::api::sessions::end_playback_of;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold_for, pool};
 use crate::http::request::context::Context;
@@ -97,6 +98,8 @@ pub(crate) async fn change_password(
     .await
     // The domain knows no members: the mistake is reported at the one that has the new password.
     .map_err(|error| error.for_member("newPassword", ErrorCode::BAD_PASSWORD))?;
+    // The other logins have ended; so does what they play.
+    end_playback_of(services, cx, &auth.user(), |other| other != auth.login()).await?;
     Ok(Reply::empty_object())
 }
 

@@ -60,6 +60,10 @@ pub enum Details {
     Reason {
         reason: &'static str,
     },
+    /// The status of the license server that refused.
+    Status {
+        status: u16,
+    },
     Problems {
         problems: Vec<ImportProblem>,
     },

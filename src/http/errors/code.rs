@@ -125,9 +125,9 @@ codes! {
     GeoBlocked = 403, "GEO_BLOCKED";
     /// The user has no offer that contains the asset.
     NotEntitled = 403, "NOT_ENTITLED";
-    /// The asset is outside its availability window.
+    /// The asset is outside its availability window, or no right covers the position.
     NotAvailable = 403, "NOT_AVAILABLE";
-    /// The program has no live rights (entitlement or license request).
+    /// The program has no live rights. A running session stays open.
     NoLiveRights = 403, "NO_LIVE_RIGHTS";
     /// The program at the playback position has no live rights (heartbeat).
     NoLiveRightsNow = NO_LIVE_RIGHTS_STATUS, "NO_LIVE_RIGHTS";
@@ -153,13 +153,15 @@ codes! {
     DrmMismatch = 403, "DRM_MISMATCH";
     /// No certificate is configured for the DRM system.
     CertificateNotConfigured = 404, "CERTIFICATE_NOT_CONFIGURED";
+    /// The license server refused the request; `details.status` is its status. Repeating the request is useless.
+    LicenseRefused = 403, "LICENSE_REFUSED";
     /// The license server failed or returned no license.
     LicenseServerFailed = 502, "LICENSE_SERVER_FAILED";
     /// The license server did not answer in time.
     LicenseServerTimeout = 504, "LICENSE_SERVER_TIMEOUT";
     /// No session has this id.
     SessionNotFound = 404, "SESSION_NOT_FOUND";
-    /// The session was stopped, displaced or revoked, or has expired; the message says which.
+    /// The session has ended; `details.reason` says why.
     SessionEnded = 410, "SESSION_ENDED";
     /// The session belongs to another user, device or asset.
     SessionMismatch = 403, "SESSION_MISMATCH";

@@ -85,6 +85,15 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
+    /// Returns the bytes of a text that may be in Latin-1.
+    pub fn required_bytes(self, names: &HeaderNames, rest: &str) -> Result<&'a [u8], ApiError> {
+        match self {
+            Self::Absent => Err(ApiError::field(names.full(rest), "is missing")),
+            Self::One(value) => Ok(value.as_bytes()),
+            Self::Repeated => Err(ApiError::field(names.full(rest), "is sent more than once")),
+        }
+    }
+
     pub fn required(self, names: &HeaderNames, rest: &str) -> Result<&'a str, ApiError> {
         self.optional(names, rest)?
             .ok_or_else(|| ApiError::field(names.full(rest), "is missing"))

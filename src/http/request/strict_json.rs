@@ -178,7 +178,22 @@ impl Object {
 
     pub(crate) fn required_text(&self, name: &str) -> Result<&str, ApiError> {
         self.text(name)?
-            .ok_or_else(|| self.error(name, "is missing"))
+            .ok_or_else(|| self.error(name, self.why_missing(name)))
+    }
+
+    /// Members are often sent under the name that another service gives them.
+    fn why_missing(&self, name: &str) -> Cow<'static, str> {
+        let others: &[&str] = match name {
+            "identity" => &["email", "username", "userName", "user", "login", "mail"],
+            "accessKey" => &["password", "pass", "accesskey", "access_key", "secret"],
+            "password" => &["accessKey", "newPassword"],
+            "pinCode" | "newPinCode" => &["pincode", "pin", "pin_code", "newPin"],
+            _ => &[],
+        };
+        match others.iter().find(|other| self.has(other)) {
+            Some(other) => format!("is missing; `{other}` is called `{name}` here").into(),
+            None => "is missing".into(),
+        }
     }
 
     pub(crate) fn parsed<T>(

@@ -1,7 +1,7 @@
 //! CMCD version 2 in event mode (CTA-5004-B): one report a line, each a dictionary of structured fields (RFC 9651).
 //!
-//! Keys that are unknown or whose value is too long are ignored. A line that cannot be read is skipped; the other lines
-//! of a body count.
+//! Keys that are unknown, or whose value is malformed or too long, are ignored: one text that cannot be used never costs
+//! the others. A line without an event is skipped.
 
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
 use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
+use crate::types::decimal::whole_part;
+use crate::types::device_text::text_of;
 use crate::types::{AssetId, DeviceId, SessionId};
 
 /// Longest value, in bytes. The values that are used, codes and tokens, are shorter.
@@ -41,10 +43,8 @@ impl CmcdBatch {
             .filter(|line| !line.is_empty())
         {
             // A bad line rejects itself only, because players send the other lines only once.
-            let report = std::str::from_utf8(line)
-                .ok()
-                .filter(|line| line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX)
-                .and_then(|line| event(line, session, now));
+            let fits = line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX;
+            let report = fits.then(|| event(&text_of(line), session, now)).flatten();
             match report {
                 Some(event) => batch.events.push(event),
                 None => batch.rejected += 1,
@@ -58,7 +58,11 @@ fn event(line: &str, session: ReportedSession<'_>, now: i64) -> Option<NewEvent<
     let mut ignored_values = 0;
     let values = dictionary(line, &mut ignored_values)?;
     let kind = values.get("e").and_then(Value::as_str)?;
-    let integer = |name: &str| values.get(name).and_then(Value::as_i64);
+    // Some clients write integers as floating point.
+    let integer = |name: &str| {
+        let value = values.get(name).filter(|value| value.is_number())?;
+        whole_part(&value.to_string()).ok()
+    };
     let in_time = |at: &i64| (0..=253_402_300_799_999).contains(at);
     // CMCD does not require a time, but an event does. The time of receipt comes closest.
     let timestamp_millis = integer("ts").filter(in_time).unwrap_or(now);
@@ -156,30 +160,32 @@ fn bitrate(value: &Value) -> Option<u64> {
     (1..=BITRATE_MAX).contains(&bits).then_some(bits)
 }
 
-/// Parses a dictionary of structured fields. Skips parameters, and adds the number of omitted values to `ignored`.
+/// Parses a dictionary of structured fields. Skips parameters and malformed members, and adds the number of omitted values
+/// to `ignored`. `None` if there is no member at all.
 pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
     let mut values = Map::new();
     let mut cursor = Cursor(line);
     loop {
         cursor.spaces();
-        let key = cursor.key()?;
-        let value = if cursor.take('=') {
-            cursor.member()?
-        } else {
-            cursor.parameters()?;
-            Some(Value::Bool(true))
-        };
-        match value {
-            // RFC 9651: of several members with one key, the last one counts.
-            Some(value) if values.len() < KEYS_MAX => drop(values.insert(key.to_owned(), value)),
-            Some(_) | None => *ignored += 1,
-        }
-        cursor.spaces();
         if cursor.0.is_empty() {
-            return Some(values);
+            break;
         }
-        cursor.take(',').then_some(())?;
+        let begin = cursor.0;
+        match cursor.whole_member() {
+            // RFC 9651: of several members with one key, the last one counts.
+            Some((key, Some(value))) if values.len() < KEYS_MAX => {
+                values.insert(key.to_owned(), value);
+            }
+            Some(_) => *ignored += 1,
+            None => {
+                *ignored += 1;
+                cursor.0 = begin;
+                cursor.skip_member();
+            }
+        }
+        cursor.take(',');
     }
+    (!values.is_empty()).then_some(values)
 }
 
 struct Cursor<'a>(&'a str);
@@ -204,6 +210,36 @@ impl<'a> Cursor<'a> {
         let (taken, rest) = self.0.split_at_checked(end).unwrap_or((self.0, ""));
         self.0 = rest;
         taken
+    }
+
+    /// A member with what separates it from the next one, which is not taken.
+    fn whole_member(&mut self) -> Option<(&'a str, Option<Value>)> {
+        let key = self.key()?;
+        let value = if self.take('=') {
+            self.member()?
+        } else {
+            self.parameters()?;
+            Some(Value::Bool(true))
+        };
+        self.spaces();
+        (self.0.is_empty() || self.0.starts_with(',')).then_some((key, value))
+    }
+
+    /// Goes to the next comma outside of a text. A text without an end ends at the next comma.
+    fn skip_member(&mut self) {
+        let (mut in_text, mut is_escaped) = (false, false);
+        let end = self.0.find(|c| {
+            match c {
+                _ if is_escaped => is_escaped = false,
+                '\\' if in_text => is_escaped = true,
+                '"' => in_text = !in_text,
+                ',' if !in_text => return true,
+                _ => {}
+            }
+            false
+        });
+        let end = if in_text { self.0.find(',') } else { end };
+        self.0 = end.and_then(|end| self.0.get(end..)).unwrap_or_default();
     }
 
     fn key(&mut self) -> Option<&'a str> {
@@ -258,8 +294,28 @@ impl<'a> Cursor<'a> {
                     _ => return None,
                 }
             }
+            // A text with other characters than ASCII (RFC 9651, 3.3.8).
+            '%' => {
+                self.take('%');
+                Value::String(self.string()?)
+            }
+            // Bytes in base64, and a date (RFC 9651, 3.3.5 and 3.3.7).
+            ':' => {
+                self.take(':');
+                let text = self.take_while(|c| c.is_ascii_alphanumeric() || "+/=".contains(c));
+                self.take(':').then_some(())?;
+                Value::String(text.to_owned())
+            }
+            '@' => {
+                self.take('@');
+                Value::from(
+                    self.take_while(|c| c.is_ascii_digit() || c == '-')
+                        .parse::<i64>()
+                        .ok()?,
+                )
+            }
             '-' | '0'..='9' => {
-                let text = self.take_while(|c| c.is_ascii_digit() || c == '-' || c == '.');
+                let text = self.take_while(|c| c.is_ascii_digit() || "-+.eE".contains(c));
                 let integer = text.parse::<i64>().ok().map(Value::from);
                 integer.or_else(|| text.parse::<f64>().ok().map(Value::from))?
             }
@@ -279,8 +335,10 @@ impl<'a> Cursor<'a> {
         for (at, c) in self.0.char_indices().skip(1) {
             match c {
                 _ if escaped => {
-                    // RFC 9651: nothing else may be escaped.
-                    ['"', '\\'].contains(&c).then_some(())?;
+                    // RFC 9651 allows no other escapes: of others, both characters are kept.
+                    if !['"', '\\'].contains(&c) {
+                        text.push('\\');
+                    }
                     text.push(c);
                     escaped = false;
                 }
@@ -289,8 +347,9 @@ impl<'a> Cursor<'a> {
                     self.0 = self.0.get(at + 1..)?;
                     return Some(text);
                 }
-                ' '..='~' => text.push(c),
-                _ => return None,
+                // RFC 9651 allows ASCII. Players send names of titles and devices as they are.
+                _ if c.is_control() => text.push(' '),
+                _ => text.push(c),
             }
         }
         // The quote is not closed.
@@ -377,19 +436,35 @@ mod tests {
             ),
             ("e=t,e=ps", Some(json!({"e": "ps"}))),
             ("a=();x=1,b;y", Some(json!({"a": [], "b": true}))),
-            // Broken.
+            (
+                "d=%\"f%c3%bc\",b=:aGk=:,n=@17",
+                Some(json!({"d": "f%c3%bc", "b": "aGk=", "n": 17})),
+            ),
+            (
+                "ts=1.795424651238E12",
+                Some(json!({"ts": 1_795_424_651_238.0})),
+            ),
+            // A text that is not in ASCII, or has other escapes.
+            ("cid=\"Björn\",e=t", Some(json!({"cid": "Björn", "e": "t"}))),
+            ("e=\"t\\n\"", Some(json!({"e": "t\\n"}))),
+            ("e=t,", Some(json!({"e": "t"}))),
+            // What is malformed costs itself only.
+            ("a=,e=t", Some(json!({"e": "t"}))),
+            ("=t,e=t", Some(json!({"e": "t"}))),
+            ("cid=\"t,e=t", Some(json!({"e": "t"}))),
+            ("br=(1 2,e=t", Some(json!({"e": "t"}))),
+            ("br=(1\"2\"),e=t", Some(json!({"e": "t"}))),
+            ("bs=?2,e=t", Some(json!({"e": "t"}))),
+            ("sid=a b,e=t", Some(json!({"e": "t"}))),
+            ("x=ä,e=t", Some(json!({"e": "t"}))),
+            ("sn=1-2,e=t", Some(json!({"e": "t"}))),
+            // Nothing is left.
             ("", None),
             ("e=", None),
-            ("e=t,", None),
             ("=t", None),
             ("e=\"t", None),
             ("e=\"t\\", None),
-            ("e=\"t\\n\"", None),
-            ("e=(1 2", None),
-            ("e=(1\"2\")", None),
-            ("e=?2", None),
             ("e=?ä", None),
-            ("e=1-2", None),
             ("e=ä", None),
             ("{\"e\": \"t\"}", None),
         ] {

@@ -11,6 +11,7 @@ use serde_json::Number;
 
 use crate::config::limits::JSON_DEPTH;
 use crate::http::request::strict_json::strict;
+use crate::types::decimal::whole_part;
 
 /// Number of members of an object up to which all names are compared with each other. The work grows with the square.
 const COMPARED_MAX: usize = 64;
@@ -40,6 +41,12 @@ impl<'a> JsonText<'a> {
     /// `None` for `1.0`, `1e2` and `-0` too, which `serde_json` reads as floating point.
     pub(super) fn as_i64(self) -> Option<i64> {
         self.0.parse().ok().filter(|_| self.0 != "-0")
+    }
+
+    /// The whole part of a number. Some clients write integers as floating point: Kotlin prints `1.7957E9`.
+    pub(super) fn whole(self) -> Option<i64> {
+        let number = self.is_number().then(|| whole_part(self.0).ok()).flatten();
+        number.filter(|_| self.0 != "-0")
     }
 
     pub(super) fn as_f64(self) -> Option<f64> {

@@ -45,6 +45,9 @@ pub(crate) struct PreflightBody {
     pub playlist: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
+    /// Needs no headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license_signed: Option<String>,
     pub heartbeat: String,
     pub heartbeat_interval: u32,
     pub headers: BTreeMap<String, String>,

@@ -154,11 +154,11 @@ impl Media {
         let target = longest.saturating_add(scale / 2) / scale;
         writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
         writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
-        // An EVENT playlist only grows, a VOD playlist never changes (RFC 8216, 4.3.3.5).
-        match (window.span, window.is_open) {
-            (ManifestRange::Live, _) => {}
-            (ManifestRange::Window { .. }, false) => writeln!(out, "#EXT-X-PLAYLIST-TYPE:VOD")?,
-            (ManifestRange::Window { .. }, true) => {
+        match window.span {
+            ManifestRange::Live => {}
+            ManifestRange::Window { .. } => {
+                // Of an EVENT playlist only lines at its end may be added (RFC 8216, 4.3.3.5 and 6.2.1). A finished range
+                // keeps the type: players that began before its end still fetch it.
                 writeln!(out, "#EXT-X-PLAYLIST-TYPE:EVENT")?;
                 // A viewer who starts a program over begins at its start.
                 writeln!(out, "#EXT-X-START:TIME-OFFSET=0")?;

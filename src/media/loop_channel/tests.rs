@@ -293,7 +293,7 @@ fn a_live_hls_playlist_is_open_and_a_catchup_playlist_ends() {
     assert_eq!(
         lab.text(playlist, NOON + 100),
         "#EXTM3U\n#EXT-X-VERSION:6\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:883634400\n\
-         #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-MAP:URI=\"1-init.mp4\"\n\
+         #EXT-X-PLAYLIST-TYPE:EVENT\n#EXT-X-START:TIME-OFFSET=0\n#EXT-X-MAP:URI=\"1-init.mp4\"\n\
          #EXT-X-PROGRAM-DATE-TIME:2026-01-01T12:00:00Z\n\
          #EXTINF:2,\n1-883634400.m4s\n#EXTINF:2,\n1-883634401.m4s\n#EXT-X-ENDLIST\n"
     );

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::BadLicenseServer;
 use super::doverunner::DoverunnerSite;
+use super::forms::SpcForm;
+use crate::ports::http_client::RequestTarget;
 use crate::types::{AssetId, Drm, SessionId, UnixSeconds, UserId};
 
 /// Validity of a signed message in seconds. A message is made for one challenge, which is sent immediately.
@@ -40,6 +42,17 @@ pub enum Style {
     Doverunner,
     /// EZDRM: base64url of `{"userId","sessionId","assetId"}` as `CustomData` in the query of a URL that has `pX`.
     Ezdrm,
+}
+
+impl Style {
+    /// How the FairPlay license servers of the vendor take a challenge.
+    pub(super) const fn spc_form(self) -> SpcForm {
+        match self {
+            Self::Drmtoday | Self::Doverunner => SpcForm::Form,
+            Self::Axinom | Self::Ezdrm => SpcForm::Raw,
+            Self::Plain | Self::Jwt => SpcForm::AsSent,
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -147,14 +160,36 @@ impl MessageSigner {
         Some((name, value))
     }
 
-    pub(super) fn query(&self, about: &LicenseSubject) -> Option<String> {
-        let text = match self.form {
+    /// The target of the request, if it depends on the subject. The placeholders of an address are the asset and its
+    /// first key id.
+    pub(super) fn target(&self, site: &RequestTarget, about: &LicenseSubject) -> Option<String> {
+        let fixed = site.target();
+        let mut target = fixed.replace("{asset}", &escaped(about.asset.as_str()));
+        if target.contains("{kid}") {
+            let kid = about.kids.first().map(uuid).unwrap_or_default();
+            target = target.replace("{kid}", &kid);
+        }
+        if let MessageForm::Ezdrm = self.form {
+            let sign = if target.contains('?') { '&' } else { '?' };
             // This alphabet needs no escapes in a query.
-            MessageForm::Ezdrm => BASE64URL_NOPAD.encode(subject(about).to_string().as_bytes()),
-            _ => return None,
-        };
-        Some(format!("CustomData={text}"))
+            let data = BASE64URL_NOPAD.encode(subject(about).to_string().as_bytes());
+            target = format!("{target}{sign}CustomData={data}");
+        }
+        (target != fixed).then_some(target)
     }
+}
+
+/// Escapes what has a meaning in a path or a query.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }
 
 fn subject(about: &LicenseSubject) -> Value {

@@ -2,7 +2,9 @@
 //! sends chooses where to connect, and no redirect is followed.
 
 mod doverunner;
+mod forms;
 mod message;
+mod refusal;
 
 use std::fmt;
 use std::future::Future;
@@ -11,22 +13,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use data_encoding::BASE64;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::http_client::{BadAddress, Broken, RequestTarget};
 use crate::types::Drm;
 
+pub(crate) use forms::SpcForm;
+use forms::{AnswerForm, Outgoing};
 pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
+pub(crate) use refusal::Refusal;
 
 /// Maximum size of a license and of a challenge, in bytes.
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
-/// Maximum concurrent challenges per license server; further ones are refused immediately.
-const CHALLENGES_MAX: usize = 256;
 const FAILURES_MAX: u32 = 5;
 /// How long the circuit breaker stays open.
 const BREAKER_OPEN_TIME: Duration = Duration::from_secs(5);
@@ -42,28 +43,23 @@ pub struct License {
 pub enum UpstreamError {
     #[error("the license server did not answer in time")]
     TimedOut,
-    /// Any status other than 200, redirects included.
+    /// Neither 200 nor a refusal: 5xx, and redirects.
     #[error("the license server answered {0}")]
     Status(StatusCode),
-    /// A refusal with a message for the player: a SOAP fault of PlayReady.
-    #[error("the license server refused with a SOAP fault")]
-    Refused(License),
+    #[error("the license server refused: {0}")]
+    Refused(Refusal),
+    /// 429. The number of seconds is that of the license server.
+    #[error("the license server limits requests: it answered 429")]
+    Limited(Option<u32>),
     #[error("the license server sent an empty response")]
     Empty,
     #[error("the response of the license server exceeds {LICENSE_MAX} bytes")]
     TooLarge,
     #[error("the license server is not asked for a few seconds, because it failed repeatedly")]
     Resting,
-    #[error("too many requests already wait for the license server")]
-    Busy,
     #[error("cannot connect to the license server")]
     Connection(#[source] Broken),
 }
-
-/// The `SOAPAction` of a PlayReady license request.
-const ACQUIRE: &str = "\"http://schemas.microsoft.com/DRM/2007/03/protocols/AcquireLicense\"";
-/// Contained in every SOAP fault, whatever the namespace prefix.
-const FAULT: &[u8] = b"Fault>";
 
 pub(crate) type LicenseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<License, UpstreamError>> + Send + 'a>>;
@@ -100,6 +96,8 @@ pub(crate) struct LicenseServerSettings {
     pub style: Style,
     pub message: MessageSettings,
     pub drm: Drm,
+    /// For FairPlay. `None` means that of the style.
+    pub spc: Option<SpcForm>,
     pub timeout: Duration,
 }
 
@@ -117,19 +115,10 @@ pub(crate) struct HttpLicenseServer {
     site: RequestTarget,
     authorization: Option<HeaderValue>,
     messenger: MessageSigner,
-    body: ChallengeBody,
+    drm: Drm,
+    spc: SpcForm,
     timeout: Duration,
-    slots: Semaphore,
     breaker: Mutex<Breaker>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ChallengeBody {
-    Plain,
-    /// PlayReady, whose refusals are SOAP faults.
-    Soap,
-    /// FairPlay at DoveRunner: base64 in a form. The response is base64 too.
-    Form,
 }
 
 /// The URL is not printed: its query may contain a key.
@@ -165,25 +154,25 @@ impl HttpLicenseServer {
             site: RequestTarget::parse(&settings.url)?,
             authorization: authorization.transpose()?,
             messenger: MessageSigner::new(settings.style, settings.drm, &settings.message)?,
-            body: match (settings.drm, settings.style) {
-                (Drm::Playready, _) => ChallengeBody::Soap,
-                (Drm::Fairplay, Style::Doverunner) => ChallengeBody::Form,
-                _ => ChallengeBody::Plain,
-            },
+            drm: settings.drm,
+            spc: settings.spc.unwrap_or(settings.style.spc_form()),
             timeout: settings.timeout,
-            slots: Semaphore::new(CHALLENGES_MAX),
             breaker: Mutex::default(),
         })
     }
 
     async fn ask(&self, challenge: Bytes, about: LicenseSubject) -> Result<License, UpstreamError> {
-        // Refused rather than queued, so that a slow server cannot pile up requests.
-        let _slot = self.slots.try_acquire().map_err(|_| UpstreamError::Busy)?;
         if self.is_breaker_open() {
             return Err(UpstreamError::Resting);
         }
+        let challenge = match self.drm {
+            Drm::Playready => Outgoing::soap(challenge),
+            Drm::Fairplay => Outgoing::spc(challenge, self.spc),
+            Drm::Widevine | Drm::Clearkey | Drm::None => Outgoing::bytes(challenge),
+        };
+        let form = challenge.answer;
         let request = self.request(challenge, &about)?;
-        let asked = tokio::time::timeout(self.timeout, self.exchange(request));
+        let asked = tokio::time::timeout(self.timeout, self.exchange(request, form));
         let result = asked.await.unwrap_or(Err(UpstreamError::TimedOut));
         self.count(&result);
         result
@@ -191,20 +180,16 @@ impl HttpLicenseServer {
 
     fn request(
         &self,
-        challenge: Bytes,
+        challenge: Outgoing,
         about: &LicenseSubject,
     ) -> Result<Request<Full<Bytes>>, UpstreamError> {
-        let (media, challenge) = match self.body {
-            ChallengeBody::Plain => ("application/octet-stream", challenge),
-            ChallengeBody::Soap => ("text/xml; charset=utf-8", challenge),
-            ChallengeBody::Form => ("application/x-www-form-urlencoded", in_form(&challenge)),
-        };
-        let mut request = self.site.request(Method::POST).header(CONTENT_TYPE, media);
-        if let Some(query) = self.messenger.query(about) {
-            request = request.uri(self.site.with_query(&query));
+        let mut request = self.site.request(Method::POST);
+        if let Some(target) = self.messenger.target(&self.site, about) {
+            request = request.uri(target);
         }
-        if self.body == ChallengeBody::Soap {
-            request = request.header("soapaction", ACQUIRE);
+        request = request.header(CONTENT_TYPE, challenge.media);
+        if self.drm == Drm::Playready {
+            request = request.header("soapaction", forms::soap_action(&challenge.body));
         }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
@@ -212,45 +197,59 @@ impl HttpLicenseServer {
         if let Some((name, value)) = self.messenger.header(about) {
             request = request.header(name, value);
         }
-        let request = request.body(Full::new(challenge));
+        let request = request.body(Full::new(challenge.body));
         request.map_err(|error| UpstreamError::Connection(error.into()))
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<License, UpstreamError> {
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        form: AnswerForm,
+    ) -> Result<License, UpstreamError> {
         let answer = self.site.send(request).await;
         let answer = answer.map_err(UpstreamError::Connection)?;
         let status = answer.head.status;
         let media = answer.head.headers.get(CONTENT_TYPE).cloned();
-        // PlayReady sends SOAP faults with an error status. Otherwise the body of an error is not read.
-        let may_be_fault =
-            self.body == ChallengeBody::Soap && !status.is_redirection() && is_xml(media.as_ref());
-        if status != StatusCode::OK && !may_be_fault {
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(UpstreamError::Limited(refusal::retry_after(
+                &answer.head.headers,
+            )));
+        }
+        // PlayReady sends SOAP faults with any status.
+        let may_be_fault = self.drm == Drm::Playready
+            && !status.is_redirection()
+            && refusal::is_xml(media.as_ref());
+        if status != StatusCode::OK && !status.is_client_error() && !may_be_fault {
             return Err(UpstreamError::Status(status));
         }
         // The license is held in memory for each waiting player: an unlimited body could exhaust it.
         let body = Limited::new(answer.body, LICENSE_MAX).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() {
-                UpstreamError::TooLarge
-            } else {
-                UpstreamError::Connection(error)
+        let body = match body {
+            Ok(body) => body.to_bytes(),
+            // The status of a refusal says enough.
+            Err(_) if status.is_client_error() => Bytes::new(),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(UpstreamError::TooLarge);
             }
-        })?;
-        let body = body.to_bytes();
+            Err(error) => return Err(UpstreamError::Connection(error)),
+        };
+        if may_be_fault && refusal::is_fault(&body) {
+            let fault = License { media, body };
+            return Err(UpstreamError::Refused(Refusal::fault(status, fault)));
+        }
+        if status.is_client_error() {
+            return Err(UpstreamError::Refused(Refusal::new(status, &body)));
+        }
+        if status != StatusCode::OK {
+            return Err(UpstreamError::Status(status));
+        }
         // A player reports an empty license as its own error, which hides the cause.
         if body.is_empty() {
             return Err(UpstreamError::Empty);
         }
-        if status == StatusCode::OK {
-            return Ok(match self.body {
-                ChallengeBody::Form => from_form(body),
-                ChallengeBody::Plain | ChallengeBody::Soap => License { media, body },
-            });
-        }
-        Err(match body.windows(FAULT.len()).any(|part| part == FAULT) {
-            true => UpstreamError::Refused(License { media, body }),
-            false => UpstreamError::Status(status),
-        })
+        let license = License { media, body };
+        forms::license(self.drm, form, license)
+            .map_err(|said| UpstreamError::Refused(Refusal::new(status, said.as_bytes())))
     }
 
     fn is_breaker_open(&self) -> bool {
@@ -277,32 +276,6 @@ impl HttpLicenseServer {
             };
         }
     }
-}
-
-fn in_form(challenge: &[u8]) -> Bytes {
-    // A form gives a meaning to these three characters of base64.
-    let text = BASE64.encode(challenge);
-    let text = text
-        .replace('+', "%2B")
-        .replace('/', "%2F")
-        .replace('=', "%3D");
-    format!("spc={text}").into()
-}
-
-fn from_form(body: Bytes) -> License {
-    // Players expect the license itself. A body that is not base64 is passed on unchanged.
-    let decoded = BASE64.decode(body.trim_ascii());
-    License {
-        media: Some(HeaderValue::from_static("application/octet-stream")),
-        body: decoded.map_or(body, Bytes::from),
-    }
-}
-
-fn is_xml(media: Option<&HeaderValue>) -> bool {
-    let text = media.and_then(|media| media.to_str().ok());
-    let essence = text.and_then(|text| text.split(';').next());
-    // Also `application/soap+xml`, the type of SOAP 1.2.
-    essence.is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("xml"))
 }
 
 impl LicenseServer for HttpLicenseServer {

@@ -1,5 +1,6 @@
 //! A license server is a socket that answers once.
 
+use data_encoding::BASE64;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -16,6 +17,7 @@ fn settings(port: u16) -> LicenseServerSettings {
             ..MessageSettings::default()
         },
         drm: Drm::Widevine,
+        spc: None,
         timeout: Duration::from_secs(60),
     }
 }
@@ -140,7 +142,7 @@ async fn a_soap_fault_is_passed_to_the_player() {
     assert!(request.contains("content-type: text/xml; charset=utf-8\r\n"));
     assert!(request.contains("AcquireLicense"));
     match result {
-        Err(UpstreamError::Refused(said)) => assert_eq!(said.body, FAULT),
+        Err(UpstreamError::Refused(said)) => assert_eq!(said.fault.unwrap().body, FAULT),
         other => panic!("{other:?}"),
     }
     for other in [

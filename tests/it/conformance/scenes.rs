@@ -298,7 +298,8 @@ fn go_on_after(c: &Client<'_>, code: &str, entitled: bool) {
     if entitled {
         assert_eq!(c.entitle(&playing.asset, Some(&playing), false), 200);
     }
-    c.beats(&playing, 2, 10);
+    // Longer than a viewer needs to type the PIN.
+    c.beats(&playing, 7, 10);
     c.end(&playing);
 }
 

@@ -362,6 +362,8 @@ impl BatchData {
             let reports = started["cmcd"]["url"].as_str().unwrap();
             if label.is_empty() {
                 self.set("cmcd/token", reports.rsplit('/').next().unwrap());
+                let licenses = started["licenseSigned"].as_str().unwrap();
+                self.set("license_signed/token", licenses.rsplit('/').next().unwrap());
             }
             let playlist = started["playlist"].as_str().unwrap();
             if let Some((_, signed)) = playlist.split_once("/origin/v1/") {
@@ -415,6 +417,10 @@ impl BatchData {
             ),
             ("license_playready", vec![b"<soap:Envelope/>".into()]),
             ("license_fairplay", vec![b"spc=AAAA".into()]),
+            (
+                "license_signed",
+                vec![br#"{"kids":["ABEiM0RVZneImaq7zN3u_w"]}"#.into()],
+            ),
             (
                 "cmcd",
                 vec![b"br=(2400;v 100;a),e=ps,sid=\"x\",sn=1,sta=p,ts=1767268800800,v=2\n".into()],

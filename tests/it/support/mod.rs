@@ -30,6 +30,7 @@ pub mod external_tools;
 pub mod gate_only;
 pub mod journal_completeness;
 pub mod lab_report;
+pub mod license_server;
 pub mod metrics;
 pub mod openapi_conformance;
 pub mod playback_fixture;

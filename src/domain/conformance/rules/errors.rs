@@ -10,6 +10,8 @@ const TIMER_TOLERANCE_MILLIS: i64 = 1_000;
 const PAUSE_MIN_MILLIS: i64 = 1_000;
 const REPETITIONS_WINDOW_MILLIS: i64 = 30_000;
 const REPETITIONS_MAX: usize = 3;
+/// Later than this, a license is renewed.
+const SAME_KEYS_MILLIS: i64 = 10_000;
 
 fn repetition<'a>(rest: &'a [ClientCall], call: &ClientCall) -> Option<&'a ClientCall> {
     rest.iter().find(|later| later.repeats(call))
@@ -43,6 +45,8 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
             .iter()
             .find(same)
             .filter(|later| later.at <= call.at + REFUSAL_SHOWN_MILLIS)
+            // A viewer who has ended one of the streams has seen them.
+            .filter(|later| !ended_between(rest, call, later))
         {
             finding.breach(
                 "preflight was repeated before a viewer could read why",
@@ -51,6 +55,13 @@ pub(super) fn show_409(conversation: &Conversation) -> Finding {
         }
     }
     finding
+}
+
+fn ended_between(rest: &[ClientCall], from: &ClientCall, to: &ClientCall) -> bool {
+    let ends = ["end_session", "end_sessions", "end_playback"];
+    rest.iter()
+        .take_while(|call| call.at <= to.at)
+        .any(|call| call.user == from.user && call.is_ok() && ends.contains(&call.route.as_str()))
 }
 
 pub(super) fn retry_after(conversation: &Conversation) -> Finding {
@@ -82,6 +93,8 @@ fn is_judged_elsewhere(call: &ClientCall) -> bool {
     matches!(call.status, 401 | 408 | 409 | 429)
         || code.starts_with("PIN_CODE")
         || code.starts_with("ENTITLEMENT")
+        // The viewer types another one.
+        || code.starts_with("PASSWORD")
         || call.is("heartbeat")
         || call.is("telemetry")
         || call.is_login()
@@ -138,17 +151,25 @@ pub(super) fn one_license(conversation: &Conversation) -> Finding {
         let licenses = session
             .calls
             .iter()
-            .filter(|call| call.is_license() && call.is_ok());
+            // Sound and picture may have keys of their own, and a long session renews its licenses.
+            .filter(|call| call.is_license() && call.is_ok() && call.keys.is_some());
         let licenses: Vec<&ClientCall> = licenses.copied().collect();
         if licenses.is_empty() {
             continue;
         }
         finding.check();
-        if licenses.len() > 1 {
-            finding.breach(
-                format!("fetched {} licenses for one start", licenses.len()),
-                licenses,
+        let again = |first: &&ClientCall| -> Vec<&ClientCall> {
+            let soon = |call: &&&ClientCall| {
+                call.keys == first.keys && (0..=SAME_KEYS_MILLIS).contains(&(call.at - first.at))
+            };
+            licenses.iter().filter(soon).copied().collect()
+        };
+        if let Some(same) = licenses.iter().map(again).find(|same| same.len() > 1) {
+            let what = format!(
+                "fetched {} licenses for one start with the same keys",
+                same.len()
             );
+            finding.breach(what, same);
         }
     }
     finding

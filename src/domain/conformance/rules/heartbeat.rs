@@ -15,6 +15,10 @@ const RESTARTED_WITHIN_MILLIS: i64 = 60_000;
 /// Other requests may have been under way when one was refused.
 const IN_FLIGHT_MILLIS: i64 = 1_000;
 const RENEWED_WITHIN_MILLIS: i64 = 15_000;
+/// The viewer has to find the remote control and type the PIN.
+const PIN_TYPED_WITHIN_MILLIS: i64 = 60_000;
+/// The states of a player in CMCD without a moving picture: paused, ended, failed, quit, preloading.
+const STOPPED_STATES: [&str; 5] = ["a", "e", "f", "q", "d"];
 /// A smaller position is an offset from the start of a title and not a Unix time.
 const UNIX_TIME_MIN: f64 = 1e9;
 const STATUS_NO_LIVE_RIGHTS: u16 = 552;
@@ -35,6 +39,11 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
                 _ => None,
             })
             .collect();
+        // A laptop that was closed, once, is no habit.
+        let is_suspension = |interval: &(i64, _, _)| interval.0 > SESSION_ALIVE_MILLIS;
+        if intervals.iter().filter(|one| is_suspension(one)).count() == 1 {
+            intervals.retain(|one| !is_suspension(one));
+        }
         if intervals.len() < INTERVALS_MIN {
             continue;
         }
@@ -156,7 +165,9 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
             finding.check();
             let stops = |event: &ClientEvent| {
                 // Parts of words are compared, because partners choose the names of their events.
+                let state = event.state.as_deref();
                 STOP_WORDS.iter().any(|word| event.action.contains(word))
+                    || state.is_some_and(|state| STOPPED_STATES.contains(&state))
             };
             let stopped = events
                 .iter()
@@ -168,7 +179,10 @@ pub(super) fn stop_on_552(conversation: &Conversation) -> Finding {
                 .is_some_and(|event| stops(event));
             let ended = session.end().is_some_and(|end| within.contains(&end.at));
             if !stopped && !stopped_before && !ended {
-                finding.breach("no event shows that the picture stopped at 552", [beat]);
+                finding.breach(
+                    "no event such as playback_paused or playback_stopped shows that the picture stopped at 552",
+                    [beat],
+                );
             }
         }
     }
@@ -248,6 +262,7 @@ pub(super) fn preflight_on_404(conversation: &Conversation) -> Finding {
 fn refused_beats_without_entitlement(
     conversation: &Conversation,
     codes: &[&str],
+    within: i64,
     what: &str,
 ) -> Finding {
     let mut finding = Finding::default();
@@ -261,7 +276,7 @@ fn refused_beats_without_entitlement(
                 before = refused;
                 continue;
             }
-            let until = beat.at + RENEWED_WITHIN_MILLIS;
+            let until = beat.at + within;
             let renewed = entitlements
                 .iter()
                 .any(|call| call.at >= beat.at && call.at <= until);
@@ -285,6 +300,7 @@ pub(super) fn renew_entitlement(conversation: &Conversation) -> Finding {
     refused_beats_without_entitlement(
         conversation,
         &codes,
+        RENEWED_WITHIN_MILLIS,
         "no entitlement after a heartbeat that wanted one",
     )
 }
@@ -293,6 +309,7 @@ pub(super) fn pin_on_heartbeat(conversation: &Conversation) -> Finding {
     refused_beats_without_entitlement(
         conversation,
         &["PIN_CODE_REQUIRED"],
+        PIN_TYPED_WITHIN_MILLIS,
         "no entitlement after a heartbeat that wanted the PIN",
     )
 }
@@ -303,8 +320,9 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
         let Some(last) = session.beats().next_back() else {
             continue;
         };
-        let ended =
-            session.end().is_some() || session.beats().any(|beat| matches!(beat.status, 404 | 410));
+        let ended = session.end().is_some()
+            || session.beats().any(|beat| matches!(beat.status, 404 | 410))
+            || ended_by_another_call(conversation, last);
         if !ended && last.at + SESSION_ALIVE_MILLIS >= conversation.end() {
             continue; // it may still be playing
         }
@@ -314,4 +332,19 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
         }
     }
     finding
+}
+
+/// The next start on the device takes the place of a session, and a log-out ends it.
+fn ended_by_another_call(conversation: &Conversation, last: &ClientCall) -> bool {
+    let ends = ["logout", "end_session", "end_sessions"];
+    conversation.calls.iter().any(|call| {
+        let replaces = call.is_preflight() && call.device == last.device;
+        call.at >= last.at
+            && call.is_ok()
+            && call.user == last.user
+            && call.session != last.session
+            && (replaces || ends.contains(&call.route.as_str()))
+            // Later the session has ended by itself.
+            && call.at <= last.at + SESSION_ALIVE_MILLIS
+    })
 }

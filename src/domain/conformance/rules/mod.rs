@@ -102,7 +102,7 @@ static RULES: &[ConformanceRule] = table![
         "Report live and catch-up positions in Unix time", "above 1,000,000,000",
         "11: Service-Play-Timestamp is the media position: Unix seconds for live and catch-up";
     "stop-on-552" Must heartbeat::stop_on_552:
-        "Stop the picture at 552", "telemetry of a pause or stop, or the end of the session, within 12 s",
+        "Stop the picture at 552, and report it", "playback_paused or playback_stopped in telemetry, or the end of the session, within 12 s",
         "11: 552, stop playing, resume with the next program";
     "stay-on-552" Must heartbeat::stay_on_552:
         "Keep the session at 552", "no preflight of the same title within 60 s",
@@ -117,10 +117,10 @@ static RULES: &[ConformanceRule] = table![
         "Ask for entitlement when it has expired", "within 15 s",
         "11: 403 ENTITLEMENT_EXPIRED, ENTITLEMENT_INVALID: ask for entitlement";
     "pin-on-heartbeat" Must heartbeat::pin_on_heartbeat:
-        "Ask for entitlement when a heartbeat wants the PIN", "within 15 s",
+        "Ask for entitlement when a heartbeat wants the PIN", "within 60 s",
         "11: 403 PIN_CODE_REQUIRED: ask the viewer for the PIN";
     "end-session" Must heartbeat::end_session:
-        "End the session at the end of play", "DELETE, or a 404 or 410 of the server",
+        "End the session at the end of play", "DELETE, the next start on the device, a log-out, or a 404 or 410",
         "11: DELETE on the same address ends the session";
     "show-409" Must errors::show_409:
         "Show the viewer the running streams at 409", "no preflight within 5 s",
@@ -135,7 +135,7 @@ static RULES: &[ConformanceRule] = table![
         "Repeat after a 5xx with pauses", "1 s before each, 3 within 30 s",
         "18: 503, try again shortly";
     "one-license" Must errors::one_license:
-        "Fetch one license per start", "1 license",
+        "Fetch the license of a key once", "not the same key ids within 10 s",
         "9: the body is the challenge; the 200 body is the license";
     "entitlement-at-border" Must rights::at_border:
         "Ask for entitlement when the next program begins", "before a heartbeat 20 s into it",

@@ -1,6 +1,6 @@
 //! Rules about telemetry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::conformance::Finding;
 use crate::domain::conformance::conversation::{
@@ -39,10 +39,12 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
             continue;
         }
         finding.check();
+        let seen: BTreeSet<u64> = events.iter().map(|event| event.sequence).collect();
         for pair in events.windows(2) {
             let [one, next] = pair else { continue };
             // A smaller number begins a new run of the player.
-            if next.sequence > one.sequence + 1 {
+            // Several players of one device count for themselves: numbers that another event has are not missing.
+            if (one.sequence + 1..next.sequence).any(|number| !seen.contains(&number)) {
                 let what = format!("seqId goes from {} to {}", one.sequence, next.sequence);
                 finding.breach(what, carriers(conversation, next));
                 // One gap of a device is evidence enough.
@@ -88,13 +90,22 @@ fn is_stop(event: &ClientEvent) -> bool {
         .any(|word| event.action.ends_with(&format!("_{word}")))
 }
 
+/// Whether an event tells of something that happens during playback, and may start and stop many times.
+fn is_within_playback(event: &ClientEvent) -> bool {
+    let parts = [
+        "buffer", "stall", "seek", "scrub", "ad_", "ads_", "advert", "load", "segment", "cast",
+        "subtitle",
+    ];
+    parts.iter().any(|part| event.action.contains(part))
+}
+
 pub(super) fn pairs(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     let mut titles: BTreeMap<_, Vec<&ClientEvent>> = BTreeMap::new();
     for event in conversation
         .events
         .iter()
-        .filter(|event| is_start(event) || is_stop(event))
+        .filter(|event| (is_start(event) || is_stop(event)) && !is_within_playback(event))
     {
         titles
             .entry((&event.device, &event.asset))

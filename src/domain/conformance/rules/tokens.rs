@@ -54,7 +54,10 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
         for &call in calls {
             if call.is_login() && call.is_ok() {
                 // A log-in right after a 403 breaks another rule.
-                if let Some(first) = login.filter(|_| used && !ended && last_status != 403) {
+                let breach = login.filter(|first| {
+                    used && !ended && last_status != 403 && !on_other_device(calls, first, call)
+                });
+                if let Some(first) = breach {
                     finding.breach(
                         "logged in while the token of an earlier log-in worked",
                         [first, call],
@@ -72,6 +75,48 @@ pub(super) fn reused(conversation: &Conversation) -> Finding {
     finding
 }
 
+/// Whether a call comes from another device of the user than the one whose token was refused: it names another device, or
+/// has another login than that device had.
+fn is_of_other_device(calls: &[&ClientCall], refused: &ClientCall, call: &ClientCall) -> bool {
+    if refused.device.is_some() && call.device.is_some() {
+        return refused.device != call.device;
+    }
+    let mut before = calls.iter().rev().filter(|one| one.at <= refused.at);
+    let known = before.find(|one| one.device == refused.device && one.login.is_some());
+    let own = refused
+        .login
+        .as_ref()
+        .or(known.and_then(|one| one.login.as_ref()));
+    own.is_some() && call.login.is_some() && own != call.login.as_ref()
+}
+
+/// Whether two log-ins are those of two devices: the first one is still used, or each names a device of its own.
+fn on_other_device(calls: &[&ClientCall], first: &ClientCall, second: &ClientCall) -> bool {
+    if first.login.is_none() || second.login.is_none() {
+        return false;
+    }
+    let with = |login: &Option<String>| {
+        let own: Vec<&ClientCall> = calls
+            .iter()
+            .copied()
+            .filter(|call| call.login == *login)
+            .collect();
+        own
+    };
+    let (one, other) = (with(&first.login), with(&second.login));
+    let still_used = one
+        .iter()
+        .any(|call| call.at > second.at && call.is_ok() && !call.is("logout"));
+    let devices = |calls: &[&ClientCall]| -> BTreeSet<String> {
+        calls
+            .iter()
+            .filter_map(|call| call.device.clone())
+            .collect()
+    };
+    let (one, other) = (devices(&one), devices(&other));
+    still_used || (!one.is_empty() && !other.is_empty() && one.is_disjoint(&other))
+}
+
 pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for calls in conversation.users().values() {
@@ -80,9 +125,9 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
             if call.is_login() {
                 refused = None;
             // Requests that were under way when the 401 came are not a breach.
-            } else if let Some(first) =
-                refused.take_if(|first| call.at > first.at + IN_FLIGHT_MILLIS)
-            {
+            } else if let Some(first) = refused.take_if(|first| {
+                call.at > first.at + IN_FLIGHT_MILLIS && !is_of_other_device(calls, first, call)
+            }) {
                 finding.breach("went on with a token that was refused", [first, *call]);
             }
             if is_refused_token(call) && refused.is_none() {
@@ -98,9 +143,15 @@ pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for calls in conversation.users().values() {
         let mut logins: Option<Vec<&ClientCall>> = None;
+        // Each device that lost its token logs in again.
+        let mut devices: BTreeSet<&Option<String>> = BTreeSet::new();
         for call in calls {
             if is_refused_token(call) {
                 finding.check();
+                if logins.is_none() {
+                    devices.clear();
+                }
+                devices.insert(&call.device);
                 logins.get_or_insert_default();
             } else if call.is_login() && call.is_ok() {
                 if let Some(list) = &mut logins {
@@ -108,7 +159,7 @@ pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
                 }
             // The next other request ends the series: its log-ins are complete.
             } else if let Some(list) = logins.take_if(|list| !list.is_empty())
-                && list.len() > 1
+                && list.len() > devices.len()
             {
                 finding.breach(format!("logged in {} times after a 401", list.len()), list);
             }

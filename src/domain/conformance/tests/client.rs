@@ -139,13 +139,14 @@ impl Recording {
             action: action.to_owned(),
             sequence: self.events.len() as u64 + 1,
             extra: vec![("player_version".to_owned(), "5.1".to_owned())],
+            state: None,
         });
     }
 
     fn start(&mut self, of: (&str, &str), program: Option<CoveredProgram>) {
         self.entitle(of.1, None).program = program;
         self.play("preflight", 200, of);
-        self.play("license_clearkey", 200, of);
+        self.play("license_clearkey", 200, of).keys = own(of.1);
         self.event("playback_started", of.1);
     }
 

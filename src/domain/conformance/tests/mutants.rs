@@ -284,14 +284,14 @@ fn pin_on_heartbeat(c: &mut Recording) {
     });
     without_entitlement(c, "PIN_CODE_REQUIRED");
     // The next entitlement is far enough away.
-    change(c, |call| call.at > refused.at, |call| call.at += 10_000);
+    change(c, |call| call.at > refused.at, |call| call.at += 60_000);
     for event in c
         .events
         .iter_mut()
         .filter(|event| event.timestamp > refused.at)
     {
-        event.timestamp += 10_000;
-        event.received += 10_000;
+        event.timestamp += 60_000;
+        event.received += 60_000;
     }
 }
 

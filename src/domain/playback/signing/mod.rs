@@ -9,8 +9,8 @@ mod akamai;
 mod cloudfront;
 mod origin;
 mod path_hmac;
-mod report_address;
 mod secure_link;
+mod session_address;
 mod target;
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::types::{Malformed, UnixSeconds};
 
 pub(crate) use origin::{OriginAccess, OriginSigner};
-use report_address::ReportSigner;
+use session_address::SessionSigner;
 use target::{SignedTarget, split};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,8 @@ impl CdnScheme {
 
 pub struct Signing {
     pub(super) origin: OriginSigner,
-    pub(super) reports: ReportSigner,
+    pub(super) reports: SessionSigner,
+    pub(super) licenses: SessionSigner,
     /// Sorted: the longest prefix comes first.
     networks: Vec<CdnScheme>,
 }
@@ -135,7 +136,8 @@ impl Signing {
         networks.sort_by_key(|network| std::cmp::Reverse(network.prefix.len()));
         Self {
             origin: OriginSigner::new(origin_key),
-            reports: ReportSigner::new(origin_key),
+            reports: SessionSigner::for_reports(origin_key),
+            licenses: SessionSigner::for_licenses(origin_key),
             networks,
         }
     }

@@ -1,28 +1,32 @@
 //! Signed URLs of the built-in origin.
 //!
 //! The token is a path segment before the file name, so that relative URLs in a manifest inherit it. It is
-//! valid for the directory of the manifest and everything below it until it expires. It contains no user: as
-//! with any CDN, anyone who has the URL may fetch until then.
+//! valid for the directory of the manifest and everything below it until it expires. The token of a session names it, so
+//! that it ends with the session.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::hmac;
 
-use crate::types::{MediaPath, UnixSeconds};
+use crate::types::{MediaPath, SessionId, UnixSeconds};
 
 pub(crate) struct OriginSigner(hmac::Key);
 
-/// Version, depth, expiry, in version 2 a time, and the full HMAC tag.
-const TOKEN_BYTES: usize = 1 + 1 + 8 + 8 + 32;
+/// Version, depth, expiry, in version 2 a time, in version 3 a time and a session, and the full HMAC tag.
+const TOKEN_BYTES: usize = 1 + 1 + 8 + 8 + 16 + 32;
 const TOKEN_LENGTH: usize = TOKEN_BYTES.div_ceil(3) * 4;
 const VERSION: u8 = 1;
 /// Includes the time at which manifests stop changing. Only the lab makes these tokens.
 const STALE_VERSION: u8 = 2;
+/// Includes the session that it was made for, and when.
+const SESSION_VERSION: u8 = 3;
 
 /// What a valid token allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginAccess {
     /// If set, manifests are served as of this time.
     pub stale_since: Option<UnixSeconds>,
+    /// The session that the token was made for, and when.
+    pub session: Option<(SessionId, UnixSeconds)>,
 }
 
 impl OriginSigner {
@@ -38,6 +42,23 @@ impl OriginSigner {
         let directory = path.directory(depth).unwrap_or_default();
         // The depth fits: paths have a maximum depth.
         let head = head(u8::try_from(depth).unwrap_or(u8::MAX), expires);
+        self.seal(&head, directory)
+    }
+
+    /// Signs the path for a session that began at `since`.
+    #[must_use]
+    pub(crate) fn sign_for(
+        &self,
+        path: &MediaPath,
+        expires: UnixSeconds,
+        session: &SessionId,
+        since: UnixSeconds,
+    ) -> String {
+        let depth = path.depth();
+        let directory = path.directory(depth).unwrap_or_default();
+        let [_, rest @ ..] = head(u8::try_from(depth).unwrap_or(u8::MAX), expires);
+        let since = since.0.to_be_bytes();
+        let head = [&[SESSION_VERSION][..], &rest, &since, session.as_bytes()].concat();
         self.seal(&head, directory)
     }
 
@@ -79,19 +100,29 @@ impl OriginSigner {
         let [version, depth, expiry @ ..] = bytes.first_chunk::<10>()?;
         let expires = i64::from_be_bytes(*expiry);
         let directory = path.directory(usize::from(*depth))?;
-        let (head, stale_since) = match *version {
-            VERSION => (bytes.get(..10)?, None),
+        let (head, stale_since, session) = match *version {
+            VERSION => (bytes.get(..10)?, None, None),
             STALE_VERSION => {
                 let since = bytes.get(10..18)?.first_chunk::<8>()?;
                 let since = UnixSeconds(i64::from_be_bytes(*since));
-                (bytes.get(..18)?, Some(since))
+                (bytes.get(..18)?, Some(since), None)
+            }
+            SESSION_VERSION => {
+                let since = bytes.get(10..18)?.first_chunk::<8>()?;
+                let since = UnixSeconds(i64::from_be_bytes(*since));
+                let id = bytes.get(18..34)?.first_chunk::<16>()?;
+                let session = (SessionId::from_bytes(*id), since);
+                (bytes.get(..34)?, None, Some(session))
             }
             _ => return None,
         };
         let tag = bytes.get(head.len()..)?;
         // Verified in constant time.
         let genuine = hmac::verify(&self.0, &message(head, directory), tag).is_ok();
-        (now.0 < expires && genuine).then_some(OriginAccess { stale_since })
+        (now.0 < expires && genuine).then_some(OriginAccess {
+            stale_since,
+            session,
+        })
     }
 }
 
@@ -158,7 +189,13 @@ mod tests {
         let access = signer.access(&stale, &file, UnixSeconds(99)).unwrap();
         assert_eq!(access.stale_since, Some(UnixSeconds(7)));
         assert_eq!(signer.access(&stale, &file, UnixSeconds(100)), None);
-        for token in [token, stale] {
+        let session = SessionId::from_bytes([3; 16]);
+        let named = signer.sign_for(&file, UnixSeconds(100), &session, UnixSeconds(5));
+        assert!(named.len() <= TOKEN_LENGTH);
+        let access = signer.access(&named, &file, UnixSeconds(99)).unwrap();
+        assert_eq!(access.session, Some((session, UnixSeconds(5))));
+        assert_eq!(signer.access(&named, &file, UnixSeconds(100)), None);
+        for token in [token, stale, named] {
             check_bits(&signer, &token, &file);
         }
     }

@@ -223,16 +223,19 @@ fn the_address_of_the_origin_is_signed_until_the_token_ends() {
     assert!(
         playback
             .origin_access(signature, &path("loop/1.m4s"), NOW + DAY - 1)
+            .unwrap()
             .is_some()
     );
     assert!(
         playback
             .origin_access(signature, &path("loop/1.m4s"), NOW + DAY)
+            .unwrap()
             .is_none()
     );
     assert!(
         playback
             .origin_access(signature, &path("film/1.m4s"), NOW)
+            .unwrap()
             .is_none()
     );
 }

@@ -41,6 +41,7 @@ fn heartbeat_errors_have_their_precedence() {
     let player = lab.play(&viewer(1), "film", "tv", NOW);
     let others = others(&lab);
     let good = Heartbeat {
+        login: None,
         user: &player.user,
         session: Some(player.session),
         token: Some(player.token.hash()),
@@ -84,6 +85,7 @@ fn heartbeat_errors_have_their_precedence() {
     stop.unwrap().wait().unwrap();
     let ended = Err(PlaybackError::SessionEnded(EndReason::Stopped));
     let no_token = Heartbeat {
+        login: None,
         token: None,
         ..good
     };
@@ -289,6 +291,7 @@ fn license_reports_each_error() {
     let others = others(&lab);
     let kids = [KEY.0];
     let good = LicenseAttempt {
+        keys: "",
         user: &player.user,
         session: Some(player.session),
         token: Some(player.token.hash()),
@@ -473,6 +476,7 @@ fn a_lab_partners_clock_ends_no_session_and_no_token() {
     let lab = Lab::new();
     let player = lab.play(&viewer(1), "film-clear", "tv", NOW);
     let heartbeat = Heartbeat {
+        login: None,
         user: &player.user,
         session: Some(player.session),
         token: Some(player.token.hash()),

@@ -513,6 +513,7 @@ impl Walk {
         let user = asker(run.user, foreign);
         let device = device.unwrap_or(run.device);
         let heartbeat = Heartbeat {
+            login: None,
             user: &super::user(user),
             session: Some(run.id),
             token: Some(self.tickets[ticket].token.hash()),
@@ -579,6 +580,7 @@ impl Walk {
         let user = asker(run.user, foreign);
         let ticket = &self.tickets[self.token_of(nth, token)];
         let request = LicenseAttempt {
+            keys: "",
             user: &super::user(user),
             session: Some(run.id),
             token: Some(ticket.token.hash()),

@@ -266,6 +266,65 @@ fn the_order_of_events_does_not_change_the_figures() {
     }
 }
 
+/// The same title is started twice on a device, whose player names no session.
+#[test]
+fn late_reports_belong_to_their_own_start_of_a_title() {
+    let again = |quality: &Quality| {
+        quality.opened(OpenedSession {
+            session: session(2),
+            ..opened(1, NOON + 100, Labels::default())
+        });
+    };
+    let end = |quality: &Quality| quality.ended(&user(1), session(1), NOON + 60, true);
+    let event = |at: i64, action: &PlayerAction| PlayerEvent {
+        session: None,
+        ..event(1, AT + at, at, action.clone())
+    };
+    let events = [
+        (1_000, PlayerAction::Started(None)),
+        (50_000, PlayerAction::Failed(None)),
+        (99_000, PlayerAction::Requested),
+        (101_000, PlayerAction::Started(None)),
+        (160_000, PlayerAction::Stopped),
+    ];
+    let figures_of = |late: bool, reversed: bool| {
+        let directory = tempfile::tempdir().unwrap();
+        let quality = open(directory.path());
+        quality.opened(opened(1, NOON, Labels::default()));
+        let mut order: Vec<_> = events.iter().collect();
+        if late {
+            end(&quality);
+            again(&quality);
+        }
+        if reversed {
+            order.reverse();
+        }
+        for (at, action) in order {
+            if !late && *at == 99_000 {
+                end(&quality);
+                again(&quality);
+            }
+            let received = if late { 170 } else { at / 1_000 };
+            quality.stored(sender(1), event(*at, action), NOON + received);
+        }
+        let found = figures(&quality, NOON + 180);
+        (
+            found.attempts,
+            found.plays,
+            found.playback_failures,
+            found.exits_before_start,
+        )
+    };
+    let truth = (2, 2, 1, 0);
+    for (late, reversed) in [(false, false), (true, false), (true, true)] {
+        assert_eq!(
+            figures_of(late, reversed),
+            truth,
+            "late {late}, reversed {reversed}"
+        );
+    }
+}
+
 #[test]
 fn wrong_input_has_a_defined_result_and_is_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -120,25 +120,36 @@ fn ended(reason: EndReason) -> &'static str {
 
 impl From<UpstreamError> for ApiError {
     fn from(error: UpstreamError) -> Self {
-        let (code, message) = match error {
-            UpstreamError::TimedOut => (
+        let answer = match &error {
+            UpstreamError::TimedOut => Self::new(
                 ErrorCode::LicenseServerTimeout,
                 "the license server did not answer in time",
             ),
-            UpstreamError::Busy => (
-                ErrorCode::Overloaded,
-                "too many license requests are waiting; try again shortly",
-            ),
+            UpstreamError::Refused(refusal) => {
+                let status = refusal.status.as_u16();
+                Self::new(
+                    ErrorCode::LicenseRefused,
+                    format!("the license server refused the request with status {status}; do not repeat it"),
+                )
+                .with_details(Details::Status { status })
+            }
+            UpstreamError::Limited(wait) => {
+                let limited = Self::new(
+                    ErrorCode::RateLimited,
+                    "the license server limits requests; see Retry-After",
+                );
+                let wait = wait.or(limited.retry_after());
+                limited.with_retry_after(wait.unwrap_or(1))
+            }
             UpstreamError::Status(_)
-            | UpstreamError::Refused(_)
             | UpstreamError::Empty
             | UpstreamError::TooLarge
             | UpstreamError::Resting
-            | UpstreamError::Connection(_) => (
+            | UpstreamError::Connection(_) => Self::new(
                 ErrorCode::LicenseServerFailed,
                 "the license server returned no license",
             ),
         };
-        Self::new(code, message).with_cause(error)
+        answer.with_cause(error)
     }
 }

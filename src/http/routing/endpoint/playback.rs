@@ -12,7 +12,8 @@ use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::headers::SingleHeader;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::ids::DEVICE_TEXT_MAX;
+use crate::types::decimal::whole_part;
+use crate::types::device_text;
 use crate::types::text::check_visible;
 use crate::types::{
     AssetId, DeviceId, Drm, LiveOffset, Malformed, Pin, Protocol, SessionId, TokenHash, TokenKind,
@@ -20,6 +21,8 @@ use crate::types::{
 
 pub(crate) enum PinEntry {
     Absent,
+    /// A member of this name was sent in its place.
+    Misnamed(&'static str),
     Unreadable,
     Given(Pin),
 }
@@ -35,7 +38,8 @@ impl ParseRequest for EntitlementRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let pin = body.text("pinCode").map(|pin| match pin {
-            None | Some("") => PinEntry::Absent,
+            None => misnamed_pin(&body),
+            Some("") => PinEntry::Absent,
             // Not an error yet: a PIN that is not needed is ignored, whatever it contains.
             Some(text) => Pin::parse(text).map_or(PinEntry::Unreadable, PinEntry::Given),
         });
@@ -55,6 +59,12 @@ impl ParseRequest for EntitlementRequest {
             session: session.and_then(|text| SessionId::parse(text).ok()),
         })
     }
+}
+
+fn misnamed_pin(body: &Object) -> PinEntry {
+    let names = ["pincode", "pin", "pin_code", "PinCode", "PIN"];
+    let sent = names.into_iter().find(|name| body.has(name));
+    sent.map_or(PinEntry::Absent, PinEntry::Misnamed)
 }
 
 pub(crate) struct PreflightRequest {
@@ -111,13 +121,12 @@ impl ParseRequest for LicenseRequest {
         let system = input.path.split('/').nth(4).and_then(Drm::parse);
         let system = system.ok_or_else(|| ApiError::internal("no DRM system in the path"))?;
         let challenge = payload.whole()?;
-        let kids = match system {
-            Drm::Clearkey => clear_key_ids(&challenge),
-            Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
-                Ok(license_challenge::key_ids(system, &challenge))
-            }
-        };
-        let (entitlement, session, kids) = (entitlement(input), session(input), kids).combine()?;
+        let (entitlement, session, kids) = (
+            entitlement(input),
+            session(input),
+            key_ids(system, &challenge),
+        )
+            .combine()?;
         Ok(Self {
             system,
             session,
@@ -125,6 +134,32 @@ impl ParseRequest for LicenseRequest {
             challenge,
             kids,
         })
+    }
+}
+
+/// A license request at the address that authorizes it. The session knows the DRM system.
+pub(crate) struct SignedLicenseRequest {
+    pub token: String,
+    pub challenge: Bytes,
+}
+
+impl ParseRequest for SignedLicenseRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: input.text("token")?.into_owned(),
+            challenge: payload.whole()?,
+        })
+    }
+}
+
+/// The key ids that a challenge names, as far as they can be read.
+pub(crate) fn key_ids(system: Drm, challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
+    match system {
+        Drm::Clearkey => clear_key_ids(challenge),
+        Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
+            license_challenge::key_ids(system, challenge)
+                .map_err(|why| ApiError::malformed(format!("the challenge {}", why.0)))
+        }
     }
 }
 
@@ -229,9 +264,9 @@ impl DeviceHeaders {
         let (platform, kind, model, id) =
             (platform(input), kind(input), model(input), device_id(input)).combine()?;
         Ok(Self {
-            platform: platform.to_owned(),
-            kind: kind.to_owned(),
-            model: model.to_owned(),
+            platform: platform.into_owned(),
+            kind: kind.into_owned(),
+            model: model.into_owned(),
             id,
         })
     }
@@ -244,42 +279,43 @@ impl DeviceHeaders {
     }
 }
 
-fn bounded<'a>(input: &Input<'a>, slot: SingleHeader<'a>, name: &str) -> Result<&'a str, ApiError> {
-    parsed(input, slot, name, |text| {
-        let fits = !text.is_empty()
-            // Characters are counted only where bytes do not decide: every heartbeat has four of these.
-            && (text.len() <= DEVICE_TEXT_MAX
-                || text.len() <= DEVICE_TEXT_MAX * 4 && text.chars().count() <= DEVICE_TEXT_MAX);
-        if !fits {
-            return Err(Malformed("must have 1 to 256 characters"));
-        }
-        // Operators and viewers see these values in lists of sessions and devices.
-        check_visible(text)?;
-        Ok(text)
-    })
+fn label<'a>(
+    input: &Input<'a>,
+    slot: SingleHeader<'a>,
+    name: &str,
+) -> Result<Cow<'a, str>, ApiError> {
+    // Operators and viewers see these values in lists of sessions and devices.
+    Ok(device_text::label_of(
+        slot.required_bytes(input.names, name)?,
+    ))
 }
 
-fn platform<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
-    bounded(
+fn platform<'a>(input: &Input<'a>) -> Result<Cow<'a, str>, ApiError> {
+    label(
         input,
         input.heads.play.device_platform,
         "Play-DevicePlatform",
     )
 }
 
-fn kind<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
-    bounded(input, input.heads.play.device_type, "Play-DeviceType")
+fn kind<'a>(input: &Input<'a>) -> Result<Cow<'a, str>, ApiError> {
+    label(input, input.heads.play.device_type, "Play-DeviceType")
 }
 
-fn model<'a>(input: &Input<'a>) -> Result<&'a str, ApiError> {
-    bounded(input, input.heads.play.device_model, "Play-DeviceModel")
+fn model<'a>(input: &Input<'a>) -> Result<Cow<'a, str>, ApiError> {
+    label(input, input.heads.play.device_model, "Play-DeviceModel")
 }
 
 fn device_id(input: &Input<'_>) -> Result<DeviceId, ApiError> {
-    parsed(input, input.heads.play.device_id, "Play-DeviceId", |text| {
-        check_visible(text)?;
-        DeviceId::parse(text)
-    })
+    const NAME: &str = "Play-DeviceId";
+    let bytes = input
+        .heads
+        .play
+        .device_id
+        .required_bytes(input.names, NAME)?;
+    let text = device_text::text_of(bytes);
+    let id = check_visible(&text).and_then(|()| DeviceId::parse(&text));
+    id.map_err(|why| ApiError::field(input.names.full(NAME), why.0))
 }
 
 pub(crate) fn drm(input: &Input<'_>) -> Result<Drm, ApiError> {
@@ -332,29 +368,12 @@ pub(crate) fn session(input: &Input<'_>) -> Result<SessionId, ApiError> {
         .map_err(|_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session"))
 }
 
-/// Parses a decimal number with optional sign and fraction and returns its whole part.
-pub(crate) fn number(text: &str) -> Result<i64, Malformed> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
-    let decimal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if !decimal(digits) || !decimal(fraction) {
-        return Err(Malformed("must be a decimal number, such as 1500 or -0.5"));
-    }
-    // Clamped and not rejected: a player reacts to a rejected heartbeat by stopping.
-    let limit = match whole.starts_with('-') {
-        true => i64::MIN,
-        false => i64::MAX,
-    };
-    // Only digits are left, so parsing can fail only by overflow.
-    Ok(whole.parse().unwrap_or(limit))
-}
-
 pub(crate) fn numeric(
     input: &Input<'_>,
     slot: SingleHeader<'_>,
     name: &str,
 ) -> Result<i64, ApiError> {
-    parsed(input, slot, name, number)
+    parsed(input, slot, name, whole_part)
 }
 
 #[cfg(test)]
@@ -388,29 +407,6 @@ mod tests {
             &many,
         ] {
             assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn decimal_numbers_are_truncated_and_clamped() {
-        for (text, value) in [
-            ("0", 0),
-            ("-5", -5),
-            ("+5", 5),
-            ("-0.5", 0),
-            (&"9".repeat(4_000), i64::MAX),
-            ("1700000000.25", 1_700_000_000),
-            ("007", 7),
-            ("99999999999999999999", i64::MAX),
-            ("-99999999999999999999.5", i64::MIN),
-        ] {
-            assert_eq!(number(text), Ok(value));
-        }
-        for bad in [
-            "", "-", ".", "1.", ".5", "1e3", "1e9", "NaN", "inf", "+", "+-1", "1 ", " 1", "0x1",
-            "1_0", "1,5", "1.5.5", "-.5", "1.-5", "\u{661}",
-        ] {
-            assert!(number(bad).is_err(), "{bad}");
         }
     }
 }

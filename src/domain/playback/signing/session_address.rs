@@ -1,5 +1,5 @@
-//! Signed addresses of playback reports. The address of a session authorizes reports about that session and nothing
-//! else, so that a player needs no headers, and a page that closes may use `sendBeacon`.
+//! Signed addresses of a session: of its playback reports, and of its licenses. Each authorizes this for that session and
+//! nothing else, so that a player needs no headers, and a page that closes may use `sendBeacon`.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::hmac;
@@ -10,13 +10,22 @@ use crate::types::{SessionId, UnixSeconds};
 const TOKEN_BYTES: usize = 16 + 8 + 32;
 const TOKEN_LENGTH: usize = (TOKEN_BYTES * 4).div_ceil(3);
 
-pub(crate) struct ReportSigner(hmac::Key);
+pub(crate) struct SessionSigner(hmac::Key);
 
-impl ReportSigner {
+impl SessionSigner {
     #[must_use]
-    pub(crate) fn new(key: &[u8; 32]) -> Self {
-        // `key` also signs media paths. A derived key keeps a tag of one purpose from being valid for the other.
-        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"playback reports");
+    pub(crate) fn for_reports(key: &[u8; 32]) -> Self {
+        Self::new(key, b"playback reports")
+    }
+
+    #[must_use]
+    pub(crate) fn for_licenses(key: &[u8; 32]) -> Self {
+        Self::new(key, b"licenses")
+    }
+
+    fn new(key: &[u8; 32], purpose: &[u8]) -> Self {
+        // `key` also signs media paths. A derived key keeps a tag of one purpose from being valid for another.
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), purpose);
         Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
     }
 
@@ -50,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_token_names_its_session_until_it_expires_and_an_altered_one_none() {
-        let signer = ReportSigner::new(&[7; 32]);
+        let signer = SessionSigner::for_reports(&[7; 32]);
         let session = SessionId::from_bytes([3; 16]);
         let token = signer.sign(&session, UnixSeconds(100));
         assert_eq!(signer.session(&token, UnixSeconds(99)), Some(session));
@@ -71,9 +80,11 @@ mod tests {
         ] {
             assert_eq!(signer.session(bad, UnixSeconds(0)), None);
         }
-        assert_eq!(
-            ReportSigner::new(&[8; 32]).session(&token, UnixSeconds(0)),
-            None
-        );
+        for other in [
+            SessionSigner::for_reports(&[8; 32]),
+            SessionSigner::for_licenses(&[7; 32]),
+        ] {
+            assert_eq!(other.session(&token, UnixSeconds(0)), None);
+        }
     }
 }
