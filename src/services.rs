@@ -32,6 +32,7 @@ use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
 use crate::ports::{Clock, Entropy, LabClock};
 use crate::store::Store;
+use crate::worker_pool::export_slots::ExportSlots;
 use crate::worker_pool::pool::WorkerPool;
 use crate::worker_pool::recent_failures::RecentFailures;
 
@@ -90,6 +91,7 @@ pub struct Services {
     /// Runs cold reads, and short work that waits for a commit.
     pub cold: WorkerPool<()>,
     pub bulk: WorkerPool<()>,
+    pub exports: ExportSlots,
 
     /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,

@@ -4,7 +4,7 @@ import { at, call, get } from './api.js';
 import { back, badge, clipped, el, facts, field, link, quiet, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
-import { form, panel } from './panel.js';
+import { action, form, panel } from './panel.js';
 
 const KINDS = { sent: 'good', failed: 'bad', expired: 'bad', queued: 'warn', sink: '' };
 
@@ -18,7 +18,7 @@ const STATES = () => ({
 const state = ({ status }) => badge(STATES()[status] ?? status, KINDS[status]);
 
 export function mail({ rest: [id], about, search }) {
-  if (id) return [back(t`All mail`, '#/mail'), panel('', () => one(id))];
+  if (id) return [back(t`All mail`, '#/mail'), panel('', (self) => one(id, self, about))];
   return [letters(search), ...(about.role === 'admin' ? [panel(t`Test mail`, test)] : [])];
 }
 
@@ -52,7 +52,7 @@ const letters = (search) =>
     ],
   });
 
-async function one(id) {
+async function one(id, self, about) {
   const letter = await get(at`mail/${id}`);
   return [
     facts([
@@ -65,6 +65,12 @@ async function one(id) {
       [t`Next attempt`, letter.nextAttempt && when(letter.nextAttempt)],
       [t`Server`, letter.server],
     ]),
+    ['failed', 'expired'].includes(letter.status) &&
+      ['admin', 'agent'].includes(about.role) &&
+      action(t`Send again`, async () => {
+        const { queued, skipped } = await call('POST', 'mail/retry', { id });
+        self.done(queued.length ? t`The mail is queued.` : skipped[0].message);
+      }),
     letter.masked &&
       el(
         'p.quiet',

@@ -1,6 +1,6 @@
 // One user: account, offers, playback and login sessions.
 import { at, call, get, query } from './api.js';
-import { badge, choice, el, facts, field, quiet, table, when } from './dom.js';
+import { badge, choice, clipped, el, facts, field, quiet, table, when } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
 import { action, form, mayChange, panel } from './panel.js';
 import { playing } from './sessions.js';
@@ -16,6 +16,7 @@ export function one(id) {
     ]),
     panel(t`Offers`, (self) => grants(id, self)),
     panel(t`Playback sessions`, (self) => playing(self, id)),
+    panel(t`Devices`, (self) => devices(id, self)),
     panel(t`Login sessions`, (self) => logins(id, self)),
   ];
 }
@@ -70,6 +71,7 @@ function editor(user, self) {
     const members = Object.fromEntries(Object.entries(texts).filter(([, text]) => text));
     const list = tags.split(',').map((tag) => tag.trim());
     members.tags = list.filter(Boolean);
+    if (members.email === user.email) delete members.email;
     members.parentalControl = limit ? { enabled: true, limit: Number(limit) } : { enabled: false };
     await call('PUT', at`users/${user.userId}`, members);
     await self.done(t`Saved.`);
@@ -83,6 +85,7 @@ function editor(user, self) {
     form(
       t`Save`,
       [
+        field(t`E-mail`, 'email', { ...kept(user.email), type: 'email', maxlength: 254 }),
         field(t`Name`, 'name', { ...kept(user.name), maxlength: 128 }),
         field(t`Country`, 'country', { ...kept(user.country), maxlength: 2, size: 4 }),
         field(t`Language`, 'locale', { ...kept(user.locale), size: 6 }),
@@ -141,11 +144,33 @@ async function grants(id, self) {
   ];
 }
 
+async function devices(id, self) {
+  const list = await get(at`users/${id}/devices`);
+  const remove = async (device) => {
+    await call('DELETE', at`users/${id}/devices/${device}`);
+    await self.done(t`Removed “${device}”.`);
+  };
+  const rows = list.map(({ deviceId, deviceModel, devicePlatform, deviceType, since, lastStart }) => [
+    clipped(deviceId),
+    [deviceModel, el('br'), quiet(`${deviceType}, ${devicePlatform}`)],
+    when(since),
+    when(lastStart),
+    mayChange() &&
+      action(t`Remove`, () => remove(deviceId), {
+        ask: t`Remove the device “${deviceId}”? Playback on it ends.`,
+        label: t`Remove ${deviceId}`,
+      }),
+  ]);
+  return table([t`Device`, t`Model`, t`Created`, t`Last start`, ''], rows, t`No devices.`);
+}
+
 async function logins(id, self) {
   const list = await get(at`users/${id}/sessions`);
-  const rows = list.map(({ sessionId, createdTimestamp, expires }) => [
+  const rows = list.map(({ sessionId, createdTimestamp, lastUsedTimestamp, expires, program, deviceId }) => [
     el('code', sessionId),
+    [program ?? quiet(t`unknown`), deviceId && [el('br'), quiet(deviceId)]],
     when(createdTimestamp),
+    when(lastUsedTimestamp),
     when(expires),
   ]);
   const out = async () => {
@@ -157,7 +182,7 @@ async function logins(id, self) {
     await self.done(t`Queued a password reset mail.`);
   };
   return [
-    table([t`Session`, t`Created`, t`Expires`], rows, t`No login sessions.`),
+    table([t`Session`, t`Program`, t`Created`, t`Last use`, t`Expires`], rows, t`No login sessions.`),
     el(
       'p.actions',
       action(t`Send password reset mail`, link),

@@ -23,7 +23,6 @@ use crate::domain::audit::Audit;
 use crate::domain::backups::{Backups, Examine};
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
-use crate::domain::journal::RequestJournal;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
@@ -185,8 +184,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
     let playback = assembly.playback(context)?;
     let (telemetry, forwarder) = assembly.telemetry(sync, on_failure)?;
     let quality = assembly.quality(sync, &partners)?;
-    let journal = RequestJournal::open(store.clone(), settings::journal(&config, sync))
-        .map_err(AppError::Threads)?;
+    let journal = assembly.journal(sync)?;
     let services = Services {
         lab_clock: ports.lab,
         lab: Arc::default(),
@@ -199,6 +197,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         compression: worker_pools::compression(&metrics)?,
         cold: worker_pools::cold(&metrics)?,
         bulk: worker_pools::bulk(&metrics)?,
+        exports: worker_pools::exports(&metrics)?,
         metrics,
         readiness: Arc::new(Readiness::default()),
         activity: Arc::default(),

@@ -11,7 +11,7 @@ use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
 use super::{AppError, key_files};
-use crate::config::http::{CorsOrigins, HttpSettings};
+use crate::config::http::{CorsOrigins, HttpSettings, Network};
 use crate::config::{self, Config, FleetConfig, ListenAddress, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
@@ -26,7 +26,8 @@ use crate::ports::license_server::{
     self, HttpLicenseServer, LicenseServerSettings, LicenseServers,
 };
 use crate::ports::mailer::Mailer;
-use crate::ports::smtp::{SmtpMailer, SmtpSettings};
+use crate::ports::oauth_token::OAuthSettings;
+use crate::ports::smtp::{SmtpLogin, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
 use crate::types::Drm;
 use crate::types::time::DAY;
@@ -137,6 +138,8 @@ pub(super) fn accounts(config: &Config) -> accounts::AccountSettings {
     rules.pin.limit = limits.pin_wrong;
     accounts::AccountSettings {
         token_life: i64::from(given.user_token_days) * DAY,
+        token_idle: i64::from(given.user_token_idle_days) * DAY,
+        logins_per_user: usize::try_from(given.logins_max).unwrap_or(usize::MAX),
         reset_life: i64::from(given.reset_token_minutes) * MINUTE,
         password_min: usize::try_from(given.password_min).unwrap_or(usize::MAX),
         password_words: given.password_words.clone(),
@@ -147,7 +150,7 @@ pub(super) fn accounts(config: &Config) -> accounts::AccountSettings {
         },
         parental_limit: config.parental.limit,
         limits: rules,
-        ..accounts::AccountSettings::default()
+        exempt_networks: limits.exempt_networks.iter().map(Network::parts).collect(),
     }
 }
 
@@ -174,14 +177,35 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
             error,
         })
     });
-    // Both or none: the configuration is checked for one without the other.
-    let login = smtp.username.clone().zip(smtp.password.as_ref());
+    let reveal = |secret: &Option<Secret>| secret.as_ref().map(|s| s.reveal().to_owned());
+    let oauth = &config.smtp_oauth2;
+    // The configuration is checked for one without the other.
+    let login = match (smtp.username.clone(), &smtp.password, &oauth.token_url) {
+        (Some(user), _, Some(url)) => Some(SmtpLogin::OAuth(
+            user,
+            OAuthSettings {
+                token_url: url.clone(),
+                client_id: oauth.client_id.clone().unwrap_or_default(),
+                client_secret: reveal(&oauth.client_secret),
+                refresh_token: reveal(&oauth.refresh_token),
+                scope: oauth.scope.clone(),
+            },
+        )),
+        (Some(user), Some(password), None) => {
+            Some(SmtpLogin::Password(user, password.reveal().to_owned()))
+        }
+        _ => None,
+    };
+    let public = config.server.public_url.as_deref();
+    let public = public.and_then(|url| url.parse::<http::Uri>().ok());
     let mailer = SmtpMailer::new(SmtpSettings {
         host: host.clone(),
         port: smtp.port(),
         security: smtp.security,
         ca: ca.transpose()?,
-        login: login.map(|(user, password)| (user, password.reveal().to_owned())),
+        hello: smtp.hello.clone(),
+        service: public.and_then(|url| url.host().map(str::to_owned)),
+        login,
         from_name: from.name.clone(),
         from: from.email.clone(),
         timeout: smtp.timeout,

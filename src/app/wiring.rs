@@ -10,7 +10,7 @@ use crate::domain::catalog::{self, Catalog};
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::entitlement;
 use crate::domain::epg_sources::EpgSources;
-use crate::domain::journal;
+use crate::domain::journal::{self, RequestJournal};
 use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
@@ -202,6 +202,11 @@ impl<'a> Assembly<'a> {
         )
         .map_err(AppError::Telemetry)?;
         Ok((telemetry, Some(Arc::new(forwarder))))
+    }
+
+    pub(super) fn journal(&self, sync: bool) -> Result<RequestJournal, AppError> {
+        let settings = settings::journal(self.config, sync);
+        RequestJournal::open(self.store.clone(), settings).map_err(AppError::Threads)
     }
 
     pub(super) fn quality(&self, sync: bool, partners: &Partners) -> Result<Quality, AppError> {

@@ -9,6 +9,7 @@ use super::{AppError, metrics};
 use crate::domain::accounts::HashMemory;
 use crate::observe::metrics::Registry;
 use crate::thread_priority;
+use crate::worker_pool::export_slots::ExportSlots;
 use crate::worker_pool::pool::WorkerPool;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
@@ -22,6 +23,7 @@ const COLD_WAITING: usize = 1_024;
 /// Queue limit of compression: about a second's work for the largest responses.
 const COMPRESSIONS_WAITING: usize = 64;
 const BULK_WAITING: usize = 4;
+const EXPORTS_WAITING: usize = 16;
 
 pub(super) fn hashing(metrics: &Registry) -> Result<WorkerPool<HashMemory>, AppError> {
     let counts = metrics::register_hashing(metrics);
@@ -50,6 +52,12 @@ pub(super) fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     // One at a time: two imports would compete for the writer and for memory.
     let pool = WorkerPool::new("bulk", 1, BULK_WAITING, thread_priority::lower);
     registered(pool, "bulk", metrics)
+}
+
+/// Exports of users' data. One thread of low priority: they read months of telemetry, and nobody waits for one.
+pub(super) fn exports(metrics: &Registry) -> Result<ExportSlots, AppError> {
+    let pool = WorkerPool::new("exports", 1, EXPORTS_WAITING, thread_priority::lower);
+    registered(pool, "exports", metrics).map(ExportSlots::new)
 }
 
 fn registered<S: Send + 'static>(

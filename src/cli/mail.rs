@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admin::{path, with_query};
 use super::exit::{CommandResult, Failure};
-use super::members::texts;
+use super::members::{elements, texts};
 use super::{Global, output};
 
 /// Mail sent by the service, or stored because no mail server is configured
@@ -34,7 +34,7 @@ pub(super) enum MailCommand {
     /// Preview a mail with sample values
     Preview {
         /// Kind of mail
-        #[arg(value_parser = ["reset", "password-changed", "pin", "test"])]
+        #[arg(value_parser = ["reset", "password-changed", "email-changed", "pin", "test"])]
         kind: String,
         /// Language, such as sv
         #[arg(long)]
@@ -43,6 +43,15 @@ pub(super) enum MailCommand {
         #[arg(long, conflicts_with = "json")]
         html: bool,
         /// Print JSON, with the members "subject", "text" and "html"
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send mail again that has failed or expired: one message, or all of the last seven days
+    Retry {
+        /// Id from `mail list`
+        #[arg(allow_hyphen_values = true)]
+        id: Option<String>,
+        /// Print {"queued","skipped"}
         #[arg(long)]
         json: bool,
     },
@@ -87,6 +96,24 @@ pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult 
             let mail = admin.get(&target).await?;
             print_mail(&mail, html, json)
         }
+        MailCommand::Retry { id, json } => {
+            let body = id
+                .as_ref()
+                .map_or_else(|| json!({}), |id| json!({"id": id}));
+            let report = admin
+                .call(Method::POST, &path(&["mail", "retry"]), Some(&body))
+                .await?;
+            if json {
+                output::json(&report)?;
+            } else {
+                print_retried(&report)?;
+            }
+            let nothing = elements(&report, "queued").is_empty();
+            if nothing && !elements(&report, "skipped").is_empty() {
+                return Err(Failure::failed("no message can be sent again"));
+            }
+            Ok(())
+        }
         MailCommand::Test { to, json } => {
             let body = json!({"to": to});
             let report = admin
@@ -110,6 +137,17 @@ pub(super) async fn run(command: MailCommand, global: &Global) -> CommandResult 
             }
         }
     }
+}
+
+fn print_retried(report: &Value) -> CommandResult {
+    for skipped in elements(report, "skipped") {
+        let (id, why) = (
+            output::text(skipped, "id"),
+            output::text(skipped, "message"),
+        );
+        output::print_note(&format!("{id}: {why}"));
+    }
+    output::line(&format!("queued {}", elements(report, "queued").len()))
 }
 
 fn print_dialogue(report: &Value) -> CommandResult {

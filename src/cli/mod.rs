@@ -51,6 +51,7 @@ mod time_arg;
 mod tokens;
 mod upgrade;
 mod user;
+mod user_devices;
 mod user_import;
 mod verify_subprocess;
 

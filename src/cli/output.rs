@@ -1,6 +1,7 @@
 //! Output of commands: data on standard output, everything else on standard error. A closed standard output
 //! (`| head`) is not an error.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use chrono::DateTime;
@@ -29,8 +30,26 @@ pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
 /// Writes a line of an output without end.
 pub(super) fn stream_line(text: &str) -> Result<Reader, Failure> {
     let mut out = io::stdout().lock();
+    let text = without_direction(text);
     // Flushed here: an error at the end of the process would go unnoticed.
     reader(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// Writes out what reorders the text around it: a name, which viewers and players choose, would make a line say something
+/// else than it does. In JSON this is the escape of the same character.
+fn without_direction(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !text.chars().any(changes_direction) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if changes_direction(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Writes a part of an output of any length.
@@ -301,7 +320,7 @@ pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
 
 const fn changes_direction(c: char) -> bool {
     // Marks, embeddings, overrides and isolates: they reorder the text around them.
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -327,6 +346,15 @@ mod tests {
         assert_eq!(cell("", Some(&json!("a\u{202e}b"))), "a b");
         assert_eq!(cell("", Some(&json!(["a", 1]))), "a, 1");
         assert_eq!(cell("", None), "-");
+    }
+
+    #[test]
+    fn no_line_has_a_character_that_reorders_it() {
+        assert_eq!(without_direction("a\u{202e}b\u{2066}"), "a\\u202eb\\u2066");
+        let json = json!({"name": "\u{202e}x"});
+        let written = without_direction(&json.to_string()).into_owned();
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json);
+        assert!(matches!(without_direction("Åsa"), Cow::Borrowed(_)));
     }
 
     #[test]

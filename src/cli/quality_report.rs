@@ -191,13 +191,23 @@ fn csv(report: &Value) -> CommandResult {
     Ok(())
 }
 
+/// The rules of the console's `csvCell` in data/console/list.js.
 fn csv_cell(text: &str) -> String {
-    // A spreadsheet runs a cell that begins with one of these as a formula, and players choose the names.
-    let text = match text.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{text}"),
-        false => text.to_owned(),
-    };
-    match text.contains([',', '"', '\n', '\r']) {
+    // A spreadsheet runs a cell that begins with one of these as a formula, and players choose the names. Which character
+    // begins a cell depends on its language. The full-width signs count as the plain ones.
+    const SIGNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+    let mut safe = String::with_capacity(text.len());
+    let mut begins = true;
+    for c in text.chars() {
+        if begins && SIGNS.contains(&c) {
+            safe.push('\'');
+        }
+        begins = matches!(c, ';' | ',' | '\t' | '\r' | '\n' | '|')
+            || (begins && matches!(c, ' ' | '\u{a0}'));
+        safe.push(c);
+    }
+    let text = safe;
+    match text.contains([',', ';', '\t', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
     }
@@ -221,6 +231,10 @@ mod tests {
             ("a,b", "\"a,b\""),
             ("say \"x\"", "\"say \"\"x\"\"\""),
             ("=cmd|x", "'=cmd|x"),
+            ("Ann;=1+1;", "\"Ann;'=1+1;\""),
+            ("a\t -1", "\"a\t '-1\""),
+            ("＝1+1", "'＝1+1"),
+            ("a-b = c", "a-b = c"),
         ] {
             assert_eq!(csv_cell(text), cell);
         }

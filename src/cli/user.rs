@@ -10,7 +10,7 @@ use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::explain_output::{self, WhyQuestion};
 use super::time_arg::instant;
-use super::{Global, output, read_secret, user_import};
+use super::{Global, output, read_secret, user_devices, user_import};
 
 /// Users of the partners
 #[derive(Subcommand)]
@@ -18,16 +18,18 @@ pub(super) enum UserCommand {
     /// Create a user
     Add(AddUser),
     /// Create users from a file with one JSON object per line, or an export of another service; members: email, password or passwordHash,
-    /// name, country, locale, birthDate, partner
+    /// name, country, locale, birthDate, disabled, parentalControl, tags, createdTimestamp, offers, partner
     ///
     /// passwordHash takes a hash from another service: argon2, bcrypt, scrypt or PBKDF2 in their usual
-    /// formats. The user keeps the same password; the first login replaces the hash. A user with neither
-    /// must reset the password. Invalid lines are reported by number and do not stop the import. Users are
-    /// stored in batches, so an interrupted import can be repeated: existing users are counted and not
-    /// changed.
+    /// formats, or as Django, Werkzeug, Spring Security and ASP.NET write them. The user keeps the same password;
+    /// the first login replaces the hash. A user with neither must reset the password. Invalid lines, and lines
+    /// with an unknown member, are reported by number and address and do not stop the import. Names that cannot be
+    /// shown are cleaned and reported. Users are stored in batches, so an interrupted import can be repeated:
+    /// existing users are counted and not changed. createdTimestamp is in Unix seconds or milliseconds, offers a
+    /// list of ids.
     ///
     /// With --from, the file is an export of another service. Users keep their passwords where the export
-    /// has them. Disabled accounts and hashes of unknown kinds are left out, with their lines.
+    /// has them. Disabled accounts stay disabled. Hashes of unknown kinds are left out, with their lines.
     Import(user_import::ImportCommand),
     /// Change a user
     Change(ChangeUser),
@@ -76,6 +78,22 @@ pub(super) enum UserCommand {
     },
     /// List a user's login sessions
     Sessions(NamedUser),
+    /// List a user's devices, or remove one; playback on it ends
+    Devices {
+        #[command(flatten)]
+        user: NamedUser,
+        /// Device to remove: an id from the list
+        #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+        remove: Option<String>,
+    },
+    /// List a user's running streams, or end one
+    Streams {
+        #[command(flatten)]
+        user: NamedUser,
+        /// Stream to end: an id from the list
+        #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+        end: Option<String>,
+    },
     /// End all login sessions of a user, including running players
     Logout(NamedUser),
     /// Set a user's PIN; without --pin-file a new random PIN is mailed
@@ -101,23 +119,23 @@ pub(super) enum UserCommand {
 pub(super) struct NamedUser {
     /// User id or e-mail address
     #[arg(allow_hyphen_values = true)]
-    user: String,
+    pub(super) user: String,
     /// Partner (id or name) of an e-mail address; not needed if there is only one partner
     #[arg(long)]
     partner: Option<String>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl NamedUser {
-    fn path(&self, below: &[&str]) -> String {
+    pub(super) fn path(&self, below: &[&str]) -> String {
         let mut segments = vec!["users", self.user.as_str()];
         segments.extend(below);
         with_query(path(&segments), &[("partner", self.partner.as_deref())])
     }
 
-    fn done(&self, result: &str, note: &str) -> CommandResult {
+    pub(super) fn done(&self, result: &str, note: &str) -> CommandResult {
         let report = json!({"result": result, "user": self.user});
         output::done(note, &report, self.json)
     }
@@ -176,6 +194,9 @@ pub(super) struct ChangeUser {
     user: NamedUser,
     #[command(flatten)]
     facts: UserAttributes,
+    /// Another e-mail address; both addresses get a notice, and pending reset links end
+    #[arg(long, value_name = "ADDRESS")]
+    email: Option<String>,
     /// All tags, separated by commas; an empty value removes all
     #[arg(long, value_name = "TAGS")]
     tags: Option<String>,
@@ -232,14 +253,12 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
             let note = format!("{} no longer has {offer}", user.user);
             output::done(&note, &report, user.json)
         }
-        UserCommand::Sessions(user) => {
-            let sessions = admin.get(&user.path(&["sessions"])).await?;
-            let columns = [
-                ("ID", "sessionId"),
-                ("SINCE", "createdTimestamp"),
-                ("EXPIRES", "expires"),
-            ];
-            output::list(&sessions, &columns, user.json)
+        UserCommand::Sessions(user) => user_devices::logins(&mut admin, &user).await,
+        UserCommand::Devices { user, remove } => {
+            user_devices::devices(&mut admin, &user, remove.as_deref()).await
+        }
+        UserCommand::Streams { user, end } => {
+            user_devices::streams(&mut admin, &user, end.as_deref()).await
         }
         UserCommand::Logout(user) => {
             let logout = user.path(&["logout"]);
@@ -322,6 +341,9 @@ async fn add(admin: &mut Admin, new: AddUser) -> CommandResult {
 
 async fn change(admin: &mut Admin, change: ChangeUser) -> CommandResult {
     let mut body = change.facts.body();
+    if let Some(email) = change.email {
+        body.insert("email".to_owned(), email.into());
+    }
     if let Some(tags) = &change.tags {
         let tags: Vec<&str> = tags
             .split(',')

@@ -8,7 +8,7 @@ mod firebase;
 mod foreign;
 mod keycloak;
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -35,13 +35,16 @@ pub(super) struct ImportCommand {
     /// Partner (id or name) of users whose line names none
     #[arg(long)]
     partner: Option<String>,
+    /// Leave out unknown members of lines and say so, instead of rejecting the lines
+    #[arg(long)]
+    ignore_unknown: bool,
     /// Report what would be created, without creating users
     #[arg(long)]
     dry_run: bool,
     /// List all rejected lines of the report instead of the first
     #[arg(long)]
     all: bool,
-    /// Print {"dryRun","lines","added","existing","rejected","failed"}
+    /// Print {"dryRun","lines","added","existing","rejected","failed","noted","notes"}
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +72,7 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
     let mut report = match total {
         // The server refuses an empty body, and here every user has been left out for a reason.
         0 => json!({"dryRun": command.dry_run, "lines": 0, "added": 0, "existing": 0,
-            "rejected": 0, "failed": []}),
+            "rejected": 0, "failed": [], "noted": 0, "notes": []}),
         _ => {
             upload(
                 admin,
@@ -89,11 +92,15 @@ fn read_foreign(
     command: &ImportCommand,
 ) -> Result<ForeignUsers, Failure> {
     let read = |file: &Path| {
-        let text = match file.as_os_str() == "-" {
-            true => io::read_to_string(io::stdin()),
-            false => named_file::read_to_string(file),
+        let bytes = match file.as_os_str() == "-" {
+            true => {
+                let mut bytes = Vec::new();
+                io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+            }
+            false => named_file::read(file),
         };
-        text.map_err(|error| Failure::file(file, &error))
+        let bytes = bytes.map_err(|error| Failure::file(file, &error))?;
+        utf8(bytes).map_err(|what| Failure::failed(format!("{}: {what}", file.display())))
     };
     if command.hash_config.is_some() && service != IdentityService::Firebase {
         return Err(Failure::usage("--hash-config is for --from firebase only"));
@@ -128,6 +135,7 @@ async fn upload(
         &[
             ("partner", command.partner.as_deref()),
             ("dryRun", command.dry_run.then_some("true")),
+            ("ignoreUnknown", command.ignore_unknown.then_some("true")),
         ],
     );
     let answer = admin
@@ -185,6 +193,45 @@ fn short(count: u64) -> String {
     }
 }
 
+/// Returns the text of a file without its byte order mark.
+fn utf8(mut bytes: Vec<u8>) -> Result<String, String> {
+    let is_utf16 = matches!(bytes.as_slice(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+        || bytes.iter().take(2).any(|&byte| byte == 0);
+    if is_utf16 {
+        return Err(
+            "the file is UTF-16; convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
+                .to_owned(),
+        );
+    }
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        bytes.drain(.."\u{feff}".len());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error
+            .as_bytes()
+            .iter()
+            .take(valid)
+            .filter(|&&b| b == b'\n')
+            .count()
+            + 1;
+        format!("line {line}: the file is not UTF-8; convert it, for example with iconv")
+    })
+}
+
+fn print_reported(reported: &Value) {
+    let (line, message) = (
+        output::text(reported, "line"),
+        output::text(reported, "message"),
+    );
+    // In a file of one line only the address tells which user it is.
+    let account = match reported.get("account") {
+        Some(_) => format!(", {}", output::text(reported, "account")),
+        None => String::new(),
+    };
+    output::print_note(&format!("line {line}{account}: {message}"));
+}
+
 fn counts(report: &Value) -> String {
     let rows = ["added", "existing", "rejected"];
     let rows = rows.map(|name| format!("{name:9} {}", output::text(report, name)));
@@ -202,19 +249,25 @@ fn show(report: &Value, command: &ImportCommand) -> CommandResult {
     if !as_json {
         let failed = elements(report, "failed");
         let (shown, rest) = output::shortened(failed, command.all);
-        for failure in shown {
-            let (line, message) = (
-                output::text(failure, "line"),
-                output::text(failure, "message"),
-            );
-            output::print_note(&format!("line {line}: {message}"));
-        }
+        shown.iter().for_each(print_reported);
         // The report lists only the first failures.
         let more = rejected.saturating_sub(u64::try_from(failed.len()).unwrap_or(0));
         if let Some(rest) = rest {
             output::print_note(&rest);
         } else if more > 0 {
             output::print_note(&format!("and {more} more lines"));
+        }
+    }
+    if !as_json {
+        let notes = elements(report, "notes");
+        let (shown, rest) = output::shortened(notes, command.all);
+        if !notes.is_empty() {
+            let noted = number(report, "noted");
+            output::print_note(&format!("repaired or left out in {noted} lines:"));
+        }
+        shown.iter().for_each(print_reported);
+        if let Some(rest) = rest {
+            output::print_note(&rest);
         }
     }
     if report.get("dryRun") == Some(&Value::Bool(true)) {

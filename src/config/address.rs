@@ -91,6 +91,20 @@ pub(super) fn host_name(raw: &Node) -> Read<String> {
     Ok(text.to_ascii_lowercase())
 }
 
+/// Parses the name of a client in EHLO: a host name, or an address in brackets.
+pub(super) fn hello_name(raw: &Node) -> Read<String> {
+    let text = raw.text()?;
+    let literal = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    if let Some(address) = literal {
+        let v6 = address.strip_prefix("IPv6:").unwrap_or(address);
+        if v6.parse::<std::net::IpAddr>().is_ok() {
+            return Ok(text.to_owned());
+        }
+    }
+    host_name(raw)
+        .map_err(|_| format!("`{text}` is not a name such as tv.example.org or [192.0.2.1]"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

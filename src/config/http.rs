@@ -39,6 +39,12 @@ fn widen(address: IpAddr) -> u128 {
 }
 
 impl Network {
+    /// The base address, IPv4 mapped into IPv6, and the number of bits that count.
+    #[must_use]
+    pub const fn parts(&self) -> (u128, u32) {
+        (self.base, self.bits)
+    }
+
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("must be an address or a network such as 10.0.0.0/8");
         let (address, length) = match text.split_once('/') {

@@ -19,6 +19,7 @@ use super::http::{Environment, Network};
 use super::mailbox::Mailbox;
 use super::schema::{KeyDeclaration, KeyReader, Section, section, whole};
 use super::secret::Secret;
+use super::smtp_keys::{SmtpConfig, SmtpOauth2Config};
 use super::value_parsers::{
     Setting, address, base_url, cors_origin, date, duration, enum_value, flag, header_name,
     header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
@@ -29,7 +30,6 @@ use crate::domain::entitlement::PinRule;
 use crate::domain::epg_sources::EpgSource;
 use crate::domain::playback;
 use crate::ports::license_server::{SpcForm, Style};
-use crate::ports::smtp::SmtpSecurity;
 use crate::types::DurationUnit;
 
 section! {
@@ -104,6 +104,9 @@ section! {
         resets_per_address: u32 = number(1..=1_000_000), Some("60");
         /// Wrong PINs in 15 minutes.
         pin_wrong: u32 = number(1..=100), Some("5");
+        /// Networks whose viewers share addresses, such as a campus or hotel: without limits per address of log-ins, sign-ups and
+        /// resets.
+        exempt_networks: Vec<Network> = list(network), None;
         /// Heartbeats per second and playback session.
         heartbeats_per_second: u32 = number(1..=1_000), Some("2");
         /// Heartbeats allowed in one burst.
@@ -115,8 +118,12 @@ section! {
 
 section! {
     pub struct AccountsConfig {
-        /// Validity of a user token, in days.
-        user_token_days: u32 = number(1..=3_650), Some("30");
+        /// Longest validity of a user token, in days.
+        user_token_days: u32 = number(1..=3_650), Some("365");
+        /// Days without use after which a user token ends.
+        user_token_idle_days: u32 = number(1..=3_650), Some("60");
+        /// Login sessions of a user; one more ends the least recently used.
+        logins_max: u32 = number(1..=1_000), Some("100");
         /// Validity of a reset token, in minutes.
         reset_token_minutes: u32 = number(1..=1_440), Some("30");
         /// Link in reset mails.
@@ -276,25 +283,6 @@ section! {
 }
 
 section! {
-    pub struct SmtpConfig {
-        /// Host name of the mail server; without it mail is stored, not sent.
-        host: Option<String> = some(text(253)), None;
-        /// Port; default: 587, with `tls` 465, with `none` 25.
-        port: Option<u16> = some(number(1..=65_535)), None;
-        /// Connection security: `starttls`, `tls` or `none`.
-        security: SmtpSecurity = enum_value, Some("starttls");
-        /// CA certificates for the mail server, PEM; default: those of the system.
-        ca: Option<PathBuf> = some(path), None;
-        /// User name for the login.
-        username: Option<String> = some(text(256)), None;
-        /// Password for the login.
-        password: Option<Secret> = some(secret(1)), None;
-        /// Time-out of the mail server's responses.
-        timeout: Duration = duration(1..=300), Some("30s");
-    }
-}
-
-section! {
     pub struct MailConfig {
         /// Sender address.
         from: Option<Mailbox> = some(mailbox), None;
@@ -415,6 +403,8 @@ whole! {
         journal: JournalConfig = "journal.";
         /// Mail server.
         smtp: SmtpConfig = "smtp.";
+        /// OAuth 2 for the mail server.
+        smtp_oauth2: SmtpOauth2Config = "smtp.oauth2.";
         /// Mail to users.
         mail: MailConfig = "mail.";
         /// Backups.
@@ -430,19 +420,13 @@ whole! {
     }
 }
 
-impl SmtpConfig {
-    pub fn port(&self) -> u16 {
-        // Submission (RFC 6409), submission over TLS (RFC 8314), and relay on the same machine.
-        let usual = match self.security {
-            SmtpSecurity::StartTls => 587,
-            SmtpSecurity::Tls => 465,
-            SmtpSecurity::None => 25,
-        };
-        self.port.unwrap_or(usual)
-    }
-}
-
 impl Config {
+    /// Whether links in mails work on this machine only, though it serves others.
+    #[must_use]
+    pub fn links_lead_here(&self) -> bool {
+        super::validate::links_lead_here(self)
+    }
+
     /// Whether this installation may have lab partners.
     #[must_use]
     pub fn allows_lab(&self) -> bool {

@@ -22,6 +22,7 @@ mod mailbox;
 mod provenance;
 mod schema;
 mod secret;
+mod smtp_keys;
 mod sources;
 mod table_list;
 mod validate;
@@ -37,13 +38,14 @@ pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{
     AccountsConfig, BackupConfig, CdnConfig, Config, EpgConfig, FairplayConfig, FleetConfig,
     GeoConfig, HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailConfig, MediaConfig,
-    OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, SmtpConfig,
-    TelemetryConfig, TelemetryForwardConfig, TlsConfig,
+    OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, TelemetryConfig,
+    TelemetryForwardConfig, TlsConfig,
 };
 pub use load::{Inputs, KeyInfo, Loaded, data_dir, keys, load, read};
 pub use mailbox::Mailbox;
 pub use provenance::{Effective, Provenance};
 pub use secret::Secret;
+pub use smtp_keys::{SmtpConfig, SmtpOauth2Config};
 
 /// Default path of the file, which may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

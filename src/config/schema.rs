@@ -258,6 +258,8 @@ pub(super) fn read_secret(path: &Path, check_rights: bool) -> Result<String, Str
         ));
     }
     let text = fs::read_to_string(path).map_err(cannot)?;
-    // Editors and `openssl rand` end a file with a line end, which is not part of the secret.
+    // Editors and `openssl rand` end a file with a line end, and some editors begin it with a byte order mark. Neither is
+    // part of the secret.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }

@@ -114,9 +114,72 @@ const RULES: &[CrossKeyRule] = &[
         message: "`parental.to` equals `parental.from`; they must differ",
     },
     CrossKeyRule {
-        keys: &["smtp.username", "smtp.password"],
-        broken: |config| config.smtp.username.is_some() && config.smtp.password.is_none(),
-        message: "`smtp.username` needs `smtp.password`",
+        keys: &["smtp.username", "smtp.password", "smtp.oauth2.token_url"],
+        broken: |config| {
+            let smtp = &config.smtp;
+            let proof = smtp.password.is_some() || config.smtp_oauth2.token_url.is_some();
+            smtp.username.is_some() && !proof
+        },
+        message: "`smtp.username` needs `smtp.password` or `smtp.oauth2.token_url`",
+    },
+    CrossKeyRule {
+        keys: &["smtp.oauth2.token_url", "smtp.password"],
+        broken: |config| config.smtp_oauth2.token_url.is_some() && config.smtp.password.is_some(),
+        message: "`smtp.oauth2.token_url` and `smtp.password` are two ways to log in: remove one",
+    },
+    CrossKeyRule {
+        keys: &[
+            "smtp.oauth2.token_url",
+            "smtp.username",
+            "smtp.oauth2.client_id",
+        ],
+        broken: |config| {
+            let oauth = &config.smtp_oauth2;
+            let named = config.smtp.username.is_some() && oauth.client_id.is_some();
+            oauth.token_url.is_some() && !named
+        },
+        message: "`smtp.oauth2.token_url` needs `smtp.oauth2.client_id` and `smtp.username`, the mailbox that sends",
+    },
+    CrossKeyRule {
+        keys: &[
+            "smtp.oauth2.token_url",
+            "smtp.oauth2.client_secret",
+            "smtp.oauth2.refresh_token",
+        ],
+        broken: |config| {
+            let oauth = &config.smtp_oauth2;
+            let proof = oauth.client_secret.is_some() || oauth.refresh_token.is_some();
+            oauth.token_url.is_some() && !proof
+        },
+        message: "`smtp.oauth2.token_url` needs `smtp.oauth2.client_secret` or `smtp.oauth2.refresh_token`",
+    },
+    CrossKeyRule {
+        keys: &[
+            "smtp.oauth2.client_id",
+            "smtp.oauth2.client_secret",
+            "smtp.oauth2.refresh_token",
+            "smtp.oauth2.scope",
+            "smtp.oauth2.token_url",
+        ],
+        broken: |config| {
+            let oauth = &config.smtp_oauth2;
+            let given = [
+                oauth.client_id.is_some(),
+                oauth.client_secret.is_some(),
+                oauth.refresh_token.is_some(),
+                oauth.scope.is_some(),
+            ];
+            oauth.token_url.is_none() && given.contains(&true)
+        },
+        message: "`smtp.oauth2` needs `smtp.oauth2.token_url`",
+    },
+    CrossKeyRule {
+        keys: &["smtp.oauth2.token_url"],
+        broken: |config| {
+            let url = config.smtp_oauth2.token_url.as_deref();
+            url.is_some_and(is_in_clear)
+        },
+        message: "`smtp.oauth2.token_url` must begin with https://: the secret would go over the network unencrypted",
     },
     CrossKeyRule {
         keys: &["smtp.password", "smtp.username"],
@@ -232,6 +295,10 @@ const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
         "`smtp.host` is a host name or address without a port; set `smtp.port`",
     ),
     (
+        links_lead_here,
+        "links in mails lead to this machine itself; set `public_url` to the address that viewers use",
+    ),
+    (
         |config| sends_license_secret(&config.widevine),
         "`license.widevine.url` without TLS sends the authorization over the network unencrypted",
     ),
@@ -251,6 +318,28 @@ const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
         "`fleet.endpoints` without TLS sends the password over the network unencrypted",
     ),
 ];
+
+/// Whether viewers get links that work on this machine only. Without a mail server or a proxy nobody else is served yet.
+pub(super) fn links_lead_here(config: &Config) -> bool {
+    let serves_others = config.smtp.host.is_some() || !config.http.trusted_proxies.is_empty();
+    let link = &config.accounts.reset_url;
+    let base = match link.strip_prefix("{public_url}") {
+        Some(_) => config.server.public_url.as_deref(),
+        None => Some(link.as_str()),
+    };
+    let leads_here = base.is_none_or(|url| {
+        // Without its placeholders, which are no part of a URL.
+        let url = url.split(['?', '{']).next().unwrap_or_default();
+        let uri: Option<http::Uri> = url.parse().ok();
+        let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let unspecified = host
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_unspecified());
+        is_local(host) || unspecified
+    });
+    serves_others && leads_here
+}
 
 pub(super) fn warnings(
     config: &Config,

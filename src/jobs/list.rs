@@ -114,8 +114,9 @@ fn token_uses(services: &Arc<Services>) -> Task {
     })
 }
 
-fn accounts(services: &Arc<Services>) -> [Task; 3] {
+fn accounts(services: &Arc<Services>) -> [Task; 4] {
     let (accounts, mail) = (services.accounts.clone(), services.mail.clone());
+    let uses = services.accounts.clone();
     let looked_for_orphans = AtomicBool::new(false);
     [
         delivery(services),
@@ -131,11 +132,15 @@ fn accounts(services: &Arc<Services>) -> [Task; 3] {
         })
         .deletes(),
         Task::new("mail", MINUTE, move |now| mail.sweep(now)).deletes(),
+        Task::new("login-uses", MINUTE, move |_| uses.store_uses()),
     ]
 }
 
 fn delivery(services: &Arc<Services>) -> Task {
     let (mail, readiness) = (services.mail.clone(), Arc::clone(&services.readiness));
+    let links = "links in mails lead to this machine itself; set `public_url`";
+    let links = services.config.links_lead_here().then(|| links.to_owned());
+    readiness.warn("addresses", links);
     let guard = Arc::clone(&services.clock_guard);
     let task = Task::new("mail-delivery", 5 * SECOND, move |now| {
         // A viewer waits for a reset mail: it is sent even while the clock is in doubt.

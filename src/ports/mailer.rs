@@ -27,7 +27,10 @@ pub struct ServerUnavailable {
 pub enum SendError {
     Unavailable(ServerUnavailable),
     Later(String),
+    /// By the server, about this mail as far as it says.
     Refused(String),
+    /// The mail cannot be sent to any server; the server was not asked.
+    Invalid(String),
 }
 
 pub trait Mailer: Send + Sync {

@@ -12,6 +12,7 @@ pub(crate) mod license_server;
 pub(crate) mod mailer;
 pub(crate) mod media;
 pub(crate) mod named_file;
+pub(crate) mod oauth_token;
 pub(crate) mod private_file;
 pub(crate) mod smtp;
 pub mod tls;

@@ -1,16 +1,16 @@
-//! SMTP client: submission over plain text, STARTTLS or TLS, with an optional login.
+//! SMTP client: submission over plain text, STARTTLS or TLS, with an optional login by password or OAuth 2.
 //!
 //! Server replies are shown to operators and logged. A reply may repeat its input, so credentials are masked.
 //! Timeouts bound whole replies, not the gap between two bytes: a slow-drip server blocks the queue no longer
 //! than a silent one.
 
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use data_encoding::BASE64;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use lettre::transport::smtp::Error;
-use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::authentication::Mechanism;
 use lettre::transport::smtp::client::{
     AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters,
 };
@@ -24,12 +24,20 @@ use tokio::time::timeout;
 use super::mailer::{
     MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
 };
+use super::oauth_token::{OAuthSettings, TokenSource};
 use crate::types::Email;
+use hello::hello;
+use login::Login;
+use replies::{Mask, SmtpFailure};
 
-/// Maximum length of a server reply that is kept, in characters.
-const REPLY_MAX: usize = 300;
+#[path = "smtp_hello.rs"]
+mod hello;
+#[path = "smtp_login.rs"]
+mod login;
+#[path = "smtp_replies.rs"]
+mod replies;
+
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
-const TIMED_OUT: &str = "the mail server did not answer in time";
 /// The last second that an RFC 5322 date can express: the end of the year 9999.
 const DATE_MAX: i64 = 253_402_300_799;
 
@@ -52,10 +60,21 @@ pub(crate) struct SmtpSettings {
     pub security: SmtpSecurity,
     /// CA certificates (PEM) that replace those of the operating system.
     pub ca: Option<Vec<u8>>,
-    pub login: Option<(String, String)>,
+    /// The name in EHLO; default: a full name of this machine or service.
+    pub hello: Option<String>,
+    /// The host name of the service's public address.
+    pub service: Option<String>,
+    pub login: Option<SmtpLogin>,
     pub from_name: Option<String>,
     pub from: Email,
     pub timeout: Duration,
+}
+
+/// The user name, and what proves it.
+#[derive(Clone)]
+pub(crate) enum SmtpLogin {
+    Password(String, String),
+    OAuth(String, OAuthSettings),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -68,10 +87,10 @@ pub(crate) struct SmtpMailer {
     port: u16,
     security: SmtpSecurity,
     tls: Option<TlsParameters>,
-    login: Option<Credentials>,
+    hello: ClientId,
+    login: Option<Login>,
     from: Mailbox,
     timeout: Duration,
-    mask: Mask,
 }
 
 impl SmtpMailer {
@@ -83,12 +102,22 @@ impl SmtpMailer {
             }
         };
         let from = address(&settings.from).map_err(BadSmtp)?;
-        let login = settings.login.as_ref();
+        let login = match settings.login {
+            None => None,
+            Some(SmtpLogin::Password(user, password)) => Some(Login::Password { user, password }),
+            Some(SmtpLogin::OAuth(user, oauth)) => {
+                let source = TokenSource::new(oauth, settings.timeout)
+                    .map_err(|bad| BadSmtp(format!("`smtp.oauth2.token_url` {bad}")))?;
+                let source = Arc::new(source);
+                Some(Login::OAuth { user, source })
+            }
+        };
+        let service = settings.service.as_deref();
         Ok(Self {
             tls,
+            hello: hello(settings.hello.as_deref(), service, from.domain()),
             from: Mailbox::new(settings.from_name, from),
-            mask: Mask::new(login),
-            login: login.map(|(user, password)| Credentials::new(user.clone(), password.clone())),
+            login,
             host: settings.host,
             port: settings.port,
             security: settings.security,
@@ -100,7 +129,7 @@ impl SmtpMailer {
         &self,
         dialogue: &mut SmtpTranscript,
     ) -> Result<AsyncSmtpConnection, SmtpFailure> {
-        let name = ClientId::default();
+        let name = self.hello.clone();
         // With implicit TLS the handshake comes before the greeting of the server.
         let wrapped = self
             .tls
@@ -114,7 +143,7 @@ impl SmtpMailer {
         // Three replies: connection, greeting, EHLO.
         let mut connection = self.within(3, connecting).await?;
         let record_features = |connection: &AsyncSmtpConnection, dialogue: &mut SmtpTranscript| {
-            let server = self.mask.line(&features(connection));
+            let server = self.mask().line(&features(connection));
             dialogue.push(format!("C: EHLO {name}"));
             dialogue.push(format!("S: {server}"));
         };
@@ -130,14 +159,13 @@ impl SmtpMailer {
             record_features(&connection, dialogue);
         }
         if let Some(login) = &self.login {
-            // The transcript is shown to operators and logged.
-            dialogue.push("C: AUTH ********".to_owned());
-            let login = connection.auth(&[Mechanism::Plain, Mechanism::Login], login);
-            // The server may ask for user name and password separately.
-            let answer = self.within(3, login).await?;
-            dialogue.push(format!("S: {}", self.mask.reply(&answer)));
+            self.log_in(login, &mut connection, dialogue).await?;
         }
         Ok(connection)
+    }
+
+    fn mask(&self) -> Mask {
+        Mask::new(self.login.as_ref())
     }
 
     async fn within<T>(
@@ -197,7 +225,7 @@ impl Mailer for SmtpMailer {
             Err(failure) => {
                 // Does not wait for a pending name lookup.
                 runtime.shutdown_background();
-                let unavailable = self.mask.unavailable(&failure);
+                let unavailable = self.mask().unavailable(&failure);
                 let speaker = if failure.is_answer() { "S: " } else { "" };
                 dialogue.push(format!("{speaker}{}", unavailable.response));
                 Err(unavailable)
@@ -218,9 +246,9 @@ impl MailConnection for SmtpConnection {
         mail: &OutgoingMail,
         dialogue: &mut SmtpTranscript,
     ) -> Result<String, SendError> {
-        let (to, message) = self.mailer.compose(mail).map_err(SendError::Refused)?;
+        let (to, message) = self.mailer.compose(mail).map_err(SendError::Invalid)?;
         let from = self.mailer.from.email.clone();
-        let mask = self.mailer.mask.clone();
+        let mask = self.mailer.mask();
         // The sender is the same for every mail: a rejected sender means that no mail will be accepted.
         let of_sender = |failure: &SmtpFailure| SendError::Unavailable(mask.unavailable(failure));
         let of_mail = |failure: &SmtpFailure| mask.classify(failure);
@@ -261,96 +289,12 @@ impl SmtpConnection {
         dialogue: &mut SmtpTranscript,
         classify: &dyn Fn(&SmtpFailure) -> SendError,
     ) -> Result<String, SendError> {
-        let mask = &self.mailer.mask;
+        let mask = self.mailer.mask();
         let reply = answer
             .as_ref()
             .map_or_else(|failure| mask.failure(failure), |a| mask.reply(a));
         dialogue.push(format!("S: {reply}"));
         answer.map(|_| reply).map_err(|failure| classify(&failure))
-    }
-}
-
-enum SmtpFailure {
-    Smtp(Error),
-    Late,
-}
-
-impl SmtpFailure {
-    fn is_answer(&self) -> bool {
-        matches!(self, Self::Smtp(error) if error.status().is_some())
-    }
-
-    fn is_permanent(&self) -> bool {
-        matches!(self, Self::Smtp(error) if error.is_permanent())
-    }
-
-    /// Whether this client cannot continue with the server's capabilities.
-    fn is_ours(&self) -> bool {
-        matches!(self, Self::Smtp(error) if error.is_client())
-    }
-}
-
-/// Masks the credentials in server replies, in each encoding in which they are sent.
-#[derive(Clone)]
-struct Mask(Vec<String>);
-
-impl Mask {
-    fn new(login: Option<&(String, String)>) -> Self {
-        Self(login.map_or_else(Vec::new, |(user, password)| {
-            vec![
-                // AUTH PLAIN, then AUTH LOGIN, then the text itself.
-                BASE64.encode(format!("\0{user}\0{password}").as_bytes()),
-                BASE64.encode(password.as_bytes()),
-                password.clone(),
-            ]
-        }))
-    }
-
-    /// Returns the text on one line, truncated, with credentials masked.
-    fn line(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        // Masked before the text is cut: the half of a password would not be recognised.
-        for secret in &self.0 {
-            text = text.replace(secret, "********");
-        }
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        line.chars()
-            .filter(|c| !c.is_control())
-            .take(REPLY_MAX)
-            .collect()
-    }
-
-    fn reply(&self, answer: &Response) -> String {
-        let lines: Vec<&str> = answer.message().collect();
-        self.line(&format!("{} {}", answer.code(), lines.join(" ")))
-    }
-
-    fn failure(&self, failure: &SmtpFailure) -> String {
-        let SmtpFailure::Smtp(error) = failure else {
-            return TIMED_OUT.to_owned();
-        };
-        let cause = std::error::Error::source(error);
-        self.line(&match (error.status(), cause) {
-            (Some(code), Some(reply)) => format!("{code} {reply}"),
-            _ if error.is_timeout() => TIMED_OUT.to_owned(),
-            _ => error.to_string(),
-        })
-    }
-
-    fn unavailable(&self, failure: &SmtpFailure) -> ServerUnavailable {
-        ServerUnavailable {
-            response: self.failure(failure),
-            lasting: failure.is_permanent() || failure.is_ours(),
-        }
-    }
-
-    fn classify(&self, failure: &SmtpFailure) -> SendError {
-        let reply = self.failure(failure);
-        if failure.is_permanent() {
-            SendError::Refused(reply)
-        } else {
-            SendError::Later(reply)
-        }
     }
 }
 
@@ -360,6 +304,7 @@ fn features(connection: &AsyncSmtpConnection) -> String {
         Extension::StartTls,
         Extension::Authentication(Mechanism::Plain),
         Extension::Authentication(Mechanism::Login),
+        Extension::Authentication(Mechanism::Xoauth2),
         Extension::EightBitMime,
     ];
     known

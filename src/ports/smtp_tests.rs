@@ -4,8 +4,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
+use data_encoding::BASE64;
 use proptest::prelude::*;
 
+use super::replies::{REPLY_MAX, TIMED_OUT};
 use super::*;
 use crate::types::{MailId, UnixSeconds};
 
@@ -15,7 +17,12 @@ fn settings() -> SmtpSettings {
         port: 25,
         security: SmtpSecurity::None,
         ca: None,
-        login: Some(("tv".to_owned(), "hunter2 hunter2".to_owned())),
+        hello: None,
+        service: None,
+        login: Some(SmtpLogin::Password(
+            "tv".to_owned(),
+            "hunter2 hunter2".to_owned(),
+        )),
         from_name: Some("Åsa, \"TV\"".to_owned()),
         from: Email::parse("tv@example.org").unwrap(),
         timeout: Duration::from_secs(60),
@@ -63,7 +70,7 @@ fn a_message_has_its_headers_and_both_parts() {
 
 #[test]
 fn a_server_reply_is_one_short_line_without_credentials() {
-    let mask = Mask::new(settings().login.as_ref());
+    let mask = SmtpMailer::new(settings()).unwrap().mask();
     let plain = BASE64.encode(b"\0tv\0hunter2 hunter2");
     let said = format!(
         "no\r\n {plain} \u{1b}[31m hunter2 hunter2 {}",

@@ -5,7 +5,7 @@ use std::fmt;
 use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::text::check_visible;
+use super::text::{check_visible, visible};
 use super::{Malformed, TvDay};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -94,6 +94,18 @@ impl PersonName {
         // Names are shown next to other text, which they must not reorder or hide.
         check_visible(text)?;
         Ok(Self(text.into()))
+    }
+
+    /// Returns the name without what cannot be shown and up to the longest length, and whether anything was left out.
+    /// `None` if nothing is left.
+    pub fn cleaned(text: &str) -> (Option<Self>, bool) {
+        let parsed = Self::parse(text);
+        let changed = parsed.is_err();
+        let name = parsed.unwrap_or_else(|_| {
+            let shown: String = visible(text).trim().chars().take(Self::MAX).collect();
+            Self(shown.trim().into())
+        });
+        (Some(name).filter(|name| !name.as_str().is_empty()), changed)
     }
 
     #[must_use]

@@ -7,8 +7,12 @@ use super::Malformed;
 /// A password as the user typed it, normalised to Unicode NFC so that different keyboards give the same
 /// bytes. It has no `Debug` and no `Display`. Only the maximum length is checked here, because it bounds the
 /// normalisation; account rules check the rest.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
+#[derive(Clone)]
+pub struct Password {
+    normal: String,
+    /// What the client sent, if that differs.
+    typed: Option<String>,
+}
 
 impl Password {
     pub const MAX: usize = 256;
@@ -24,17 +28,39 @@ impl Password {
         if normal.chars().count() > Self::MAX {
             return Err(too_long);
         }
-        Ok(Self(normal))
+        let typed = (normal != text).then(|| text.to_owned());
+        Ok(Self { normal, typed })
     }
 
     #[must_use]
     pub fn length(&self) -> usize {
-        self.0.chars().count()
+        self.normal.chars().count()
     }
 
     #[must_use]
     pub fn reveal(&self) -> &str {
-        &self.0
+        &self.normal
+    }
+
+    /// The bytes from which another service may have made its hash: as they came, then the normal forms.
+    #[must_use]
+    pub fn spellings(&self) -> Vec<String> {
+        let mut spellings: Vec<String> = self.typed.iter().cloned().collect();
+        spellings.push(self.normal.clone());
+        if !self.normal.is_ascii() {
+            for other in [self.normal.nfkc().collect(), self.normal.nfd().collect()] {
+                if !spellings.contains(&other) {
+                    spellings.push(other);
+                }
+            }
+        }
+        spellings
+    }
+}
+
+impl PartialEq for Password {
+    fn eq(&self, other: &Self) -> bool {
+        self.normal == other.normal
     }
 }
 

@@ -55,6 +55,21 @@ pub(crate) fn check_visible(text: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// Returns the text without what [`check_visible`] refuses. Line breaks become spaces.
+pub(crate) fn visible(text: &str) -> String {
+    let breaks = [
+        '\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+    ];
+    let words = text.split(breaks).map(|line| {
+        let kept = line
+            .chars()
+            .filter(|c| !c.is_control() && !is_invisible(*c));
+        kept.collect::<String>()
+    });
+    let words: Vec<String> = words.filter(|line| !line.trim().is_empty()).collect();
+    words.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

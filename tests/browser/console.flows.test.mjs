@@ -135,7 +135,9 @@ describe('operators at the console', () => {
     await operator.open('users?q=lists.example');
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
-    const lines = (await readFile(await (await download).path(), 'utf8')).trim().split('\r\n');
+    const text = await readFile(await (await download).path(), 'utf8');
+    assert.ok(text.startsWith('\ufeff'), 'without the mark spreadsheets read another encoding');
+    const lines = text.trim().split('\r\n');
     assert.equal(lines.length, USERS + 1);
     assert.match(lines[0], /^E-mail,Name,/);
     assert.ok(lines.some((line) => line.includes(",'=SUM(A1),")), 'a spreadsheet must not run a name');

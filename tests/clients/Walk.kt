@@ -135,6 +135,7 @@ fun walk(base: String, logins: LoginApi, pages: PagesApi, users: Sessions, playb
     fun logIn(password: String) = logins.login(LogIn(identity = identity, accessKey = password)).also { ApiClient.accessToken = it.token }
     val user = logIn(PASSWORD).userId
     users.readUser(user)
+    for (email in listOf("new-$identity", identity)) users.changeEmail(user, EmailChange(email = email, password = PASSWORD))
     users.changePin(user, PinChange(newPinCode = "2580", password = PASSWORD))
     for (enabled in listOf(true, false)) {
         val change = UserChange(parentalControl = ParentalControlChange(enabled = enabled, limit = 15), pinCode = "2580")

@@ -46,6 +46,7 @@ const { userId, token } = await login(PASSWORD);
 userToken = token;
 const path = { userId };
 got(await api.readUser({ path }));
+for (const email of [`new-${identity}`, identity]) got(await api.changeEmail({ path, body: { email, password: PASSWORD } }));
 got(await api.changePin({ path, body: { newPinCode: '2580', password: PASSWORD } }));
 const change = { parentalControl: { enabled: true, limit: 15 }, pinCode: '2580' };
 assert(got(await api.updateUser({ path, body: change })).parentalControl.enabled, 'parental control is on');

@@ -39,7 +39,7 @@ from partner.api.schedule import (  # noqa: E402
 )
 from partner.api.telemetry import telemetry  # noqa: E402
 from partner.api.user import (  # noqa: E402
-    change_password, change_pin, clear_devices, delete_user, device, devices, end_session, end_sessions, export_user, offers,
+    change_email, change_password, change_pin, clear_devices, delete_user, device, devices, end_session, end_sessions, export_user, offers,
     read_user, remove_device, reset_pin, session, sessions, update_user,
 )
 from partner.types import File  # noqa: E402
@@ -120,6 +120,8 @@ def log_in(password):
 
 user, me = log_in(PASSWORD)
 got(read_user.sync_detailed(user, client=me))
+for email in ["new-" + identity, identity]:
+    got(change_email.sync_detailed(user, client=me, body=m.EmailChange(email=email, password=PASSWORD)))
 got(change_pin.sync_detailed(user, client=me, body=m.PinChange(new_pin_code="2580", password=PASSWORD)))
 for enabled in (True, False):
     control = m.ParentalControlChange(enabled=enabled, limit=15)

@@ -48,7 +48,8 @@ impl Tokens {
         let server = &fixture.server;
         let expired = fixture.ann.token.clone();
         let stale = fixture.token(&fixture.ann, "film");
-        server.wait(30 * DAY);
+        // The idle limit of a login.
+        server.wait(60 * DAY);
         let operator = |method: &str, target: &str, body: Value| {
             let answer = server.operator(method, target, &body);
             assert!(answer.status < 300, "{method} {target}: {}", answer.status);

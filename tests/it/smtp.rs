@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -35,7 +35,7 @@ fn python() -> Option<&'static str> {
 
 /// A running mail server, killed on drop.
 struct MailServer {
-    _process: KilledOnDrop,
+    process: KilledOnDrop,
     seen: Receiver<Value>,
     port: u16,
 }
@@ -62,10 +62,16 @@ impl MailServer {
         let first = seen.recv_timeout(TIMEOUT).expect("the mail server starts");
         let port = u16::try_from(first["port"].as_u64().unwrap()).unwrap();
         Self {
-            _process: process,
+            process,
             seen,
             port,
         }
+    }
+
+    /// Ends the refusal of every recipient.
+    fn relent(&mut self) {
+        let input = self.process.stdin.as_mut().unwrap();
+        writeln!(input, "relent").unwrap();
     }
 
     /// Returns the next event with this member.
@@ -690,4 +696,203 @@ fn a_wrong_mail_password_is_reported_without_showing_it() {
         .filter(|seen| seen.get("login").is_some())
         .count();
     assert_eq!(logins, 1, "the test message alone");
+}
+
+#[test]
+fn a_server_that_refuses_everybody_is_reported_and_loses_no_mail() {
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let refusal = "550 5.4.5 <ADDRESS>: Daily user sending limit exceeded";
+    let mut server = setup.server(&json!({"refusal": refusal}));
+    let playgate = setup.playgate(&[]);
+    let jobs = Jobs::start(&playgate.services).unwrap();
+    for name in ["ann", "ben", "cid", "dan"] {
+        let email = format!("{name}@example.com");
+        playgate.sign_up(&email);
+        send_reset(&playgate, &email);
+    }
+    let warning = || {
+        let ready = ask(playgate.ops, request("GET", "/readyz", &[], "")).json();
+        ready["warnings"]["mail"].as_str().map(str::to_owned)
+    };
+    until("a warning", || warning().is_some());
+    let words = warning().unwrap();
+    assert_eq!(
+        words,
+        "the mail server refuses every recipient: 550 5.4.5 <(recipient)>: Daily user sending limit exceeded"
+    );
+    assert_eq!(metric(&playgate, "playgate_mail_server_failing"), 1);
+    let states = || -> Vec<Value> {
+        let all = mails(&playgate);
+        all.iter().map(|mail| mail["status"].clone()).collect()
+    };
+    // Those that were given up before the server's state was known are queued again.
+    until("all are queued", || states() == ["queued"; 4]);
+    let with_reply = |mail: &Value| {
+        mail["server"]
+            .as_str()
+            .is_some_and(|s| s.contains("550 5.4.5"))
+    };
+    assert!(mails(&playgate).iter().any(with_reply));
+
+    server.relent();
+    // The refusals may still be on their way.
+    let retried = playgate.operator("POST", "mail/retry", &json!({}));
+    assert_eq!(retried.status, 200);
+    let newest = newest(&playgate)["id"].clone();
+    let retried = playgate.operator("POST", "mail/retry", &json!({"id": newest}));
+    assert_eq!(retried.status, 200, "{}", retried.json());
+    playgate.wait(400);
+    until("all are sent", || states() == ["sent"; 4]);
+    assert_eq!(warning(), None);
+    let again = playgate.operator("POST", "mail/retry", &json!({"id": newest}));
+    assert_eq!(again.json()["skipped"][0]["message"], "it was sent");
+    assert!(jobs.stop(TIMEOUT));
+}
+
+#[test]
+fn a_mail_that_one_recipient_refuses_can_be_sent_again() {
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let plan = ["550 5.1.1 No such user", "take", "take"];
+    let server = setup.server(&json!({"plan": plan}));
+    let playgate = setup.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    deliver(&playgate);
+    let failed = newest(&playgate);
+    assert_eq!(failed["status"], "failed");
+    let report = playgate.operator("POST", "mail/retry", &json!({})).json();
+    assert_eq!(report["queued"], json!([failed["id"]]));
+    deliver(&playgate);
+    assert!(
+        server.next("mail")["text"]
+            .as_str()
+            .unwrap()
+            .contains("token=pgr_")
+    );
+    assert_eq!(newest(&playgate)["status"], "sent");
+    // Control: nothing is left to send, and an expired link is not sent.
+    let report = playgate.operator("POST", "mail/retry", &json!({})).json();
+    assert_eq!(report, json!({"queued": [], "skipped": []}));
+    let unknown = json!({"id": "q83vEjRWeJCrze8SNFZ4kA"});
+    assert_eq!(
+        playgate.operator("POST", "mail/retry", &unknown).status,
+        404
+    );
+    let misspelt = json!({"mail": failed["id"]});
+    assert_eq!(
+        playgate.operator("POST", "mail/retry", &misspelt).status,
+        400
+    );
+}
+
+#[test]
+fn a_server_that_wants_a_full_name_gets_one() {
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let server = setup.server(&json!({"full names": true}));
+    // Control: a bare name is refused, which loses nothing.
+    let bare = setup.playgate(&[("smtp.hello", "box")]);
+    bare.sign_up("ann@example.com");
+    send_reset(&bare, "ann@example.com");
+    deliver(&bare);
+    assert_eq!(server.next("bare")["bare"], "box");
+    assert_eq!(newest(&bare)["status"], "queued");
+    assert!(
+        bare.services
+            .mail
+            .last_failure()
+            .unwrap()
+            .starts_with("504 ")
+    );
+    let playgate = setup.playgate(&[]);
+    playgate.sign_up("ann@example.com");
+    send_reset(&playgate, "ann@example.com");
+    deliver(&playgate);
+    assert_eq!(newest(&playgate)["status"], "sent");
+    server.next("mail");
+}
+
+#[test]
+fn login_by_oauth_2_works_and_renews_a_revoked_token() {
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let token_port = free_port();
+    let oauth = json!({
+        "token_port": token_port, "secret": "client-canary", "without": ["PLAIN", "LOGIN"],
+    });
+    let mut server = setup.server(&oauth);
+    let endpoint = format!("http://127.0.0.1:{token_port}/tenant/token");
+    let with_secret = |secret: &'static str| {
+        setup.playgate(&[
+            ("smtp.password", ""),
+            ("smtp.oauth2.token_url", &endpoint),
+            ("smtp.oauth2.client_id", "tv"),
+            ("smtp.oauth2.client_secret", secret),
+            (
+                "smtp.oauth2.scope",
+                "https://outlook.office365.com/.default",
+            ),
+        ])
+    };
+    let playgate = with_secret("client-canary");
+    let test = |playgate: &TestServer| {
+        playgate
+            .operator("POST", "mail/test", &json!({"to": "ops@example.com"}))
+            .json()
+    };
+    let sent = test(&playgate);
+    assert_eq!(sent["status"], "sent", "{sent}");
+    assert!(
+        sent["dialogue"]
+            .to_string()
+            .contains("AUTH XOAUTH2 ********"),
+        "{sent}"
+    );
+    assert_eq!(
+        server.next("form")["form"],
+        "grant_type=client_credentials&client_id=tv&client_secret=client-canary&scope=https%3A%2F%2Foutlook.office365.com%2F.default"
+    );
+    assert_eq!(server.next("mail")["user"], USER);
+    // The token is kept for the next connection.
+    assert_eq!(test(&playgate)["status"], "sent");
+    server.next("mail");
+    let input = server.process.stdin.as_mut().unwrap();
+    writeln!(input, "revoke").unwrap();
+    until("a new token", || {
+        test(&playgate)["dialogue"]
+            .to_string()
+            .contains("a new token")
+    });
+    assert!(!sent.to_string().contains("canary") && !sent.to_string().contains("access token"));
+
+    let refused = test(&with_secret("wrong"));
+    assert_eq!(refused["status"], "failed");
+    let last = refused["dialogue"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone();
+    assert_eq!(
+        last,
+        "the OAuth 2 token endpoint answered 401: invalid_client: AADSTS7000215"
+    );
+    // Where only tokens are taken, a password gets the reason and the setting.
+    let password = test(&setup.playgate(&[]));
+    let last = password["dialogue"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone();
+    assert_eq!(
+        last,
+        "the mail server offers the logins XOAUTH2, but the settings allow PLAIN or LOGIN; set `smtp.oauth2`"
+    );
 }

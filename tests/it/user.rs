@@ -5,8 +5,9 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 
 use crate::support::playback_fixture::PlaybackFixture;
-use crate::support::raw_http::Answer;
+use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer, Viewer};
+use crate::support::until::until;
 
 impl TestServer {
     /// Sends a request to the user's own record.
@@ -41,7 +42,7 @@ fn updates_merge_only_members_that_users_may_change() {
     let ann = server.sign_up("ann@example.com");
     let change = json!({
         "name": "Anna", "locale": "pt_BR", "birthDate": "1990-02-03",
-        "email": "eve@example.com", "country": "US", "tags": ["vip"], "userId": "x", "disabled": false,
+        "email": "Ann@Example.com", "tags": [], "userId": ann.id, "disabled": false, "shoeSize": 44,
     });
     let changed = server.own(&ann, "PUT", "", &change);
     assert_eq!(changed.status, 200);
@@ -249,7 +250,7 @@ fn sessions_are_listed_and_ended() {
     server.wait(5);
     let phone = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
     let listed = server.own(&ann, "GET", "/sessions", &Value::Null).json();
-    let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 30 * 86_400, "current": current});
+    let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 60 * 86_400, "lastUsedTimestamp": began, "current": current});
     let began = 1_767_268_800;
     assert_eq!(
         listed,
@@ -630,4 +631,176 @@ fn waiting_for_a_commit_occupies_no_worker_thread() {
     operate("DELETE", "operators/Other", Value::Null, 204);
     drop(shut);
     drop(held);
+}
+
+#[test]
+fn a_change_of_a_member_that_the_route_does_not_change_is_refused() {
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    for (member, value) in [
+        ("email", json!("eve@example.com")),
+        ("country", json!("US")),
+        ("tags", json!(["vip"])),
+        ("userId", json!("x")),
+        ("createdTimestamp", json!(1)),
+    ] {
+        let refused = server.own(&ann, "PUT", "", &json!({"name": "Eve", member: value}));
+        assert_eq!((refused.status, refused.field()), (400, member.to_owned()));
+    }
+    assert_eq!(
+        server.own(&ann, "GET", "", &Value::Null).json().get("name"),
+        None
+    );
+    // The whole record may be sent back.
+    let mut own = server.own(&ann, "GET", "", &Value::Null).json();
+    own["name"] = json!("Ann");
+    assert_eq!(server.own(&ann, "PUT", "", &own).json()["name"], "Ann");
+    let unknown = json!({"mail": "ann@example.org"});
+    let target = format!("users/{}", ann.id);
+    assert_eq!(server.operator("PUT", &target, &unknown).status, 400);
+}
+
+#[test]
+fn an_address_is_changed_by_its_user_and_by_operators() {
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@viewer.exmaple");
+    server.sign_up("ben@example.com");
+    let change = |email: &str, password: &str| {
+        let body = json!({"email": email, "password": password});
+        server.own(&ann, "PUT", "/email", &body)
+    };
+    let refused = change("ann@viewer.example", "wrong password");
+    assert_eq!(
+        refused.status_and_code(),
+        (403, "PASSWORD_WRONG".to_owned())
+    );
+    let refused = change("BEN@example.com", PASSWORD);
+    assert_eq!(refused.status_and_code(), (409, "EMAIL_IN_USE".to_owned()));
+    assert_eq!(change("nobody", PASSWORD).field(), "email");
+    // A pending reset link ends with the change.
+    let send = json!({"email": "ann@viewer.exmaple"});
+    server.partner("POST", "/api/login/v2/password/send-reset-password", &send);
+    let token = server.mailed_token();
+    let changed = change(" Ann@Viewer.example ", PASSWORD);
+    assert_eq!(
+        (changed.status, &changed.json()["email"]),
+        (200, &json!("ann@viewer.example"))
+    );
+    let reset = json!({"token": token, "password": "goats and a meadow"});
+    assert_eq!(
+        server
+            .partner("POST", "/api/login/v2/password/reset", &reset)
+            .status,
+        400
+    );
+    assert_eq!(server.log_in("ann@viewer.exmaple", PASSWORD).status, 401);
+    let login = server.log_in("ann@viewer.example", PASSWORD);
+    assert_eq!(
+        (login.status, &login.json()["userId"]),
+        (200, &json!(ann.id))
+    );
+    // The session of the change goes on, and both addresses are told.
+    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
+    let mails = server.operator("GET", "mail", &Value::Null).json();
+    let told: Vec<_> = mails
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|mail| mail["kind"] == "email-changed")
+        .map(|mail| mail["to"].clone())
+        .collect();
+    assert_eq!(
+        json!(told),
+        json!(["ann@viewer.example", "ann@viewer.exmaple"])
+    );
+
+    // An operator needs no password; the old address is free again.
+    let target = format!("users/{}", ann.id);
+    let moved = server.operator("PUT", &target, &json!({"email": "ann@example.org"}));
+    assert_eq!(moved.json()["email"], "ann@example.org");
+    let taken = server.operator("PUT", &target, &json!({"email": "ben@example.com"}));
+    assert_eq!(taken.status_and_code(), (409, "EMAIL_IN_USE".to_owned()));
+    server.sign_up("ann@viewer.example");
+    let found = server.operator("GET", "users/ann@example.org", &Value::Null);
+    assert_eq!(found.json()["userId"], json!(ann.id));
+}
+
+#[test]
+fn lists_of_logins_show_program_device_and_last_use() {
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD}).to_string();
+    let headers = [
+        ("Service-AccessToken", server.partner.as_str()),
+        ("User-Agent", "TV app/2.1 \u{202e}(x)"),
+        ("Service-Play-DeviceId", "tv-1"),
+    ];
+    let login = request("POST", "/api/login/v2/auth/email", &headers, &body);
+    assert_eq!(ask(server.public, login).status, 200);
+    let of_user = server.own(&ann, "GET", "/sessions", &Value::Null).json();
+    let target = format!("users/{}/sessions", ann.id);
+    let of_operator = server.operator("GET", &target, &Value::Null).json();
+    for list in [&of_user, &of_operator] {
+        let newest = &list.as_array().unwrap()[1];
+        assert_eq!(newest["program"], "TV app/2.1 (x)");
+        assert_eq!(newest["deviceId"], "tv-1");
+        assert_eq!(newest["lastUsedTimestamp"], newest["createdTimestamp"]);
+        assert_eq!(list[0].get("deviceId"), None);
+    }
+    // A use is seen after an hour, at once and from the store.
+    server.wait(7_200);
+    server.own(&ann, "GET", "", &Value::Null);
+    let used = |server: &TestServer| {
+        let list = server.operator("GET", &target, &Value::Null).json();
+        let login = &list[0];
+        login["lastUsedTimestamp"].as_i64().unwrap() - login["createdTimestamp"].as_i64().unwrap()
+    };
+    assert_eq!(used(&server), 7_200);
+    assert_eq!(server.services.accounts.store_uses().unwrap(), 1);
+    assert_eq!(used(&server), 7_200);
+}
+
+#[test]
+fn a_user_has_one_export_at_a_time_and_others_are_bounded() {
+    let server = TestServer::start();
+    let ann = server.sign_up("ann@example.com");
+    let export = || server.own(&ann, "GET", "/export", &Value::Null);
+    let id = playgate::types::UserId::parse(&ann.id).unwrap();
+    let running = server
+        .services
+        .exports
+        .take(id)
+        .unwrap_or_else(|_| panic!("free"));
+    let refused = export();
+    assert_eq!(
+        refused.status_and_code(),
+        (429, "TOO_MANY_ATTEMPTS".to_owned())
+    );
+    assert_eq!(refused.header("Retry-After"), Some("10"));
+    drop(running);
+    let done = export();
+    assert_eq!(
+        (done.status, &done.json()["user"]["email"]),
+        (200, &json!("ann@example.com"))
+    );
+    // The slot is free again as soon as the response has ended.
+    until("another export", || export().status == 200);
+}
+
+#[test]
+fn agents_remove_single_devices_and_end_single_streams() {
+    let fixture = PlaybackFixture::new();
+    let (server, viewer) = (&fixture.server, &fixture.ann);
+    let session = fixture.play(viewer, "film", "tv-1").session;
+    let target = |below: &str| format!("users/{}{below}", viewer.id);
+    let listed = |below: &str| server.operator("GET", &target(below), &Value::Null).json();
+    assert_eq!(listed("/devices")[0]["deviceId"], "tv-1");
+    assert_eq!(listed("/streams")[0]["sessionId"], json!(session));
+    let end = format!("sessions/{session}");
+    assert_eq!(server.operator("DELETE", &end, &Value::Null).status, 204);
+    assert_eq!(listed("/streams"), json!([]));
+    let device = target("/devices/tv-1");
+    assert_eq!(server.operator("DELETE", &device, &Value::Null).status, 204);
+    assert_eq!(server.operator("DELETE", &device, &Value::Null).status, 404);
+    assert_eq!(listed("/devices"), json!([]));
 }

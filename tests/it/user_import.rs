@@ -11,7 +11,7 @@ use crate::support::appliance::{Appliance, err};
 use crate::support::external_tools::program;
 use crate::support::metrics::password_hashes;
 use crate::support::process::InTime as _;
-use crate::support::raw_http::{ask, request};
+use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::TestServer;
 use crate::support::until::{until, until_some};
 
@@ -171,20 +171,15 @@ fn users_of_other_services_keep_their_passwords() {
             "auth0",
             AUTH0,
             &[][..],
-            [2, 0, 3],
-            vec![(2, "md5"), (3, "expected"), (4, "disabled")],
+            [3, 0, 2],
+            vec![(2, "md5"), (3, "expected")],
         ),
         (
             "keycloak",
             KEYCLOAK,
             &[],
-            [2, 0, 4],
-            vec![
-                (12, "no e-mail"),
-                (13, "username"),
-                (14, "disabled"),
-                (15, "house"),
-            ],
+            [3, 0, 3],
+            vec![(12, "no e-mail"), (13, "username"), (15, "house")],
         ),
         (
             "firebase",
@@ -215,8 +210,16 @@ fn users_of_other_services_keep_their_passwords() {
         );
     }
     each_logs_in_with_the_old_password(&appliance, partner);
-    let shown = appliance.run_json(&["user", "show", "ann@auth0.example", "--json"]);
-    assert_eq!(shown[0]["name"], "Ann");
+    let shown = |email: &str| appliance.run_json(&["user", "show", email, "--json"])[0].clone();
+    assert_eq!(shown("ann@auth0.example")["name"], "Ann");
+    // A disabled account stays disabled.
+    for (email, disabled) in [
+        ("off@keycloak.example", true),
+        ("google@auth0.example", true),
+        ("ben@keycloak.example", false),
+    ] {
+        assert_eq!(shown(email)["disabled"], disabled, "{email}");
+    }
 }
 
 fn each_logs_in_with_the_old_password(appliance: &Appliance, partner: &str) {
@@ -561,4 +564,196 @@ fn a_user_import_out_of_descriptors_keeps_every_counted_user() {
     appliance.kill();
     let appliance = Appliance::start(data_dir.path());
     assert_eq!(users(&appliance), USERS);
+}
+
+/// Lines in which every member has a meaning, and some need repair.
+const FULL: &str = "\u{feff}{\"email\": \"ann@example.com\", \"disabled\": true, \"parentalControl\": {\"enabled\": true, \"limit\": 12}, \"tags\": [\"staff\"], \"createdTimestamp\": 1700000000000, \"offers\": [\"extra\"], \"locale\": \"sv_SE\"}\r
+{\"email\": \"ben@example.com\", \"name\": \"Ben\\nB\\u202e\", \"createdTimestamp\": 1600000000}\r
+{\"email\": \"BEN@EXAMPLE.com\"}\r
+{\"email\": \"cid@example.com\", \"password_hash\": \"x\"}\r
+{\"email\": \"dan@example.com\", \"shoeSize\": 44}\r
+{\"email\": \"eve@example.com\", \"offers\": [\"gold\"]}\r
+";
+
+fn post(server: &TestServer, target: &str, body: &[u8]) -> Answer {
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n",
+        server.admin,
+        body.len()
+    );
+    ask(server.ops, [head.as_bytes(), body].concat())
+}
+
+#[test]
+fn no_member_of_a_line_is_lost_without_a_word() {
+    let server = TestServer::start();
+    let offer = "[[offer]]\nid = \"extra\"\ntype = \"subscription\"\npack = \"all\"\n";
+    assert_eq!(
+        post(&server, "/admin/v1/catalog/import", offer.as_bytes()).status,
+        200
+    );
+    let send =
+        |query: &str, body: &[u8]| post(&server, &format!("/admin/v1/users/import{query}"), body);
+    let named = |list: &Value| -> Vec<(u64, String)> {
+        let lines = list.as_array().unwrap().iter();
+        lines
+            .map(|one| {
+                let account = one["account"].as_str().unwrap();
+                let message = one["message"].as_str().unwrap();
+                (
+                    one["line"].as_u64().unwrap(),
+                    format!("{account} {message}"),
+                )
+            })
+            .collect()
+    };
+    let dry = send("?dryRun=true", FULL.as_bytes()).json();
+    let report = send("", FULL.as_bytes()).json();
+    assert_eq!(
+        (count(&dry), count(&report)),
+        ([2, 1, 3], [2, 1, 3]),
+        "{report}"
+    );
+    let failed = named(&report["failed"]);
+    for ((line, message), (expected, part)) in failed.iter().zip([
+        (
+            4,
+            "cid@example.com password_hash: is unknown; did you mean `passwordHash`?",
+        ),
+        (5, "dan@example.com shoeSize: is unknown; known are email"),
+        (6, "eve@example.com offers: the catalogue has no offer gold"),
+    ]) {
+        assert_eq!(*line, expected);
+        assert!(message.starts_with(part), "{message}");
+    }
+    let notes = named(&report["notes"]);
+    assert_eq!(
+        (report["noted"].as_u64(), notes.len()),
+        (Some(2), 2),
+        "{report}"
+    );
+    assert!(
+        notes[0].1.starts_with("ben@example.com the name has"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[1].1.contains("BEN@EXAMPLE.com") && notes[1].1.contains("of line 2"),
+        "{notes:?}"
+    );
+
+    let shown = |email: &str| {
+        server
+            .operator("GET", &format!("users/{email}"), &Value::Null)
+            .json()
+    };
+    let ann = shown("ann@example.com");
+    assert_eq!(
+        (&ann["disabled"], &ann["tags"], &ann["locale"]),
+        (&json!(true), &json!(["staff"]), &json!("sv-SE"))
+    );
+    assert_eq!(
+        ann["parentalControl"],
+        json!({"enabled": true, "limit": 12})
+    );
+    assert_eq!(ann["createdTimestamp"], 1_700_000_000);
+    let grants = server
+        .operator("GET", "users/ann@example.com/grants", &Value::Null)
+        .json();
+    assert_eq!(grants[0]["offerId"], "extra", "{grants}");
+    assert_eq!(shown("ben@example.com")["name"], "Ben B");
+}
+
+#[test]
+fn left_out_members_and_other_encodings_are_told() {
+    let server = TestServer::start();
+    let send =
+        |query: &str, body: &[u8]| post(&server, &format!("/admin/v1/users/import{query}"), body);
+    let shown = |email: &str| {
+        server
+            .operator("GET", &format!("users/{email}"), &Value::Null)
+            .json()
+    };
+    // What is left out at the operator's wish is told.
+    let lax = send(
+        "?ignoreUnknown=true",
+        b"{\"email\": \"dan@example.com\", \"shoeSize\": 44}",
+    )
+    .json();
+    assert_eq!(count(&lax), [1, 0, 0]);
+    assert_eq!(lax["notes"][0]["message"], "left out: shoeSize");
+    // Another encoding is named.
+    let utf16: Vec<u8> = [0xff, 0xfe]
+        .into_iter()
+        .chain(b"{\0\"\0e\0".iter().copied())
+        .collect();
+    let refused = send("", &utf16);
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("UTF-16")
+    );
+    // A single user is read by the same rules.
+    let one = json!({"email": "fay@example.com", "disabled": true, "createdTimestamp": 1});
+    let id = server.operator("POST", "users", &one).json()["userId"].clone();
+    let fay = shown(id.as_str().unwrap());
+    assert_eq!(
+        (&fay["disabled"], &fay["createdTimestamp"]),
+        (&json!(true), &json!(1))
+    );
+    let misspelt = json!({"email": "gus@example.com", "birthdate": "2000-01-01"});
+    let refused = server.operator("POST", "users", &misspelt);
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`birthDate`")
+    );
+}
+
+#[test]
+fn passwords_typed_in_any_unicode_form_match_imported_hashes() {
+    let server = TestServer::start();
+    // PBKDF2 of the bytes of the old service: composed, decomposed, compatibility forms.
+    for (n, hashed, typed) in [
+        (0, "cafe\u{301} in town", "cafe\u{301} in town"),
+        (1, "cafe\u{301} in town", "caf\u{e9} in town"),
+        (2, "caf\u{e9} in town", "cafe\u{301} in town"),
+        (
+            3,
+            "\u{ff50}\u{ff41}ssword \u{fb01}sh",
+            "\u{ff50}\u{ff41}ssword \u{fb01}sh",
+        ),
+        (4, "password fish", "\u{ff50}\u{ff41}ssword \u{fb01}sh"),
+    ] {
+        let email = format!("u{n}@example.com");
+        let mut output = [0; 32];
+        let rounds = std::num::NonZeroU32::new(1_000).unwrap();
+        let digest = ring::pbkdf2::PBKDF2_HMAC_SHA256;
+        ring::pbkdf2::derive(
+            digest,
+            rounds,
+            b"saltsaltsaltsalt",
+            hashed.as_bytes(),
+            &mut output,
+        );
+        let hash = format!(
+            "$pbkdf2-sha256$1000$c2FsdHNhbHRzYWx0c2FsdA${}",
+            data_encoding::BASE64_NOPAD.encode(&output)
+        );
+        let user = json!({"email": email, "passwordHash": hash});
+        assert_eq!(server.operator("POST", "users", &user).status, 200);
+        let log_in = |password: &str| {
+            let body = json!({"identity": email, "accessKey": password});
+            server
+                .partner("POST", "/api/login/v2/auth/email", &body)
+                .status
+        };
+        assert_eq!(log_in("cafe in town"), 401);
+        assert_eq!(log_in(typed), 200, "{n}");
+        // From now on in every form.
+        assert_eq!(log_in(typed), 200, "{n} again");
+    }
 }

@@ -57,8 +57,18 @@ fn addresses(config: &Config) -> DoctorFinding {
             "set `ops.listen` to a loopback address or to an address in the operators' network",
         );
     }
-    if public.clone().all(is_local) || config.server.public_url.is_some() {
-        return DoctorFinding::ok("addresses", "public URL is set or the service is local");
+    if config.links_lead_here() {
+        return DoctorFinding::warning(
+            "addresses",
+            "links in mails lead to this machine itself: `public_url` is not set, or names this machine",
+            "set `public_url` to the address that viewers use",
+        );
+    }
+    if config.server.public_url.is_some() {
+        return DoctorFinding::ok("addresses", "`public_url` is set");
+    }
+    if public.clone().all(is_local) {
+        return DoctorFinding::ok("addresses", "the service is reachable on this machine only");
     }
     DoctorFinding::warning(
         "addresses",

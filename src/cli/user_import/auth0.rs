@@ -1,8 +1,9 @@
 //! Auth0: one JSON object per line, from an export job or, with password hashes, from its support.
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::foreign::{ForeignUser, ForeignUsers, full_name, json_problem};
+use super::foreign::{ForeignUser, ForeignUsers, account, full_name, json_problem, millis};
 
 #[derive(Deserialize)]
 struct Auth0User {
@@ -20,6 +21,10 @@ struct Auth0User {
     custom_password_hash: Option<CustomHash>,
     #[serde(default)]
     blocked: bool,
+    #[serde(alias = "Created At")]
+    created_at: Option<Value>,
+    locale: Option<String>,
+    user_metadata: Option<Value>,
 }
 
 /// The hash of a user who was imported into Auth0. After the first login there, the user has a `passwordHash`.
@@ -41,7 +46,7 @@ pub(super) fn read(text: &str) -> ForeignUsers {
             continue;
         }
         let user = serde_json::from_str(row).map_err(|error| json_problem(&error));
-        users.push(line, user.and_then(convert));
+        users.push(line, account(row), user.and_then(convert));
     }
     users
 }
@@ -57,7 +62,14 @@ fn convert(user: Auth0User) -> Result<ForeignUser, String> {
     let names = full_name(user.given_name, user.family_name);
     // Auth0 uses the address as the name if it knows no other.
     let named = user.name.filter(|name| user.email.as_deref() != Some(name));
+    let metadata = user.user_metadata.as_ref();
+    let language = |name: &str| metadata?.get(name)?.as_str().map(str::to_owned);
     Ok(ForeignUser {
+        created: millis(user.created_at.as_ref()),
+        locale: user
+            .locale
+            .or_else(|| language("locale"))
+            .or_else(|| language("lang")),
         password_hash: user.password_hash.map(Ok).or(custom).transpose()?,
         name: named.or(names),
         email: user.email,

@@ -1,9 +1,10 @@
 //! Firebase: the JSON file of `firebase auth:export`, and the hash parameters of the project.
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::foreign::{ForeignUser, ForeignUsers, file_problem, phc_base64};
+use super::foreign::{ForeignUser, ForeignUsers, file_problem, millis, phc_base64};
 
 #[derive(Deserialize)]
 struct Export<'a> {
@@ -23,6 +24,7 @@ struct FirebaseUser {
     disabled: bool,
     password_hash: Option<String>,
     salt: Option<String>,
+    created_at: Option<Value>,
 }
 
 struct HashConfig {
@@ -51,6 +53,8 @@ pub(super) fn read(text: &str, config: Option<&str>) -> Result<ForeignUsers, Str
                 })
                 .transpose()?,
             disabled: user.disabled,
+            created: millis(user.created_at.as_ref()),
+            locale: None,
         })
     });
     Ok(users)

@@ -6,12 +6,17 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::cli::members::number;
+use crate::types::Locale;
 
+#[derive(Default)]
 pub(super) struct ForeignUser {
     pub(super) email: Option<String>,
     pub(super) name: Option<String>,
     pub(super) password_hash: Option<String>,
     pub(super) disabled: bool,
+    pub(super) locale: Option<String>,
+    /// Unix milliseconds.
+    pub(super) created: Option<i64>,
 }
 
 /// The users of a file. A user that cannot be imported unchanged is left out, with its line and the reason.
@@ -20,26 +25,63 @@ pub(super) struct ForeignUsers {
     body: Vec<u8>,
     /// For each user of the body, its line in the file.
     lines: Vec<u64>,
-    problems: Vec<(u64, String)>,
+    problems: Vec<Reported>,
+    notes: Vec<Reported>,
+}
+
+struct Reported {
+    line: u64,
+    account: Option<String>,
+    message: String,
+}
+
+impl Reported {
+    fn json(&self) -> Value {
+        let mut json = json!({"line": self.line, "message": self.message});
+        if let (Some(account), Some(members)) = (&self.account, json.as_object_mut()) {
+            members.insert("account".to_owned(), account.clone().into());
+        }
+        json
+    }
 }
 
 impl ForeignUsers {
-    pub(super) fn push(&mut self, line: u64, user: Result<ForeignUser, String>) {
+    /// `account` names the user in the report.
+    pub(super) fn push(
+        &mut self,
+        line: u64,
+        account: Option<String>,
+        user: Result<ForeignUser, String>,
+    ) {
+        let notes = &mut self.notes;
         let converted = user.and_then(|user| {
-            if user.disabled {
-                // An import creates only active accounts.
-                return Err("the account is disabled: enable it in the service that it comes from, or remove it from the file".to_owned());
-            }
             let email = user.email.filter(|email| !email.is_empty());
             let email = email.ok_or("the user has no e-mail address")?;
+            let locale = user.locale.filter(|locale| {
+                let sound = Locale::parse(locale).is_ok();
+                if !sound {
+                    notes.push(Reported {
+                        line,
+                        account: account.clone(),
+                        message: "left out: the language, which is no language tag".to_owned(),
+                    });
+                }
+                sound
+            });
             let members = [
-                ("email", Some(email)),
-                ("name", user.name),
-                ("passwordHash", user.password_hash),
+                ("email", Some(email.into())),
+                ("name", user.name.map(Value::from)),
+                ("passwordHash", user.password_hash.map(Value::from)),
+                ("locale", locale.map(Value::from)),
+                (
+                    "createdTimestamp",
+                    user.created.map(|at| (at / 1_000).into()),
+                ),
+                ("disabled", user.disabled.then_some(true.into())),
             ];
             let given = members
                 .into_iter()
-                .filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
+                .filter_map(|(name, value)| Some((name.to_owned(), value?)));
             Ok(Value::Object(given.collect()))
         });
         match converted {
@@ -48,7 +90,11 @@ impl ForeignUsers {
                 self.body.push(b'\n');
                 self.lines.push(line);
             }
-            Err(what) => self.problems.push((line, what)),
+            Err(message) => self.problems.push(Reported {
+                line,
+                account,
+                message,
+            }),
         }
     }
 
@@ -72,7 +118,7 @@ impl ForeignUsers {
             line += super::request_body::line_ends(between);
             counted = at;
             let read = serde_json::from_str(user.get()).map_err(|error| json_problem(&error));
-            self.push(line, read.and_then(&convert));
+            self.push(line, account(user.get()), read.and_then(&convert));
         }
     }
 
@@ -90,25 +136,56 @@ impl ForeignUsers {
 
     /// Names the lines of the file in the server's report, and adds the users that were not sent.
     pub(super) fn complete(&self, report: &mut Value) {
-        let failed = report.get_mut("failed").and_then(Value::as_array_mut);
-        let Some(failed) = failed else { return };
-        for failure in failed.iter_mut() {
-            let sent = number(failure, "line");
-            // The server counts the lines that it received; the user looks for lines of the file.
-            let nth = usize::try_from(sent.saturating_sub(1)).unwrap_or(usize::MAX);
-            if let (Some(line), Some(place)) = (self.lines.get(nth), failure.get_mut("line")) {
-                *place = json!(line);
+        for (list, own) in [("failed", &self.problems), ("notes", &self.notes)] {
+            let listed = report.get_mut(list).and_then(Value::as_array_mut);
+            let Some(listed) = listed else { continue };
+            for reported in listed.iter_mut() {
+                let sent = number(reported, "line");
+                // The server counts the lines that it received; the user looks for lines of the file.
+                let nth = usize::try_from(sent.saturating_sub(1)).unwrap_or(usize::MAX);
+                if let (Some(line), Some(place)) = (self.lines.get(nth), reported.get_mut("line")) {
+                    *place = json!(line);
+                }
             }
+            listed.extend(own.iter().map(Reported::json));
+            listed.sort_by_key(|reported| reported.get("line").and_then(Value::as_u64));
         }
-        let own = self.problems.iter();
-        failed.extend(own.map(|(line, message)| json!({"line": line, "message": message})));
-        failed.sort_by_key(|failure| failure.get("line").and_then(Value::as_u64));
-        let left_out = u64::try_from(self.problems.len()).unwrap_or(u64::MAX);
-        for count in ["lines", "rejected"] {
+        for (count, own) in [
+            ("lines", &self.problems),
+            ("rejected", &self.problems),
+            ("noted", &self.notes),
+        ] {
             if let Some(place) = report.get_mut(count) {
-                *place = json!(place.as_u64().unwrap_or(0) + left_out);
+                let own = u64::try_from(own.len()).unwrap_or(u64::MAX);
+                *place = json!(place.as_u64().unwrap_or(0).saturating_add(own));
             }
         }
+    }
+}
+
+/// What names a user for a person: the address, else the name or id in the other service.
+pub(super) fn account(user: &str) -> Option<String> {
+    let user: Value = serde_json::from_str(user).ok()?;
+    let names = ["email", "Email", "username", "localId", "user_id"];
+    let text = |name: &&str| user.get(*name).and_then(Value::as_str);
+    let found = names.iter().find_map(text);
+    found.map(|name| name.chars().take(254).collect())
+}
+
+/// Reads a time: Unix seconds or milliseconds, as a number or text, or RFC 3339. Another form is none.
+pub(super) fn millis(value: Option<&Value>) -> Option<i64> {
+    let value = match value? {
+        // The dates of MongoDB, in which Auth0 keeps its users.
+        Value::Object(date) => date.get("$date")?,
+        other => other,
+    };
+    let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+    match number {
+        Some(seconds) if seconds < 100_000_000_000 => seconds.checked_mul(1_000),
+        Some(millis) => Some(millis),
+        None => chrono::DateTime::parse_from_rfc3339(value.as_str()?)
+            .ok()
+            .map(|time| time.timestamp_millis()),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::foreign::{ForeignUser, ForeignUsers, file_problem, full_name, phc_base64};
+use super::foreign::{ForeignUser, ForeignUsers, file_problem, full_name, millis, phc_base64};
 
 #[derive(Deserialize)]
 struct Realm<'a> {
@@ -17,13 +18,16 @@ struct Realm<'a> {
 #[serde(rename_all = "camelCase")]
 struct KeycloakUser {
     /// Required, so that a file of another service is rejected.
-    #[serde(rename = "username")]
-    _username: String,
+    username: String,
     email: Option<String>,
     first_name: Option<String>,
     last_name: Option<String>,
     #[serde(default)]
     enabled: bool,
+    created_timestamp: Option<Value>,
+    /// Lists of texts by name; `locale` is the user's language.
+    #[serde(default)]
+    attributes: BTreeMap<String, Value>,
     #[serde(default)]
     credentials: Vec<Credential>,
 }
@@ -43,6 +47,7 @@ struct Credential {
 #[derive(Deserialize)]
 struct SecretData {
     value: String,
+    #[serde(default)]
     salt: String,
 }
 
@@ -56,9 +61,15 @@ struct CredentialData {
 }
 
 pub(super) fn read(text: &str) -> Result<ForeignUsers, String> {
-    let realm: Realm<'_> = serde_json::from_str(text).map_err(|error| file_problem(&error))?;
+    // A realm, or the list that the administration interface gives.
+    let list: Vec<&RawValue> = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text).map_err(|error| file_problem(&error))?
+    } else {
+        let realm: Realm<'_> = serde_json::from_str(text).map_err(|error| file_problem(&error))?;
+        realm.users
+    };
     let mut users = ForeignUsers::default();
-    users.push_each(text, &realm.users, convert);
+    users.push_each(text, &list, convert);
     Ok(users)
 }
 
@@ -66,25 +77,41 @@ fn convert(user: KeycloakUser) -> Result<ForeignUser, String> {
     let mut credentials = user.credentials.iter();
     // Other credentials are one-time codes and keys, which are not imported.
     let password = credentials.find(|credential| credential.kind == "password");
+    let locale = user.attributes.get("locale").and_then(|locale| {
+        let first = locale.as_array().and_then(|list| list.first());
+        first.unwrap_or(locale).as_str().map(str::to_owned)
+    });
+    // Realms that log in by address have it as the name, and may leave `email` out.
+    let address = user.email.filter(|email| !email.is_empty());
+    let named = Some(user.username).filter(|name| name.contains('@'));
     Ok(ForeignUser {
-        email: user.email,
+        email: address.or(named),
+        locale,
+        created: millis(user.created_timestamp.as_ref()),
         name: full_name(user.first_name, user.last_name),
         password_hash: password.map(hash).transpose()?,
         disabled: !user.enabled,
     })
 }
 
+fn salted(secret: &SecretData) -> Result<(String, String), String> {
+    Ok((phc_base64(&secret.salt)?, phc_base64(&secret.value)?))
+}
+
 fn hash(credential: &Credential) -> Result<String, String> {
     let bad = |_| "the password credential is incomplete".to_owned();
     let secret: SecretData = serde_json::from_str(&credential.secret_data).map_err(bad)?;
     let data: CredentialData = serde_json::from_str(&credential.credential_data).map_err(bad)?;
-    let (salt, value) = (phc_base64(&secret.salt)?, phc_base64(&secret.value)?);
     let rounds = data.hash_iterations;
     match data.algorithm.as_str() {
+        // Of an extension; the hash has its parameters.
+        "bcrypt" => Ok(secret.value),
         name @ ("pbkdf2" | "pbkdf2-sha256" | "pbkdf2-sha512") => {
+            let (salt, value) = salted(&secret)?;
             Ok(format!("${name}$i={rounds}${salt}${value}"))
         }
         "argon2" => {
+            let (salt, value) = salted(&secret)?;
             let parameter = |name: &str| {
                 let list = data.additional_parameters.get(name);
                 let first = list.and_then(|list| list.first());

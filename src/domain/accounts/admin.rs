@@ -94,7 +94,7 @@ impl Accounts {
     }
 }
 
-fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
+pub(super) fn validate_tags(mut tags: Vec<String>) -> Result<Vec<String>, AccountsError> {
     tags.sort_unstable();
     tags.dedup();
     let is_valid = |tag: &String| {

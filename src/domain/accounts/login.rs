@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use super::hashing::{self, PasswordVerdict};
-use super::login_sessions::begin;
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
-use super::{Accounts, AccountsError, HashMemory, HashPool, NewLogin, credentials, throttle};
+use super::{
+    Accounts, AccountsError, HashMemory, HashPool, LoginClient, NewLogin, credentials, throttle,
+};
 use crate::domain::decision::DecisionTrace;
 use crate::store::{Durability, StoreError, WritePriority};
 use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
@@ -14,6 +15,7 @@ pub struct LoginAttempt {
     pub email: Email,
     pub password: Password,
     pub from: IpAddr,
+    pub client: LoginClient,
     pub trace: DecisionTrace,
 }
 
@@ -34,9 +36,8 @@ impl Accounts {
         // An unknown user, a disabled account and a wrong password take the same time, count alike and give
         // the same error, so that an attacker cannot discover accounts.
         let subjects = self.guesses(partner, &given.email, given.from);
-        let attempt = self
-            .attempt(Durability::Logged, subjects.into(), now)
-            .await?;
+        let attempt = self.attempt(Durability::Logged, subjects, now).await?;
+        let client = given.client.clone();
         let check =
             move |this: &Self, memory: &mut HashMemory| this.check_login(partner, &given, memory);
         let (found, rehashed) = attempt.work(pool, check).await??;
@@ -69,7 +70,7 @@ impl Accounts {
             }
             let user = record.into_user(id);
             let at = inner.expiry.at(now);
-            begin(txn, &inner.settings, hash, login, &user, at)?;
+            inner.begin(txn, (hash, login), &user, client, at)?;
             Ok(user)
         });
         let user = user.await?;
@@ -86,7 +87,7 @@ impl Accounts {
         let (found, stored) = self.look_up(partner, &given.email)?;
         let cost = self.0.settings.cost;
         let PasswordVerdict { matches, outdated } =
-            hashing::verify(given.password.reveal(), &stored, cost, memory)?;
+            hashing::verify_password(&given.password, &stored, cost, memory)?;
         // Traced here, because the account may be disabled or get another password before the answer. The reasons differ
         // by nanoseconds of tracing, which the milliseconds of hashing hide.
         trace_check(&given.trace, found.as_ref(), matches);

@@ -1,14 +1,19 @@
 //! Login sessions: each belongs to one User Authorization Token.
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
-use super::{AccountSettings, Accounts, AccountsError, Inner, Login, LoginInfo, User};
-use crate::store::{Commit, StoreError, Txn, WritePriority};
-use crate::types::time::DAY;
+use super::{Accounts, AccountsError, Inner, Login, LoginClient, LoginInfo, User};
+use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
+use crate::types::time::{DAY, HOUR};
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
 /// Tokens created further in the future are rejected: a clock that ran ahead made them, and they would live too
 /// long.
 const FROM_THE_FUTURE: i64 = DAY;
+
+/// A use is stored when the last one is this old, in seconds: with a write for each request a viewer would cost as much as a
+/// login every few seconds.
+const USE_INTERVAL: i64 = HOUR;
+const BATCH: usize = 500;
 
 pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeconds) -> bool {
     created <= now + FROM_THE_FUTURE && now < expires
@@ -27,11 +32,51 @@ impl Accounts {
         // Token time, so that a clock that goes back does not revive an expired token.
         let at = self.0.expiry.at(now);
         // A token is not valid with the access token of another partner.
-        let good = found.partner == partner && is_alive(found.created, found.expires, at);
+        // A use that is not stored yet moves the idle limit too.
+        let alive = is_alive(found.created, found.ends(), at)
+            || is_alive(found.created, found.expires, at)
+                && self
+                    .0
+                    .used_logins
+                    .lock()
+                    .get(token)
+                    .is_some_and(|used| at < *used + self.0.settings.token_idle);
+        let good = found.partner == partner && alive;
+        if good && at.since(found.used) >= USE_INTERVAL {
+            // Stored by a job: an answer from memory must not wait for a commit.
+            self.0.used_logins.lock().insert(*token, at);
+        }
         good.then_some(Login {
             user: found.user,
             login: found.login,
         })
+    }
+
+    /// Stores the uses of logins since the last call, which moves their idle limits. Returns their number. Blocking.
+    pub fn store_uses(&self) -> Result<usize, StoreError> {
+        let used: Vec<_> = self.0.used_logins.lock().drain().collect();
+        for batch in used.chunks(BATCH) {
+            let (batch, idle) = (batch.to_vec(), self.0.settings.token_idle);
+            let store = move |txn: &mut Txn<'_>| -> Result<(), StoreError> {
+                for (token, at) in batch {
+                    // The login may have ended since.
+                    let Some(login) = txn.get::<Logins>(&token)? else {
+                        continue;
+                    };
+                    let (used, idle_until) = (login.used.max(at), login.idle_until.max(at + idle));
+                    let login = LoginRecord {
+                        used,
+                        idle_until,
+                        ..login
+                    };
+                    txn.put::<Logins>(&token, &login)?;
+                }
+                Ok(())
+            };
+            // Not durable: a power cut loses an hour of use at most.
+            self.0.store.write(Durability::Logged, store).wait()?;
+        }
+        Ok(used.len())
     }
 
     /// Returns one login session. Reads from disk.
@@ -55,13 +100,20 @@ impl Accounts {
         self.0.store.read(|txn| {
             let mut logins = logins_of_user(txn, user)?;
             // Expired logins stay in the store until the next sweep.
-            logins.retain(|(_, login)| is_alive(login.created, login.expires, at));
+            logins.retain(|(_, login)| is_alive(login.created, login.ends(), at));
+            let pending = self.0.used_logins.lock();
             Ok(logins
                 .into_iter()
-                .map(|(_, login)| LoginInfo {
-                    id: login.login,
-                    created: expiry.token_to_wall(login.created, now),
-                    expires: expiry.token_to_wall(login.expires, now),
+                .map(|(token, login)| {
+                    let used = pending.get(&token).copied().unwrap_or(login.used);
+                    LoginInfo {
+                        id: login.login,
+                        created: expiry.token_to_wall(login.created, now),
+                        expires: expiry.token_to_wall(login.ends(), now),
+                        used: expiry.token_to_wall(used, now),
+                        program: login.program,
+                        device: login.device,
+                    }
                 })
                 .collect())
         })
@@ -87,33 +139,46 @@ impl Accounts {
     }
 }
 
-/// Stores a login session, and ends the oldest ones over the limit. `at` is token time.
-pub(super) fn begin(
-    txn: &mut Txn<'_>,
-    settings: &AccountSettings,
-    token: TokenHash,
-    login: LoginId,
-    user: &User,
-    at: UnixSeconds,
-) -> Result<(), StoreError> {
-    let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
-    // At least one, so that this login always has room.
-    let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
-    // The index is sorted by creation time, so the first entries are the oldest.
-    for (_, oldest) in present.iter().take(surplus) {
-        txn.delete::<Logins>(oldest)?;
-    }
-    let record = LoginRecord {
-        login,
-        user: user.id,
-        partner: user.partner,
-        created: at,
-        expires: at + settings.token_life,
-    };
-    txn.put::<Logins>(&token, &record)
-}
-
 impl Inner {
+    /// Stores a login session, and ends the least recently used ones over the limit. `at` is token time.
+    pub(super) fn begin(
+        &self,
+        txn: &mut Txn<'_>,
+        (token, login): (TokenHash, LoginId),
+        user: &User,
+        client: LoginClient,
+        at: UnixSeconds,
+    ) -> Result<(), StoreError> {
+        let settings = &self.settings;
+        let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
+        // At least one, so that this login always has room.
+        let surplus = (present.len() + 1).saturating_sub(settings.logins_per_user.max(1));
+        if surplus > 0 {
+            let mut logins = logins_of_user(txn, &user.id)?;
+            let pending = self.used_logins.lock();
+            logins.sort_by_key(|(token, login)| {
+                let used = pending.get(token).copied().unwrap_or(login.used);
+                (used, login.created)
+            });
+            drop(pending);
+            for (token, _) in logins.iter().take(surplus) {
+                txn.delete::<Logins>(token)?;
+            }
+        }
+        let record = LoginRecord {
+            login,
+            user: user.id,
+            partner: user.partner,
+            created: at,
+            expires: at + settings.token_life,
+            idle_until: at + settings.token_idle,
+            used: at,
+            program: client.program,
+            device: client.device,
+        };
+        txn.put::<Logins>(&token, &record)
+    }
+
     /// Ends all logins of a user and, through the revokers, the activity in other modules.
     pub(super) fn revoke(
         &self,

@@ -7,6 +7,7 @@ mod addresses;
 mod admin;
 mod attempt;
 mod attempt_counter;
+mod change_email;
 mod change_password;
 mod decoy_hash;
 mod erasure;
@@ -29,8 +30,11 @@ mod tables;
 mod tests;
 mod throttle;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 pub use addresses::AddressFilterGuard;
 pub use attempt::{HashPool, PoolError};
@@ -39,11 +43,12 @@ pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
 pub use login::LoginAttempt;
 pub use model::{
-    AccountExport, AccountSettings, FirstPassword, Login, LoginInfo, NewLogin, NewUser,
-    OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl, Swept, User, UserChange,
+    AccountExport, AccountSettings, FirstPassword, ImportedState, Login, LoginClient, LoginInfo,
+    LoginOrigin, NewLogin, NewUser, OperatorChange, PARENTAL_LIMIT_MAX, ParentalControl, Swept,
+    User, UserChange,
 };
 pub use search::{UserOrder, UserSearch};
-pub use sign_up::{NewAccount, PreparedSignUp, Unhashed};
+pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
 pub use throttle::{AttemptKind, AttemptLimits};
 
 use crate::domain::clock_guard::ExpiryClock;
@@ -53,7 +58,7 @@ use crate::ports::Entropy;
 use crate::store::{
     Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn, WritePriority,
 };
-use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, UserId};
+use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, TokenHash, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
@@ -105,6 +110,8 @@ struct Inner {
     decoys: DecoyHashes,
     users: Arc<UserTable>,
     logins: Arc<MemoryTable<Logins>>,
+    /// When logins were used last, until the next [`Accounts::store_uses`]. At most one entry for a login.
+    used_logins: Mutex<HashMap<TokenHash, UnixSeconds>>,
     throttles: Arc<MemoryTable<Throttles>>,
     undecided: Arc<Undecided>,
     addresses: KnownAddresses,
@@ -144,6 +151,7 @@ impl Accounts {
             decoys: DecoyHashes::new(&key),
             users,
             logins,
+            used_logins: Mutex::default(),
             throttles,
             undecided: Arc::default(),
             addresses: KnownAddresses::default(),
@@ -194,7 +202,8 @@ impl Accounts {
         from: IpAddr,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
-        self.check_limits(&[self.address_subject(kind, partner, from)], now)
+        let subject = self.address_subject(kind, partner, from);
+        self.check_limits(subject.as_slice(), now)
     }
 
     pub fn check_pin_lock(&self, user: &UserId, now: UnixSeconds) -> Result<(), PinError> {
@@ -217,24 +226,29 @@ impl Accounts {
         }
     }
 
-    fn guesses(&self, partner: PartnerId, email: &Email, from: IpAddr) -> [AttemptSubject; 2] {
+    fn guesses(&self, partner: PartnerId, email: &Email, from: IpAddr) -> Vec<AttemptSubject> {
         // Both limits: an attacker may guess at one account from many addresses, or at many accounts from one.
-        [
-            AttemptSubject::account(AttemptKind::LoginAccount, &partner, email),
-            self.address_subject(AttemptKind::LoginAddress, Some(&partner), from),
-        ]
+        let account = AttemptSubject::account(AttemptKind::LoginAccount, &partner, email);
+        let address = self.address_subject(AttemptKind::LoginAddress, Some(&partner), from);
+        std::iter::once(account).chain(address).collect()
     }
 
     /// Partners share the counter of an address. A lab partner has its own: its clock can be moved, and a shifted time
     /// would expire the attempts of other partners.
+    ///
+    /// `None` for a network that is exempt: its viewers share an address, and one who mistypes must not lock out the others.
     fn address_subject(
         &self,
         kind: AttemptKind,
         partner: Option<&PartnerId>,
         from: IpAddr,
-    ) -> AttemptSubject {
+    ) -> Option<AttemptSubject> {
+        if self.0.settings.exempts(from) {
+            return None;
+        }
         let is_lab = |partner: &&PartnerId| self.0.partners.kind(partner) == Some(PartnerKind::Lab);
-        AttemptSubject::address(kind, partner.filter(is_lab), from)
+        let partner = partner.filter(is_lab);
+        Some(AttemptSubject::address(kind, partner, from))
     }
 
     fn refusal(&self, subject: &AttemptSubject, now: UnixSeconds) -> Option<LimitReached> {
@@ -310,15 +324,13 @@ impl Accounts {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         // A wrong password counts like a failed login, so that this does not bypass the login limit.
         let subjects = self.guesses(known.partner, &known.email, from);
-        let attempt = self
-            .attempt(Durability::Logged, subjects.into(), now)
-            .await?;
+        let attempt = self.attempt(Durability::Logged, subjects, now).await?;
         let (user, password) = (*user, password.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
             // Read in the pool, because the read may wait for the disk.
             let credentials = this.0.store.read(|txn| credentials(txn, &user))?;
             let cost = this.0.settings.cost;
-            let verdict = hashing::verify(password.reveal(), &credentials.password, cost, memory)?;
+            let verdict = hashing::verify_password(&password, &credentials.password, cost, memory)?;
             if !verdict.matches {
                 return Err(AccountsError::PasswordWrong);
             }

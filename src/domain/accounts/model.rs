@@ -1,5 +1,7 @@
 //! Types of users, logins and settings.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::hashing::{Cost, ForeignHash};
@@ -44,11 +46,36 @@ pub struct Login {
     pub login: LoginId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginInfo {
     pub id: LoginId,
     pub created: UnixSeconds,
+    /// By the absolute or the idle limit, whichever comes first.
     pub expires: UnixSeconds,
+    /// Exact to an hour.
+    pub used: UnixSeconds,
+    pub program: Option<String>,
+    pub device: Option<String>,
+}
+
+/// What a client says about itself when it logs in. It is shown to the viewer and operators and proves nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginClient {
+    pub program: Option<String>,
+    pub device: Option<String>,
+}
+
+/// Where a sign-up comes from.
+pub struct LoginOrigin {
+    pub from: IpAddr,
+    pub client: LoginClient,
+}
+
+impl From<IpAddr> for LoginOrigin {
+    fn from(from: IpAddr) -> Self {
+        let client = LoginClient::default();
+        Self { from, client }
+    }
 }
 
 /// The token is returned only here.
@@ -64,6 +91,16 @@ pub struct NewUser {
     pub country: Option<Country>,
     pub locale: Option<Locale>,
     pub birth_date: Option<BirthDate>,
+}
+
+/// What another service, or an operator, knows about a new user besides the profile.
+#[derive(Clone, Default)]
+pub struct ImportedState {
+    pub created: Option<UnixSeconds>,
+    pub tags: Vec<String>,
+    pub parental_enabled: Option<bool>,
+    pub parental_limit: Option<u8>,
+    pub disabled: bool,
 }
 
 /// The password of a user whom an operator adds.
@@ -120,6 +157,8 @@ impl Swept {
 pub struct AccountSettings {
     /// In seconds.
     pub token_life: i64,
+    /// Seconds after the last use.
+    pub token_idle: i64,
     /// In seconds.
     pub reset_life: i64,
     pub password_min: usize,
@@ -129,16 +168,33 @@ pub struct AccountSettings {
     pub cost: Cost,
     /// The age limit of new users. Their parental control is disabled: enabling it mails the PIN that it needs.
     pub parental_limit: u8,
-    /// Maximum of login sessions per user; a further login ends the oldest. It must be high enough for clients that log
+    /// Maximum of login sessions per user; a further login ends the least recently used. It must be high enough for clients that log
     /// in at each start.
     pub logins_per_user: usize,
     pub limits: AttemptLimits,
+    /// Networks without limits per address: the base, IPv4 mapped into IPv6, and the number of bits that count.
+    pub exempt_networks: Vec<(u128, u32)>,
+}
+
+impl AccountSettings {
+    pub(super) fn exempts(&self, address: IpAddr) -> bool {
+        let bits = match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        self.exempt_networks.iter().any(|(base, length)| {
+            // A shift by all bits would overflow: the network is everything.
+            let shift = 128_u32.saturating_sub(*length);
+            shift == 128 || bits >> shift == base >> shift
+        })
+    }
 }
 
 impl Default for AccountSettings {
     fn default() -> Self {
         Self {
-            token_life: 30 * DAY,
+            token_life: 365 * DAY,
+            token_idle: 60 * DAY,
             reset_life: 30 * 60,
             password_min: 8,
             password_words: Vec::new(),
@@ -146,6 +202,7 @@ impl Default for AccountSettings {
             parental_limit: 18,
             logins_per_user: 100,
             limits: AttemptLimits::default(),
+            exempt_networks: Vec::new(),
         }
     }
 }

@@ -8,13 +8,18 @@ use super::tables::{
 };
 use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
-    Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, throttle, user_record,
+    Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, throttle,
+    user_record,
 };
 use crate::domain::mail;
 use crate::store::{Commit, Durability, StoreError, Txn};
 use crate::types::{
     Email, Locale, PartnerId, Password, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
+
+/// How long, in seconds, a repeated request with a used token and the same password is answered as the first. Forms are sent
+/// twice over slow links.
+const REPEAT: i64 = 600;
 
 impl Accounts {
     /// Mails a reset token if the user exists. Neither the result nor the counters reveal whether the
@@ -32,7 +37,7 @@ impl Accounts {
         let address = self.address_subject(AttemptKind::ResetMailAddress, Some(&partner), from);
         self.change(move |inner, txn| {
             let limits = &inner.settings.limits;
-            throttle::reserve(txn, limits, &[address], now)?;
+            throttle::reserve(txn, limits, address.as_slice(), now)?;
             let account = AttemptSubject::account(AttemptKind::ResetMailAccount, &partner, &email);
             // Too many mails to one account are dropped silently, since an error would reveal the account.
             if !throttle::admit(txn, limits, account, now)? {
@@ -52,8 +57,10 @@ impl Accounts {
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         let at = self.0.expiry.at(now);
-        let redeemable = |txn: &Txn<'_>| redeemable(txn, token, None, at).map(drop);
-        self.0.store.read(redeemable)
+        let (_, used) = self.0.store.read(|txn| find(txn, token, None, at))?;
+        (!used)
+            .then_some(())
+            .ok_or(AccountsError::ResetTokenInvalid)
     }
 
     /// `partner` is `None` on the built-in reset page, where the token identifies the user.
@@ -68,26 +75,45 @@ impl Accounts {
     ) -> Result<(), AccountsError> {
         let subject = self.address_subject(AttemptKind::ResetAddress, partner.as_ref(), from);
         // Not refunded after a success: the limit counts all completions from an address.
-        let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
-        let (of_token, new) = (token, new.clone());
+        let attempt = self
+            .attempt(Durability::Logged, subject.into_iter().collect(), now)
+            .await?;
+        let (of_token, new, repeated) = (token, new.clone(), new.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
             let at = this.0.expiry.at(now);
             // Before the hash: a request with an invalid token must not cost one.
-            let user = this
-                .0
-                .store
-                .read(|txn| redeemable(txn, &of_token, partner, at))?;
+            let (user, used) = this.0.store.read(|txn| find(txn, &of_token, partner, at))?;
+            if used {
+                return this.check_repeated(&user, &new, memory).map(|()| None);
+            }
             let known = this.user(&user).ok_or(AccountsError::ResetTokenInvalid)?;
             // Before the token is used up: a password that the policy rejects leaves it usable.
             this.check_password(&new, known.partner, &known.email, known.name.as_ref())?;
-            this.hash(new.reveal(), memory)
+            this.hash(new.reveal(), memory).map(Some)
         };
-        let password = attempt.work(pool, work).await??;
+        let Some(password) = attempt.work(pool, work).await?? else {
+            return Ok(());
+        };
         // One commit removes the token, ends all login and playback sessions, and queues a notice.
         let changed = self.change(move |inner, txn| {
-            // Of concurrent requests only the first batch finds the token.
-            let user = redeemable(txn, &token, partner, inner.expiry.at(now))?;
+            let at = inner.expiry.at(now);
+            // Of concurrent requests only the first batch finds the token unused.
+            let (user, used) = find(txn, &token, partner, at)?;
+            if used {
+                return Ok(Some(user));
+            }
+            let reset = txn.get::<ResetTokens>(&token)?;
             void(txn, &user)?;
+            if let Some(reset) = reset {
+                let expires = at + REPEAT;
+                let used = true;
+                let reset = ResetRecord {
+                    expires,
+                    used,
+                    ..reset
+                };
+                txn.put::<ResetTokens>(&token, &reset)?;
+            }
             // A new generation, which voids logins that have checked the old password.
             let credentials = credentials(txn, &user)?.with_password(password, now);
             txn.put::<CredentialTable>(&user, &credentials)?;
@@ -98,9 +124,35 @@ impl Accounts {
                 AttemptSubject::account(AttemptKind::LoginAccount, &known.partner, &known.email);
             // Lift the login lock: a stranger may have caused it.
             txn.delete::<Throttles>(&account.key())?;
-            inner.queue_password_notice(txn, user, known, now)
+            inner.queue_password_notice(txn, user, known, now)?;
+            Ok(None)
         });
-        changed.await
+        match changed.await? {
+            None => Ok(()),
+            Some(user) => {
+                let check = move |this: &Self, memory: &mut HashMemory| {
+                    this.check_repeated(&user, &repeated, memory)
+                };
+                attempt.work(pool, check).await?
+            }
+        }
+    }
+
+    /// Whether a used token came with the password that was set with it.
+    fn check_repeated(
+        &self,
+        user: &UserId,
+        password: &Password,
+        memory: &mut HashMemory,
+    ) -> Result<(), AccountsError> {
+        let present = self.0.store.read(|txn| credentials(txn, user));
+        let present = present.map_err(|_| AccountsError::ResetTokenInvalid)?;
+        let cost = self.0.settings.cost;
+        let verdict = hashing::verify_password(password, &present.password, cost, memory)?;
+        verdict
+            .matches
+            .then_some(())
+            .ok_or(AccountsError::ResetTokenInvalid)
     }
 }
 
@@ -126,6 +178,7 @@ impl Inner {
             partner: user.partner,
             created: at,
             expires: at + self.settings.reset_life,
+            used: false,
         };
         txn.put::<ResetTokens>(&token.hash(), &record)?;
         let draft = mail::MailDraft {
@@ -141,18 +194,18 @@ impl Inner {
     }
 }
 
-/// `at` is token time.
-fn redeemable(
+/// Returns the user of a valid token, and whether it was used. `at` is token time.
+fn find(
     txn: &Txn<'_>,
     token: &TokenHash,
     partner: Option<PartnerId>,
     at: UnixSeconds,
-) -> Result<UserId, AccountsError> {
+) -> Result<(UserId, bool), AccountsError> {
     txn.get::<ResetTokens>(token)?
         // The reset page has no partner token; a request of the API must come from the partner of the token.
         .filter(|reset| partner.is_none_or(|partner| partner == reset.partner))
         .filter(|reset| is_alive(reset.created, reset.expires, at))
-        .map(|reset| reset.user)
+        .map(|reset| (reset.user, reset.used))
         .ok_or(AccountsError::ResetTokenInvalid)
 }
 

@@ -1,17 +1,17 @@
 //! New users: sign-up, addition by operators, bulk import.
 
-use std::net::IpAddr;
-
-use super::login_sessions::begin;
+use super::admin::validate_tags;
 use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
 use super::throttle::AttemptKind;
 use super::{
-    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, Inner, NewLogin, NewUser,
-    ParentalControl, User, check_birth_date, hashing,
+    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, ImportedState, Inner,
+    LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,
 };
 use crate::domain::partners::{self, PartnerStatus};
-use crate::store::{BulkWrites, Commit, Durability, Txn};
-use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+use crate::store::{BulkWrites, Commit, Durability, StoreError, Txn};
+use crate::types::{
+    Email, LoginId, Malformed, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId,
+};
 
 impl Accounts {
     /// Creates a user and logs them in. An existing user is never changed.
@@ -20,14 +20,17 @@ impl Accounts {
         partner: PartnerId,
         new: NewUser,
         password: &Password,
-        from: IpAddr,
+        origin: impl Into<LoginOrigin>,
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
+        let LoginOrigin { from, client } = origin.into();
         self.check_new(partner, &new, password, now)?;
         // Counted even if it fails: the error reveals that an address has an account.
         let subject = self.address_subject(AttemptKind::SignUpAddress, Some(&partner), from);
-        let attempt = self.attempt(Durability::Logged, vec![subject], now).await?;
+        let attempt = self
+            .attempt(Durability::Logged, subject.into_iter().collect(), now)
+            .await?;
         let password = password.clone();
         let work = move |this: &Self, memory: &mut HashMemory| {
             // Check before paying for the hash; the write batch checks again.
@@ -48,7 +51,7 @@ impl Accounts {
             }
             let user = account.insert_with_partner(inner, txn)?;
             let at = inner.expiry.at(now);
-            begin(txn, &inner.settings, token_hash, login, &user, at)?;
+            inner.begin(txn, (token_hash, login), &user, client, at)?;
             Ok(user)
         });
         let user = user.await?;
@@ -111,6 +114,38 @@ impl Accounts {
         ))
     }
 
+    /// Validates an account that comes with more than the profile.
+    pub fn prepare_imported(
+        &self,
+        partner: PartnerId,
+        new: NewUser,
+        password: FirstPassword,
+        state: ImportedState,
+        now: UnixSeconds,
+    ) -> Result<PreparedSignUp, AccountsError> {
+        if state.created.is_some_and(|created| created > now) {
+            return Err(AccountsError::FieldMalformed {
+                field: "createdTimestamp",
+                why: Malformed("is in the future"),
+            });
+        }
+        let tags = validate_tags(state.tags)?;
+        let mut prepared = self.prepare(partner, new, password, now)?;
+        let record = match &mut prepared {
+            PreparedSignUp::Ready(account) => &mut account.record,
+            PreparedSignUp::Unhashed(unhashed) => &mut unhashed.account.record,
+        };
+        record.created = state.created.unwrap_or(record.created);
+        record.tags = tags;
+        record.disabled = state.disabled;
+        // Without a PIN the programs above the limit stay closed until the user sets one.
+        record.parental = ParentalControl {
+            enabled: state.parental_enabled.unwrap_or(record.parental.enabled),
+            limit: state.parental_limit.unwrap_or(record.parental.limit),
+        };
+        Ok(prepared)
+    }
+
     pub fn hash_password(
         &self,
         unhashed: Unhashed,
@@ -125,19 +160,26 @@ impl Accounts {
     }
 
     /// Adds users in one commit and returns the number of new ones. Users with an existing address are skipped and not
-    /// changed.
-    pub fn add_many(&self, accounts: Vec<NewAccount>) -> Commit<u64, AccountsError> {
+    /// changed. `also` runs for each new user, with the position in `accounts`.
+    pub fn add_many(
+        &self,
+        accounts: Vec<NewAccount>,
+        also: AlsoInsert,
+    ) -> Commit<u64, AccountsError> {
         self.change(move |inner, txn| {
             let mut added = 0;
             let mut partner = None;
-            for account in accounts {
+            for (at, account) in accounts.into_iter().enumerate() {
                 // Once per partner suffices: no other write runs during the batch.
                 if partner != Some(account.record.partner) {
                     check_partner(txn, &account.record.partner)?;
                     partner = Some(account.record.partner);
                 }
                 match account.insert(inner, txn) {
-                    Ok(_) => added += 1,
+                    Ok(user) => {
+                        also(txn, &user.id, at)?;
+                        added += 1;
+                    }
                     // Skipped and not refused, so that an interrupted import can be run again.
                     Err(AccountsError::EmailInUse) => {}
                     Err(error) => return Err(error),
@@ -207,6 +249,10 @@ impl Accounts {
     }
 }
 
+/// What is stored with a new user, in the same commit.
+pub type AlsoInsert =
+    Box<dyn Fn(&mut Txn<'_>, &UserId, usize) -> Result<(), StoreError> + Send + Sync>;
+
 pub struct NewAccount {
     id: UserId,
     record: UserRecord,
@@ -256,8 +302,8 @@ impl NewAccount {
         self.insert(inner, txn)
     }
 
-    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this being the only place that
-    /// assigns an address.
+    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this and the change of an address being the only
+    /// places that assign one.
     fn insert(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let Self {
             id,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::attempt_counter::AttemptCounter;
 use super::model::{ParentalControl, User};
 use super::throttle::ThrottleKey;
-use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName};
+use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName, read_record};
 use crate::types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,
     UserId,
@@ -148,10 +148,54 @@ pub(super) struct LoginRecord {
     pub(super) user: UserId,
     pub(super) partner: PartnerId,
     pub(super) created: UnixSeconds,
+    /// The absolute limit.
     pub(super) expires: UnixSeconds,
+    /// Moves with use.
+    pub(super) idle_until: UnixSeconds,
+    pub(super) used: UnixSeconds,
+    /// What the client called itself when it logged in.
+    pub(super) program: Option<String>,
+    pub(super) device: Option<String>,
 }
 
-impl Record for LoginRecord {}
+impl LoginRecord {
+    pub(super) fn ends(&self) -> UnixSeconds {
+        self.expires.min(self.idle_until)
+    }
+}
+
+impl Record for LoginRecord {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        let old = read_record::<login_v1::LoginRecord>(bytes).filter(|_| version == 1)?;
+        Some(Self {
+            login: old.login,
+            user: old.user,
+            partner: old.partner,
+            created: old.created,
+            expires: old.expires,
+            idle_until: old.expires,
+            used: old.created,
+            program: None,
+            device: None,
+        })
+    }
+}
+
+/// The format of version 1, without the use of a login.
+mod login_v1 {
+    use super::{Deserialize, LoginId, PartnerId, Serialize, UnixSeconds, UserId};
+
+    #[derive(Serialize, Deserialize)]
+    pub(super) struct LoginRecord {
+        pub(super) login: LoginId,
+        pub(super) user: UserId,
+        pub(super) partner: PartnerId,
+        pub(super) created: UnixSeconds,
+        pub(super) expires: UnixSeconds,
+    }
+}
 
 pub(super) struct Logins;
 
@@ -167,12 +211,15 @@ impl Table for Logins {
             user,
             partner: _,
             created,
-            expires,
+            expires: _,
+            idle_until: _,
+            used: _,
+            program: _,
+            device: _,
         } = record;
-        // Sorted by creation: a login over the limit ends the oldest.
         entries.add::<LoginsByUser>(&(*user, *created), key);
         // The time comes first: the sweep deletes expired logins from the first entry on.
-        entries.add::<LoginsByExpiry>(&(*expires, *user), key);
+        entries.add::<LoginsByExpiry>(&(record.ends(), *user), key);
     }
 }
 
@@ -198,9 +245,37 @@ pub(super) struct ResetRecord {
     pub(super) partner: PartnerId,
     pub(super) created: UnixSeconds,
     pub(super) expires: UnixSeconds,
+    /// Whether a password was set with it. It stays for some minutes then, so that a repeated request gets the same answer.
+    pub(super) used: bool,
 }
 
-impl Record for ResetRecord {}
+impl Record for ResetRecord {
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
+        let old = read_record::<reset_v1::ResetRecord>(bytes).filter(|_| version == 1)?;
+        Some(Self {
+            user: old.user,
+            partner: old.partner,
+            created: old.created,
+            expires: old.expires,
+            used: false,
+        })
+    }
+}
+
+/// The format of version 1, whose tokens were deleted when they were used.
+mod reset_v1 {
+    use super::{Deserialize, PartnerId, Serialize, UnixSeconds, UserId};
+
+    #[derive(Serialize, Deserialize)]
+    pub(super) struct ResetRecord {
+        pub(super) user: UserId,
+        pub(super) partner: PartnerId,
+        pub(super) created: UnixSeconds,
+        pub(super) expires: UnixSeconds,
+    }
+}
 
 pub(super) struct ResetTokens;
 
@@ -216,6 +291,7 @@ impl Table for ResetTokens {
             partner: _,
             created,
             expires,
+            used: _,
         } = record;
         entries.add::<ResetsByUser>(&(*user, *created), key);
         entries.add::<ResetsByExpiry>(&(*expires, *user), key);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::GrantError;
 use super::model::{Grant, Revocation};
 use super::tables::{self, GrantsInMemory};
-use crate::domain::accounts::UserExists;
+use crate::domain::accounts::{AlsoInsert, UserExists};
 use crate::domain::catalog::Catalog;
 use crate::store::{Commit, Durability, Store, StoreError, Txn};
 use crate::types::time::DAY;
@@ -54,6 +54,34 @@ impl Grants {
             }
         });
         holders
+    }
+
+    /// Returns what gives the offers of `offers` to new users, by their position. Offers that the catalogue does not have are
+    /// left out.
+    #[must_use]
+    pub fn for_new_users(
+        &self,
+        offers: Vec<Vec<OfferId>>,
+        by: Option<OperatorId>,
+        now: UnixSeconds,
+    ) -> AlsoInsert {
+        let catalog = self.catalog.snapshot();
+        Box::new(move |txn, user, at| {
+            let offers = offers.get(at).into_iter().flatten();
+            let known = offers.filter_map(|offer| catalog.offer(offer));
+            for (number, known) in (0..).zip(known) {
+                let duration = known.duration_days.map(|days| i64::from(days) * DAY);
+                let grant = Grant {
+                    offer: known.id.clone(),
+                    purchased_at: now,
+                    expiry: duration.map(|seconds| now + seconds),
+                    granted_by: by,
+                    revoked: None,
+                };
+                txn.put::<tables::GrantTable>(&(*user, number), &grant)?;
+            }
+            Ok(())
+        })
     }
 
     /// Durably grants an offer to a user: until `expiry`, otherwise for the offer's duration, otherwise until revoked.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::model::{MailCounts, MailStatus};
+use super::refusals::Refusals;
 use super::tables::{MailKey, MailRecord, Mails, MailsByUser, QUEUE_MAX_AGE};
 use super::{BATCH, Mail, MailKind, intact};
 use crate::domain::backoff::Backoff;
@@ -52,6 +53,7 @@ struct DeliveryProgress {
     unwritten: Vec<DeliveryOutcome>,
     failures: u32,
     paused_until: Option<UnixSeconds>,
+    refusals: Refusals,
 }
 
 #[derive(Clone)]
@@ -101,6 +103,8 @@ impl Mail {
                 continue;
             };
             let result = self.attempt(&**mailer, &mut line, key, &mail);
+            let about = (*key, &mail.to, mail.attempts);
+            let result = progress.refusals.judge(about, result);
             let usable = !matches!(result, Err(SendError::Unavailable(_)));
             let outcome = self.outcome(&mut progress, (*key, &mail), result, now);
             // Recorded before the next mail is sent, so that a crash repeats at most one mail.
@@ -109,6 +113,7 @@ impl Mail {
             done += 1;
             // The other mails would fail in the same way.
             if !usable {
+                self.queue_again(&mut progress)?;
                 return Ok(done);
             }
         }
@@ -158,7 +163,7 @@ impl Mail {
         // Without its link or PIN the mail is useless, and a retry cannot help.
         if mail.secret.is_some() && secret.is_none() {
             let response = "the token or PIN cannot be decrypted: it was sealed under another key";
-            return Err(SendError::Refused(response.to_owned()));
+            return Err(SendError::Invalid(response.to_owned()));
         }
         let rendered = self.render_mail(key, mail, super::Secrets::Shown);
         let outgoing = OutgoingMail {
@@ -178,6 +183,7 @@ impl Mail {
             Ok(response) => Ok(redacted(response)),
             Err(SendError::Later(response)) => Err(SendError::Later(redacted(response))),
             Err(SendError::Refused(response)) => Err(SendError::Refused(redacted(response))),
+            Err(SendError::Invalid(response)) => Err(SendError::Invalid(redacted(response))),
             Err(SendError::Unavailable(failure)) => {
                 Err(SendError::Unavailable(ServerUnavailable {
                     response: redacted(failure.response),
@@ -204,7 +210,9 @@ impl Mail {
         self.0.delivery.report_failure(failure);
         let (status, response, next) = match result {
             Ok(response) => (MailStatus::Sent, response, now),
-            Err(SendError::Refused(response)) => (MailStatus::Failed, response, now),
+            Err(SendError::Refused(response) | SendError::Invalid(response)) => {
+                (MailStatus::Failed, response, now)
+            }
             Err(SendError::Later(response)) => {
                 // The server defers this mail only, so the others are sent.
                 let wait = MAIL_RETRY.after(mail.attempts, random);
@@ -228,6 +236,37 @@ impl Mail {
             response: Some(response.chars().take(RESPONSE_MAX).collect()),
             next,
         }
+    }
+
+    /// Queues the mails again that were given up before the server was known to refuse everybody.
+    fn queue_again(&self, progress: &mut DeliveryProgress) -> Result<(), StoreError> {
+        let keys = progress.refusals.take_given_up();
+        let Some(next) = progress.paused_until.filter(|_| !keys.is_empty()) else {
+            return Ok(());
+        };
+        let batch = move |txn: &mut Txn<'_>| {
+            for key in &keys {
+                let mail = intact(txn, key)?;
+                if let Some(mail) = mail.filter(|mail| mail.status == MailStatus::Failed) {
+                    let status = MailStatus::Queued;
+                    let record = MailRecord {
+                        status,
+                        next,
+                        ..mail
+                    };
+                    txn.put::<Mails>(key, &record)?;
+                }
+            }
+            Ok::<_, StoreError>(())
+        };
+        self.0.store.write(Durability::Durable, batch).wait()
+    }
+
+    /// Tries the server again at once.
+    pub(super) fn end_pause(&self) {
+        let mut progress = self.0.delivery.progress.lock();
+        progress.paused_until = None;
+        progress.failures = 0;
     }
 
     fn expire(
@@ -352,7 +391,7 @@ fn send_over(
     Ok(response)
 }
 
-/// Stores the outcome of a queued mail. Terminal states erase the secret of the mail.
+/// Stores the outcome of a queued mail. A mail that is sent or expired loses its secret.
 fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), StoreError> {
     let mail = txn.get::<Mails>(&outcome.key)?;
     // A mail that was withdrawn while it was being sent is not tried again, but if the server accepted it, the user has it.
@@ -367,7 +406,10 @@ fn record_outcome(txn: &mut Txn<'_>, outcome: &DeliveryOutcome) -> Result<(), St
     let tried = u32::from(outcome.response.is_some());
     let record = MailRecord {
         status: outcome.status,
-        secret: mail.secret.filter(|_| outcome.status == MailStatus::Queued),
+        secret: mail.secret.filter(|_| {
+            // A refused mail can be sent again while its token or PIN is valid.
+            matches!(outcome.status, MailStatus::Queued | MailStatus::Failed)
+        }),
         attempts: mail.attempts.saturating_add(tried),
         next: outcome.next,
         response: outcome.response.clone().or(mail.response),
@@ -388,7 +430,10 @@ pub(crate) fn withdraw(txn: &mut Txn<'_>, user: &UserId, kind: MailKind) -> Resu
         if mail.created + QUEUE_MAX_AGE < *newest.get_or_insert(mail.created) {
             break;
         }
-        if mail.kind == kind {
+        if mail.kind == kind && mail.status == MailStatus::Failed && mail.secret.is_some() {
+            let secret = None;
+            txn.put::<Mails>(&key, &MailRecord { secret, ..mail })?;
+        } else if mail.kind == kind {
             let outcome = DeliveryOutcome {
                 key,
                 status: MailStatus::Expired,

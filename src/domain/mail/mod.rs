@@ -6,6 +6,8 @@
 mod delivery;
 mod model;
 mod queue;
+mod refusals;
+mod retry;
 mod tables;
 mod templates;
 #[cfg(test)]
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 pub(crate) use delivery::withdraw;
 pub(crate) use model::{
-    MailCounts, MailDraft, MailKind, MailStatus, RenderedMail, Summary, TestResult,
+    MailCounts, MailDraft, MailKind, MailStatus, RenderedMail, Retried, Summary, TestResult,
 };
 pub(crate) use templates::TemplateError;
 
@@ -173,6 +175,7 @@ impl Mail {
             }),
             good_for: draft.good_for,
             created: now,
+            queued: now,
             status,
             // Only a test mail has a response before it is stored: its delivery was attempted already.
             attempts: u32::from(response.is_some()),
@@ -286,7 +289,9 @@ impl Mail {
             .send(&outgoing, dialogue)
             .map_err(|unsent| match unsent {
                 SendError::Unavailable(failure) => failure.response,
-                SendError::Later(response) | SendError::Refused(response) => response,
+                SendError::Later(response)
+                | SendError::Refused(response)
+                | SendError::Invalid(response) => response,
             })?;
         line.close();
         Ok(response)

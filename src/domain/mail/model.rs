@@ -13,10 +13,18 @@ pub enum MailKind {
     PasswordChanged,
     Pin,
     Test,
+    /// To the old and the new address.
+    EmailChanged,
 }
 
 impl MailKind {
-    pub const ALL: [Self; 4] = [Self::Reset, Self::PasswordChanged, Self::Pin, Self::Test];
+    pub const ALL: [Self; 5] = [
+        Self::Reset,
+        Self::PasswordChanged,
+        Self::EmailChanged,
+        Self::Pin,
+        Self::Test,
+    ];
 
     /// The name on the command line, in the API and in the names of template files.
     #[must_use]
@@ -24,6 +32,7 @@ impl MailKind {
         match self {
             Self::Reset => "reset",
             Self::PasswordChanged => "password-changed",
+            Self::EmailChanged => "email-changed",
             Self::Pin => "pin",
             Self::Test => "test",
         }
@@ -34,13 +43,18 @@ impl MailKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
+    /// Whether a mail is useless without its token or PIN.
+    pub(super) const fn has_secret(self) -> bool {
+        matches!(self, Self::Reset | Self::Pin)
+    }
+
     /// Seconds after which the sweep removes the secret of a mail.
     ///
     /// Tokens and PINs are stored sealed and separate from the text. They are also removed once the mail is
     /// sent; tokens expire earlier.
     pub(super) const fn secret_retention(self) -> i64 {
         match self {
-            Self::Reset | Self::PasswordChanged | Self::Test => 24 * HOUR,
+            Self::Reset | Self::PasswordChanged | Self::EmailChanged | Self::Test => 24 * HOUR,
             Self::Pin => 7 * DAY,
         }
     }
@@ -52,7 +66,8 @@ pub enum MailStatus {
     Sink,
     Queued,
     Sent,
-    /// Rejected permanently by the mail server.
+    /// Rejected permanently by the mail server. It keeps its token or PIN while that is valid, so that an operator can send it
+    /// again.
     Failed,
     /// No server accepted it in time, or its token or PIN became invalid.
     Expired,
@@ -110,6 +125,21 @@ pub struct TestResult {
     pub id: MailId,
     pub status: MailStatus,
     pub dialogue: SmtpTranscript,
+}
+
+/// What was done with mails that were to be sent again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retried {
+    pub queued: Vec<MailId>,
+    /// Those that cannot be sent, and why.
+    pub left: Vec<(MailId, &'static str)>,
+}
+
+impl Retried {
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.left.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -40,6 +40,8 @@ pub(super) struct MailRecord {
     pub(super) secret: Option<Sealed>,
     pub(super) good_for: i64,
     pub(super) created: UnixSeconds,
+    /// When its time in the queue began: at its creation, or when an operator had it sent again.
+    pub(super) queued: UnixSeconds,
     pub(super) status: MailStatus,
     pub(super) attempts: u32,
     pub(super) next: UnixSeconds,
@@ -47,11 +49,12 @@ pub(super) struct MailRecord {
 }
 
 impl Record for MailRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
             1 => read_record::<v1::MailRecord>(bytes).map(Self::from),
+            2 => read_record::<v2::MailRecord>(bytes).map(Self::from),
             _ => None,
         }
     }
@@ -74,6 +77,47 @@ mod v1 {
     }
 }
 
+/// The format of version 2, which could not send a mail again.
+mod v2 {
+    use super::{
+        Deserialize, Email, Locale, MailKind, MailStatus, Sealed, Serialize, UnixSeconds, UserId,
+    };
+
+    #[derive(Serialize, Deserialize)]
+    pub(super) struct MailRecord {
+        pub(super) kind: MailKind,
+        pub(super) to: Email,
+        pub(super) user: Option<UserId>,
+        pub(super) locale: Option<Locale>,
+        pub(super) secret: Option<Sealed>,
+        pub(super) good_for: i64,
+        pub(super) created: UnixSeconds,
+        pub(super) status: MailStatus,
+        pub(super) attempts: u32,
+        pub(super) next: UnixSeconds,
+        pub(super) response: Option<String>,
+    }
+}
+
+impl From<v2::MailRecord> for MailRecord {
+    fn from(old: v2::MailRecord) -> Self {
+        Self {
+            kind: old.kind,
+            to: old.to,
+            user: old.user,
+            locale: old.locale,
+            secret: old.secret,
+            good_for: old.good_for,
+            created: old.created,
+            queued: old.created,
+            status: old.status,
+            attempts: old.attempts,
+            next: old.next,
+            response: old.response,
+        }
+    }
+}
+
 impl From<v1::MailRecord> for MailRecord {
     fn from(old: v1::MailRecord) -> Self {
         Self {
@@ -85,6 +129,7 @@ impl From<v1::MailRecord> for MailRecord {
             secret: None,
             good_for: old.good_for,
             created: old.created,
+            queued: old.created,
             status: old.status,
             attempts: 0,
             next: old.created,
@@ -97,8 +142,11 @@ impl MailRecord {
     /// Returns the time after which the mail is not sent: at the latest when its token or PIN expires.
     pub(super) fn deadline(&self) -> UnixSeconds {
         // Notices and PINs have no validity, so only the maximum applies.
-        let good_for = Some(self.good_for).filter(|seconds| *seconds > 0);
-        self.created + good_for.map_or(QUEUE_MAX_AGE, |seconds| seconds.min(QUEUE_MAX_AGE))
+        if self.good_for > 0 {
+            self.created + self.good_for.min(QUEUE_MAX_AGE)
+        } else {
+            self.queued + QUEUE_MAX_AGE
+        }
     }
 
     /// Returns the time of the next sweep of the mail, which first removes the secret, then the mail.
@@ -129,6 +177,7 @@ impl Table for Mails {
             secret: _,
             good_for: _,
             created: _,
+            queued: _,
             status: _,
             attempts: _,
             next: _,

@@ -85,6 +85,9 @@ macro_rules! built_in {
             ($language, MailKind::PasswordChanged,
              include_str!(concat!("../../../data/mail/", $language, "/password-changed.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/password-changed.html"))),
+            ($language, MailKind::EmailChanged,
+             include_str!(concat!("../../../data/mail/", $language, "/email-changed.txt")),
+             include_str!(concat!("../../../data/mail/", $language, "/email-changed.html"))),
             ($language, MailKind::Pin,
              include_str!(concat!("../../../data/mail/", $language, "/pin.txt")),
              include_str!(concat!("../../../data/mail/", $language, "/pin.html"))),
@@ -231,7 +234,7 @@ impl Templates {
         let (needed, value) = match kind {
             MailKind::Reset => (Name::Link, "{link}"),
             MailKind::Pin => (Name::Pin, "{pin}"),
-            MailKind::PasswordChanged | MailKind::Test => return Ok(()),
+            MailKind::PasswordChanged | MailKind::EmailChanged | MailKind::Test => return Ok(()),
         };
         let parts = template.map(|template| [("txt", &template.text), ("html", &template.html)]);
         let useless = |(_, part): &(&str, &TemplateText)| !part.names(needed);
@@ -367,7 +370,9 @@ mod tests {
                 let secret = match kind {
                     MailKind::Reset => values().link,
                     MailKind::Pin => values().pin,
-                    MailKind::PasswordChanged | MailKind::Test => String::new(),
+                    MailKind::PasswordChanged | MailKind::EmailChanged | MailKind::Test => {
+                        String::new()
+                    }
                 };
                 assert!(mail.text.contains(&secret), "{language} {kind:?}");
                 assert!(!mail.subject.contains('{') && !mail.text.contains('{'));

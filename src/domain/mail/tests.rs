@@ -200,7 +200,7 @@ fn mails_about_a_user_can_be_exported_and_erased() {
 }
 
 #[test]
-fn record_bytes_are_stable_and_version_1_is_upgraded() {
+fn record_bytes_are_stable_and_earlier_versions_are_upgraded() {
     let sealer = Sealer::new(&[1; 32]);
     let record = MailRecord {
         kind: MailKind::Pin,
@@ -210,6 +210,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
         secret: Some(sealer.seal(b"place", b"12345678", &SeededEntropy::new(1))),
         good_for: 1,
         created: UnixSeconds(1),
+        queued: UnixSeconds(2),
         status: MailStatus::Queued,
         attempts: 2,
         next: UnixSeconds(3),
@@ -217,14 +218,24 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
     };
     let written = crate::store::golden(&record);
     let begins = format!(
-        "02 02 05 6140622e63 01 {} 01 02 7376 01 24",
+        "03 02 05 6140622e63 01 {} 01 02 7376 01 24",
         "07".repeat(16)
     );
     assert!(written.starts_with(&begins.replace(' ', "")), "{written}");
     assert!(
-        written.ends_with("02020102060101 34".replace(' ', "").as_str()),
+        written.ends_with("0202040102060101 34".replace(' ', "").as_str()),
         "{written}"
     );
+    // Version 2 had no `queued`.
+    let v2 = written
+        .strip_prefix("03")
+        .and_then(|body| body.strip_suffix("0202040102060101 34".replace(' ', "").as_str()))
+        .map(|body| format!("{body}0202010206010134"))
+        .unwrap();
+    let v2 = data_encoding::HEXLOWER.decode(v2.as_bytes()).unwrap();
+    let upgraded = <MailRecord as crate::store::Record>::upgrade(2, &v2).unwrap();
+    assert!(upgraded.secret == record.secret && upgraded.queued == UnixSeconds(1));
+    assert_eq!((upgraded.attempts, upgraded.next), (2, UnixSeconds(3)));
     assert!(!written.contains(&data_encoding::HEXLOWER.encode(b"12345678")));
 
     let old = format!(
@@ -238,6 +249,7 @@ fn record_bytes_are_stable_and_version_1_is_upgraded() {
     let expected = MailRecord {
         secret: None,
         status: MailStatus::Sink,
+        queued: UnixSeconds(1),
         attempts: 0,
         next: UnixSeconds(1),
         response: None,

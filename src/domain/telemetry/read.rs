@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::error::TelemetryError;
 use super::frame::EventFrames;
@@ -50,6 +52,7 @@ impl Telemetry {
                 .collect(),
             open: None,
             selection,
+            stopped: None,
         })
     }
 
@@ -71,6 +74,8 @@ pub struct Events {
     files: VecDeque<(PathBuf, PathBuf)>,
     open: Option<OpenFile>,
     selection: Selection,
+    /// Ends a search whose reader has gone.
+    stopped: Option<Arc<AtomicBool>>,
 }
 
 struct OpenFile {
@@ -90,10 +95,19 @@ impl OpenFile {
 }
 
 impl Events {
+    #[must_use]
+    pub fn until(mut self, stopped: Arc<AtomicBool>) -> Self {
+        self.stopped = Some(stopped);
+        self
+    }
+
     fn read(&mut self) -> io::Result<Option<StoredEvent>> {
         loop {
             if let Some(open) = &mut self.open {
                 while let Some(event) = open.frames.next()? {
+                    if self.stopped.as_ref().is_some_and(|flag| flag.load(Relaxed)) {
+                        return Ok(None);
+                    }
                     if self.selection.selects(&event) {
                         return Ok(Some(event));
                     }

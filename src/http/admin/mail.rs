@@ -7,9 +7,9 @@ use crate::http::offload::{bulk, cold};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::mail::{
-    MailRequest, PreviewMailRequest, TestMailRequest,
+    MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
 };
-use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, TestReply};
+use crate::http::wire::mail::{MailEntry, MailReply, PreviewReply, RetryReply, TestReply};
 use crate::services::Services;
 
 const MAILS_LISTED_MAX: usize = 1_000;
@@ -55,6 +55,23 @@ pub(crate) fn preview(
         text,
         html,
     })
+}
+
+pub(crate) async fn retry(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RetryMailRequest,
+) -> Result<Reply, ApiError> {
+    let (queue, now) = (services.mail.clone(), cx.now);
+    let retried = cold(services, move || queue.retry(request.mail.as_ref(), now)).await?;
+    if request.mail.is_some() && retried.is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::MailNotFound,
+            "there is no such message",
+        ));
+    }
+    Reply::json(&RetryReply::from(retried))
 }
 
 pub(crate) async fn test(

@@ -26,5 +26,7 @@ pub(crate) mod rights;
 pub(crate) mod schedule;
 pub(crate) mod store;
 pub(crate) mod telemetry;
+pub(crate) mod user_devices;
 pub(crate) mod user_import;
+mod user_lines;
 pub(crate) mod users;

@@ -63,8 +63,8 @@ pub(crate) async fn reset(
         "demo" => Ok(DEMO.to_owned()),
         "empty" => Ok(String::new()),
         name => fs::read_to_string(directory.join(format!("{name}.toml"))).map_err(|error| {
-            let place = directory.display();
-            let message = format!("there is no fixture {name}; put {name}.toml into {place}");
+            // Without the path: a client of the lab must not learn the layout of the machine.
+            let message = format!("there is no fixture {name}; put {name}.toml into `{DIRECTORY}` of the data directory");
             ApiError::new(ErrorCode::FixtureNotFound, message).with_cause(error)
         }),
     })
@@ -154,7 +154,7 @@ fn read_user(
     let offers = offers
         .iter()
         .map(|offer| OfferId::parse(offer).map_err(|why| body.refuse("offers", why.0)));
-    let (_, new, password) = AddUserRequest::read(body)?.into_parts();
+    let (_, new, password, _) = AddUserRequest::read(body)?.into_parts();
     Ok(FixtureUser {
         account: accounts.prepare(partner, new, password, now)?,
         pin: body.parsed("pinCode", Pin::parse)?,

@@ -5,6 +5,8 @@
 //! Committed batches persist: an import that was interrupted can be repeated and counts those users
 //! as existing.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,30 +14,34 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::resolve;
+use super::user_lines::UserLines;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
     Accounts, AccountsError, AddressFilterGuard, NewAccount, PreparedSignUp, Unhashed,
 };
+use crate::domain::catalog::Catalog;
 use crate::domain::partners::Partners;
 use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, Details, ImportProblem};
+use crate::http::errors::api_error::{ApiError, Details};
 use crate::http::offload::cold;
-use crate::http::request::body::BodyStream;
 use crate::http::request::context::Context;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
-use crate::http::routing::endpoint::admin::users::{AddUserRequest, ImportUsersRequest};
-use crate::http::wire::users::UserImportReport;
+use crate::http::routing::endpoint::admin::user_line::{UnknownMembers, UserLine};
+use crate::http::routing::endpoint::admin::users::ImportUsersRequest;
+use crate::http::wire::users::{ReportedLine, UserImportReport};
 use crate::services::Services;
-use crate::types::{PartnerId, UnixSeconds};
+use crate::types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
 use crate::worker_pool::pool::JobError;
 
-/// Bytes per chunk: about 500 users with password hashes.
-const CHUNK_BYTES: usize = 128 * 1024;
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;
 const PROBLEMS_MAX: usize = 1_000;
+/// Addresses of a file that are remembered to name those that occur twice: about 32 MiB.
+const SEEN_MAX: usize = 1_000_000;
+/// Characters of an address in a report.
+const ACCOUNT_MAX: usize = 254;
 /// After this many lines, an import loads all e-mail addresses that are in use to save a lookup per
 /// line. Loading costs time as well, so the import must also have an eighth as many lines as there
 /// are users.
@@ -46,7 +52,7 @@ const HASH_RETRY: Duration = Duration::from_millis(200);
 pub(crate) async fn import_users(
     services: &Services,
     cx: &Context,
-    _auth: OperatorAuth,
+    auth: OperatorAuth,
     request: ImportUsersRequest,
 ) -> Result<Reply, ApiError> {
     // Checked before the body is read: a typing error would otherwise be reported once for each line.
@@ -56,13 +62,18 @@ pub(crate) async fn import_users(
     let reader = UserReader {
         accounts: services.accounts.clone(),
         partners: services.partners.clone(),
+        catalog: services.catalog.clone(),
         partner: request.partner,
+        unknown: request.unknown,
+        seen: Mutex::default(),
         now: cx.now,
     };
     let mut import = UserImport {
         services,
         reader: Arc::new(reader),
         report: UserImportReport::new(request.dry_run),
+        by: auth.operator(),
+        now: cx.now,
         known: None,
     };
     let mut lines = UserLines::new(request.file);
@@ -100,6 +111,8 @@ struct UserImport<'a> {
     services: &'a Services,
     reader: Arc<UserReader>,
     report: UserImportReport,
+    by: Option<OperatorId>,
+    now: UnixSeconds,
     known: Option<AddressFilterGuard>,
 }
 
@@ -131,7 +144,7 @@ impl UserImport<'_> {
         Ok(())
     }
 
-    async fn commit(&self, ready: Vec<NewAccount>) -> Result<(u64, u64), ApiError> {
+    async fn commit(&self, ready: Vec<ReadUser<NewAccount>>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
         if self.report.dry_run {
             // A dry run has counted the existing users when it read the lines.
@@ -140,11 +153,15 @@ impl UserImport<'_> {
         let (mut added, mut ready) = (0, ready.into_iter());
         loop {
             // Small commits, so that a commit of a viewer waits for at most one of them.
-            let batch: Vec<_> = ready.by_ref().take(COMMIT_USERS).collect();
+            let batch = ready.by_ref().take(COMMIT_USERS);
+            let (batch, offers): (Vec<_>, Vec<_>) =
+                batch.map(|user| (user.account, user.offers)).unzip();
             if batch.is_empty() {
                 return Ok((added, all - added));
             }
-            added += self.services.accounts.add_many(batch).await?;
+            let grants = &self.services.grants;
+            let also = grants.for_new_users(offers, self.by, self.now);
+            added += self.services.accounts.add_many(batch, also).await?;
         }
     }
 
@@ -153,9 +170,10 @@ impl UserImport<'_> {
             return Ok(None);
         };
         let (reader, dry_run) = (Arc::clone(&self.reader), self.report.dry_run);
+        let before = self.report.lines;
         let mut batch = {
             let _turn = self.services.turns.import_reads.lock().await;
-            cold(self.services, move || reader.read(&chunk, dry_run)).await?
+            cold(self.services, move || reader.read(&chunk, before, dry_run)).await?
         };
         // Only two at a time, to leave room in the pool for users who log in.
         let mut unhashed = std::mem::take(&mut batch.unhashed).into_iter();
@@ -174,7 +192,13 @@ impl UserImport<'_> {
     }
 
     /// Hashes a password in the pool. Waits for a free slot without a time limit.
-    async fn hash(&self, unhashed: Unhashed) -> Result<NewAccount, ApiError> {
+    async fn hash(&self, user: ReadUser<Unhashed>) -> Result<ReadUser<NewAccount>, ApiError> {
+        let ReadUser { account, offers } = user;
+        let account = self.hash_account(account).await?;
+        Ok(ReadUser { account, offers })
+    }
+
+    async fn hash_account(&self, unhashed: Unhashed) -> Result<NewAccount, ApiError> {
         // Shared with the job: a job that the queue sheds must not take the password with it.
         let waiting = Arc::new(Mutex::new(Some(unhashed)));
         loop {
@@ -197,18 +221,19 @@ impl UserImport<'_> {
         }
     }
 
-    fn accept(&mut self, batch: UserBatch) -> Vec<NewAccount> {
+    fn accept(&mut self, batch: UserBatch) -> Vec<ReadUser<NewAccount>> {
         let report = &mut self.report;
         report.existing += batch.existing;
         report.rejected += count(batch.problems.len());
-        // The report names that many; the number of rejected lines is complete.
-        let room = PROBLEMS_MAX.saturating_sub(report.failed.len());
-        let numbered = batch.problems.into_iter().take(room);
-        report.failed.extend(numbered.map(|(line, message)| {
-            // The batch counts its lines from 1.
-            let line = Some(report.lines + line);
-            ImportProblem { line, message }
-        }));
+        report.noted += count(batch.notes.len());
+        // The report names that many; the numbers are complete.
+        for (lines, found) in [
+            (&mut report.failed, batch.problems),
+            (&mut report.notes, batch.notes),
+        ] {
+            let room = PROBLEMS_MAX.saturating_sub(lines.len());
+            lines.extend(found.into_iter().take(room));
+        }
         report.lines += batch.lines;
         batch.ready
     }
@@ -221,21 +246,32 @@ fn count(length: usize) -> u64 {
 #[derive(Default)]
 struct UserBatch {
     lines: u64,
-    ready: Vec<NewAccount>,
-    unhashed: Vec<Unhashed>,
+    ready: Vec<ReadUser<NewAccount>>,
+    unhashed: Vec<ReadUser<Unhashed>>,
     existing: u64,
-    problems: Vec<(u64, String)>,
+    problems: Vec<ReportedLine>,
+    notes: Vec<ReportedLine>,
+}
+
+struct ReadUser<A> {
+    account: A,
+    offers: Vec<OfferId>,
 }
 
 struct UserReader {
     accounts: Accounts,
     partners: Partners,
+    catalog: Catalog,
     partner: Option<PartnerIdOrName>,
+    unknown: UnknownMembers,
+    /// The lines of the addresses so far, by hash.
+    seen: Mutex<HashMap<u64, u64, RandomState>>,
     now: UnixSeconds,
 }
 
 impl UserReader {
-    fn read(&self, chunk: &[u8], dry_run: bool) -> Result<UserBatch, ApiError> {
+    /// `before` is the number of lines before the chunk.
+    fn read(&self, chunk: &[u8], before: u64, dry_run: bool) -> Result<UserBatch, ApiError> {
         // Waits while the store lags behind, so that an import does not delay the commits of others.
         self.accounts.pace();
         let mut batch = UserBatch::default();
@@ -251,45 +287,103 @@ impl UserReader {
             if line.is_empty() {
                 continue;
             }
-            match self.prepare(line, &mut last) {
-                // Checked first, to save the hash of a password that would not be stored.
-                Ok(PreparedSignUp::Unhashed(user)) if self.exists(user.address())? => {
-                    batch.existing += 1;
-                }
-                // In a real import, the commit finds those that exist.
-                Ok(PreparedSignUp::Ready(user)) if dry_run && self.exists(user.address())? => {
-                    batch.existing += 1;
-                }
-                // A dry run must not cost a hash for each line.
-                Ok(PreparedSignUp::Unhashed(user)) if dry_run => {
-                    batch.ready.push(user.without_password())
-                }
-                Ok(PreparedSignUp::Unhashed(user)) => batch.unhashed.push(user),
-                Ok(PreparedSignUp::Ready(user)) => batch.ready.push(user),
-                Err(error) => batch
-                    .problems
-                    .push((batch.lines, error.message().to_owned())),
-            }
+            self.read_line(line, before, dry_run, &mut last, &mut batch)?;
         }
         Ok(batch)
     }
 
-    fn exists(
+    fn read_line(
         &self,
-        (partner, email): (PartnerId, &crate::types::Email),
-    ) -> Result<bool, AccountsError> {
+        line: &[u8],
+        before: u64,
+        dry_run: bool,
+        last: &mut Option<(Option<PartnerIdOrName>, PartnerId)>,
+        batch: &mut UserBatch,
+    ) -> Result<(), ApiError> {
+        let number = before + batch.lines;
+        let body = Object::read(if line.len() > USER_LINE { b"" } else { line });
+        let account = body.text("email").ok().flatten();
+        let account = account.map(|email| email.chars().take(ACCOUNT_MAX).collect::<String>());
+        let reported = |message: String| ReportedLine {
+            line: number,
+            account: account.clone(),
+            message,
+        };
+        let (prepared, offers, notes) = match self.prepare(line, &body, last) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                batch.problems.push(reported(error.message().to_owned()));
+                return Ok(());
+            }
+        };
+        batch.notes.extend(notes.into_iter().map(reported));
+        let earlier = self.earlier_line(prepared.address(), number);
+        if let Some(earlier) = earlier {
+            let email = prepared.address().1;
+            batch.notes.push(reported(format!(
+                "has the address {email} of line {earlier}; that line's user is kept"
+            )));
+        }
+        match prepared {
+            // Checked first, to save the hash of a password that would not be stored.
+            PreparedSignUp::Unhashed(user)
+                if earlier.is_some() || self.exists(user.address())? =>
+            {
+                batch.existing += 1;
+            }
+            // In a real import, the commit finds those that exist.
+            PreparedSignUp::Ready(user)
+                if dry_run && (earlier.is_some() || self.exists(user.address())?) =>
+            {
+                batch.existing += 1;
+            }
+            // A dry run must not cost a hash for each line.
+            PreparedSignUp::Unhashed(user) if dry_run => {
+                let account = user.without_password();
+                batch.ready.push(ReadUser { account, offers });
+            }
+            PreparedSignUp::Unhashed(account) => batch.unhashed.push(ReadUser { account, offers }),
+            PreparedSignUp::Ready(account) => batch.ready.push(ReadUser { account, offers }),
+        }
+        Ok(())
+    }
+
+    /// Returns the line that has the same address, and remembers this one.
+    fn earlier_line(&self, address: (PartnerId, &Email), line: u64) -> Option<u64> {
+        let mut seen = self.seen.lock();
+        let hash = seen.hasher().hash_one(address);
+        if let Some(earlier) = seen.get(&hash) {
+            return Some(*earlier);
+        }
+        if seen.len() < SEEN_MAX {
+            seen.insert(hash, line);
+        }
+        None
+    }
+
+    fn exists(&self, (partner, email): (PartnerId, &Email)) -> Result<bool, AccountsError> {
         Ok(self.accounts.find(partner, email)?.is_some())
     }
 
     fn prepare(
         &self,
         line: &[u8],
+        body: &Object,
         last: &mut Option<(Option<PartnerIdOrName>, PartnerId)>,
-    ) -> Result<PreparedSignUp, ApiError> {
+    ) -> Result<(PreparedSignUp, Vec<OfferId>, Vec<String>), ApiError> {
         if line.len() > USER_LINE {
             return Err(ApiError::malformed("the line is longer than 16 KiB"));
         }
-        let (named, new, password) = AddUserRequest::read(&Object::read(line))?.into_parts();
+        let UserLine {
+            user,
+            offers,
+            notes,
+        } = UserLine::read(body, self.unknown)?;
+        let (named, new, password, state) = user.into_parts();
+        let catalog = self.catalog.snapshot();
+        if let Some(unknown) = offers.iter().find(|offer| catalog.offer(offer).is_none()) {
+            return Err(body.refuse("offers", format!("the catalogue has no offer {unknown}")));
+        }
         let partner = match last {
             Some((last, partner)) if *last == named => *partner,
             _ => {
@@ -298,106 +392,8 @@ impl UserReader {
                 last.insert((named, partner)).1
             }
         };
-        let prepared = self.accounts.prepare(partner, new, password, self.now);
-        prepared.map_err(ApiError::from)
-    }
-}
-
-struct UserLines {
-    body: BodyStream,
-    chunker: Chunker,
-    ended: bool,
-}
-
-impl UserLines {
-    fn new(body: BodyStream) -> Self {
-        Self {
-            body,
-            chunker: Chunker::default(),
-            ended: false,
-        }
-    }
-
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
-        while !self.ended {
-            match self.body.chunk().await? {
-                Some(bytes) => {
-                    if let Some(chunk) = self.chunker.add(&bytes) {
-                        return Ok(Some(chunk));
-                    }
-                }
-                None => self.ended = true,
-            }
-        }
-        Ok(self.chunker.finish())
-    }
-}
-
-#[derive(Default)]
-struct Chunker(Vec<u8>);
-
-impl Chunker {
-    /// Adds bytes and returns a chunk as soon as there is enough for one. An incomplete last line
-    /// stays for the next chunk.
-    ///
-    /// Of an overlong line, only as many bytes are kept as prove that it is too long.
-    fn add(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        self.0.extend_from_slice(bytes);
-        if self.0.len() < CHUNK_BYTES {
-            return None;
-        }
-        let Some(end) = self.0.iter().rposition(|&byte| byte == b'\n') else {
-            // A line without end must not grow in memory. What is left proves that it is too long.
-            self.0.truncate(USER_LINE + 1);
-            return None;
-        };
-        let rest = self.0.split_off(end + 1);
-        Some(std::mem::replace(&mut self.0, rest))
-    }
-
-    fn finish(&mut self) -> Option<Vec<u8>> {
-        Some(std::mem::take(&mut self.0)).filter(|rest| !rest.is_empty())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the lengths of the lines, and the highest number of bytes held at a time.
-    fn cut(chunks: &[&[u8]]) -> (Vec<usize>, usize) {
-        let (mut chunker, mut found, mut most) = (Chunker::default(), Vec::new(), 0);
-        for chunk in chunks {
-            found.extend(chunker.add(chunk));
-            most = most.max(chunker.0.len());
-        }
-        found.extend(chunker.finish());
-        let lines = found.iter().flat_map(|chunk| {
-            let text = chunk.strip_suffix(b"\n").unwrap_or(chunk);
-            text.split(|&byte| byte == b'\n').map(<[u8]>::len)
-        });
-        (lines.collect(), most)
-    }
-
-    #[test]
-    fn chunks_end_at_line_ends() {
-        assert_eq!(cut(&[]).0, Vec::<usize>::new());
-        assert_eq!(cut(&[b"ab\n\n", b"abc"]).0, [2, 0, 3]);
-        let many = b"0123456789\n".repeat(CHUNK_BYTES);
-        let chunks: Vec<&[u8]> = many.chunks(1_000).collect();
-        let (lines, most) = cut(&chunks);
-        assert_eq!(lines, vec![10; CHUNK_BYTES]);
-        assert!(most < CHUNK_BYTES + 1_000);
-    }
-
-    #[test]
-    fn overlong_line_is_not_buffered() {
-        let long = vec![b'x'; 20 * CHUNK_BYTES];
-        let mut chunks: Vec<&[u8]> = long.chunks(10_000).collect();
-        chunks.push(b"\nab\n");
-        let (lines, most) = cut(&chunks);
-        assert!(lines[0] > USER_LINE, "{}", lines[0]);
-        assert_eq!(lines[1..], [2]);
-        assert!(most < CHUNK_BYTES + 10_000);
+        let accounts = &self.accounts;
+        let prepared = accounts.prepare_imported(partner, new, password, state, self.now)?;
+        Ok((prepared, offers, notes))
     }
 }

@@ -56,13 +56,16 @@ pub(crate) async fn add_user(
     _auth: OperatorAuth,
     request: AddUserRequest,
 ) -> Result<Reply, ApiError> {
-    let (named, new, password) = request.into_parts();
+    let (named, new, password, state) = request.into_parts();
     let partner = resolve::partner_or_only(services, named.as_ref())?;
     let now = cx.now;
     // Without a partner: an operator must not take the turns of the partner's viewers.
     let pool = pool(services, cx, None);
+    let accounts = &services.accounts;
+    let prepared = accounts.prepare_imported(partner, new, password, state, now);
+    let added = async { accounts.add_prepared(prepared?, &pool).await };
     let user = pool
-        .guess(services.accounts.add(partner, new, password, now, &pool))
+        .guess(added)
         .await
         // The domain knows no members: each mistake is reported at the member that caused it.
         .map_err(|error| {
@@ -97,6 +100,12 @@ pub(crate) async fn change_user(
 ) -> Result<Reply, ApiError> {
     let id = resolve::user(services, &request.user).await?.id;
     let now = cx.now;
+    if let Some(email) = request.email {
+        let changed = services.accounts.change_email_by_operator(&id, email, now);
+        changed
+            .await
+            .map_err(|error| ApiError::from(error).for_member("email", &[ErrorCode::EmailInUse]))?;
+    }
     let parental = request.parental_control.unwrap_or_default();
     let change = OperatorChange {
         own: UserChange {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::domain::accounts::{AttemptKind, LoginAttempt, NewUser};
+use crate::domain::accounts::{AttemptKind, LoginAttempt, LoginOrigin, NewUser};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -47,12 +47,14 @@ pub(crate) async fn sign_up(
         birth_date: request.birth_date,
     };
     let password = request.access_key;
+    let client = request.client;
+    let origin = LoginOrigin { from, client };
     let pool = pool(services, cx, Some(partner));
     let opened = pool
         .guess(
             services
                 .accounts
-                .sign_up(partner, new, &password, from, now, &pool),
+                .sign_up(partner, new, &password, origin, now, &pool),
         )
         .await
         .map_err(|error| {
@@ -75,6 +77,7 @@ pub(crate) async fn login(
         email: request.identity,
         password: request.access_key,
         from,
+        client: request.client,
         trace: cx.trace.clone(),
     };
     cx.trace.address(&given.email);

@@ -8,16 +8,22 @@ use crate::http::api::sessions::end_playback_of;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold_for, pool};
 use crate::http::request::context::Context;
-use crate::http::response::body::ChunkStream;
+use crate::http::response::pooled_pieces::PooledPieces;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::users::{
-    ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, UpdateUserRequest,
+    ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest,
+    UpdateUserRequest,
 };
 use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::requests::RequestPieces;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
 use crate::services::Services;
+use crate::types::Email;
+use crate::worker_pool::fair_queue::Turn;
+
+/// Retry-After, in seconds, while another export runs.
+const EXPORT_RETRY: u32 = 10;
 
 pub(crate) async fn read_user(
     services: &Services,
@@ -38,6 +44,9 @@ pub(crate) async fn update_user(
     request: UpdateUserRequest,
 ) -> Result<Reply, ApiError> {
     let now = cx.now;
+    if let Some(user) = services.accounts.user(&auth.user()) {
+        check_fixed(&request, &UserReply::from(&*user))?;
+    }
     let parental = request.parental_control.unwrap_or_default();
     let change = UserChange {
         name: request.name,
@@ -56,6 +65,27 @@ pub(crate) async fn update_user(
         )
         .await?;
     Reply::json(&UserReply::from(&*user))
+}
+
+/// Refuses a change of a member that the route does not change. A client may send the whole record back.
+fn check_fixed(request: &UpdateUserRequest, user: &UserReply) -> Result<(), ApiError> {
+    let present = serde_json::to_value(user).map_err(ApiError::internal)?;
+    for (name, value) in &request.fixed {
+        let same = match (*name, value.as_str()) {
+            ("email", Some(text)) => {
+                Email::parse(text).is_ok_and(|email| email.as_str() == user.email)
+            }
+            _ => present.get(*name) == Some(value),
+        };
+        if !same {
+            let why = match *name {
+                "email" => "is not changed here; send it with the password to …/email",
+                _ => "cannot be changed by the user",
+            };
+            return Err(ApiError::field(*name, why));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn delete_user(
@@ -103,6 +133,23 @@ pub(crate) async fn change_password(
     Ok(Reply::empty_object())
 }
 
+pub(crate) async fn change_email(
+    services: &Services,
+    cx: &Context,
+    auth: UserAuth,
+    request: ChangeEmailRequest,
+) -> Result<Reply, ApiError> {
+    let (from, now) = (cx.peer, cx.now);
+    let ChangeEmailRequest { email, password } = request;
+    let (user, accounts) = (auth.user(), &services.accounts);
+    let pool = pool(services, cx, Some(auth.partner()));
+    // With the password: whoever reads the mail of the new address can reset it.
+    pool.guess(accounts.change_email(&user, email, &password, from, now, &pool))
+        .await
+        .map_err(|error| error.for_member("email", &[ErrorCode::EmailInUse]))?;
+    read_user(services, cx, auth).await
+}
+
 pub(crate) async fn change_pin(
     services: &Services,
     cx: &Context,
@@ -141,6 +188,11 @@ pub(crate) async fn export(
     cx: &Context,
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
+    // Before anything is read: twenty connections of one viewer must cost no more than one.
+    let slot = services.exports.take(auth.user()).map_err(|_taken| {
+        let message = "an export of this user is running, or too many of others; try again after Retry-After seconds";
+        ApiError::new(ErrorCode::TooManyAttempts, message).with_retry_after(EXPORT_RETRY)
+    })?;
     let (accounts, playback) = (services.accounts.clone(), services.playback.clone());
     let now = cx.now;
     let held = cold_for(services, cx, Some(auth.partner()), move || {
@@ -161,7 +213,8 @@ pub(crate) async fn export(
     let events = cold_for(services, cx, Some(auth.partner()), move || {
         telemetry.events(selection)
     })
-    .await?;
+    .await?
+    .until(slot.stopped());
     let snapshot = services.catalog.snapshot();
     let grants = services.grants.for_user(&auth.user());
     let offers = grants
@@ -180,6 +233,7 @@ pub(crate) async fn export(
     })
     .await?;
     let partners = services.partners.clone();
+    let turn = Turn::for_client(Some(auth.partner()), cx.peer);
     let requests = RequestPieces::open_member(object, "requests", records, partners);
     let pieces = requests
         .map_err(ApiError::internal)?
@@ -187,6 +241,6 @@ pub(crate) async fn export(
     Ok(Reply::stream(
         media::JSON,
         None,
-        Box::pin(ChunkStream::new(pieces)),
+        Box::pin(PooledPieces::new(pieces, turn, slot)),
     ))
 }

@@ -188,6 +188,7 @@ pub struct RequestHeaders<'a> {
     pub if_range: SingleHeader<'a>,
     pub range: SingleHeader<'a>,
     pub request_id: SingleHeader<'a>,
+    pub user_agent: SingleHeader<'a>,
     bytes: usize,
     count: usize,
 }
@@ -248,6 +249,7 @@ impl<'a> RequestHeaders<'a> {
             "content-length" => &mut self.content_length,
             "origin" => &mut self.origin,
             "x-request-id" => &mut self.request_id,
+            "user-agent" => &mut self.user_agent,
             "content-encoding" => &mut self.content_encoding,
             "expect" => &mut self.expect,
             "range" => &mut self.range,

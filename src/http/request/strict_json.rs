@@ -267,6 +267,16 @@ impl Object {
         }
     }
 
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.get(name).ok().flatten()
+    }
+
+    /// The names of the members that are not among these.
+    pub(crate) fn unknown(&self, known: &[&str]) -> Result<Vec<&str>, ApiError> {
+        let names = self.members()?.keys().map(String::as_str);
+        Ok(names.filter(|name| !known.contains(name)).collect())
+    }
+
     pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
         let Some(value) = self.get(name)? else {

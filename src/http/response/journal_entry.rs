@@ -155,7 +155,11 @@ fn late_facts(
 fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
     let id = record.id.to_string();
     // The client chooses the id, and some clients send their token in every header.
-    let is_token = has_prefix(&id) || heads.access_token.ascii() == Some(&id);
+    let is_token = has_prefix(&id)
+        || heads
+            .access_token
+            .ascii()
+            .is_some_and(|token| token.eq_ignore_ascii_case(&id));
     if is_token { MASKED_ID.to_owned() } else { id }
 }
 
@@ -273,8 +277,11 @@ fn has_token(text: &str) -> bool {
     let mut words = text.split(other);
     has_prefix(text)
         || (text.len() >= PARTNER_TOKEN_LENGTH
-            // Partner tokens have no prefix, so any word of their form counts as one.
-            && words.any(|word| TokenHash::hash_partner_token(word).is_some()))
+            // Partner tokens have no prefix, so any word of their form counts as one. Some tools write UUIDs in upper case,
+            // which is no valid token here and shows it all the same.
+            && words.any(|word| {
+                TokenHash::hash_partner_token(&word.to_ascii_lowercase()).is_some()
+            }))
 }
 
 fn has_prefix(text: &str) -> bool {
@@ -347,6 +354,13 @@ mod tests {
         assert_eq!(of("203.0.113.77"), "203.0.113.0/24");
         assert_eq!(of("::ffff:203.0.113.77"), "203.0.113.0/24");
         assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1::/48");
+    }
+
+    #[test]
+    fn a_partner_token_in_upper_case_is_a_token() {
+        let token = "54A70546-C132-4FA1-B95C-844D192F9F6E";
+        assert!(has_token(token) && has_token(&format!("id={token};")));
+        assert!(!has_token("54A70546-C132-4FA1-B95C"));
     }
 
     #[test]

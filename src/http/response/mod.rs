@@ -4,6 +4,7 @@ pub(crate) mod body;
 pub(crate) mod cache;
 pub(crate) mod journal_entry;
 pub mod localized_messages;
+pub(crate) mod pooled_pieces;
 pub(crate) mod range;
 pub(crate) mod render;
 pub(crate) mod reply;

@@ -23,7 +23,7 @@ use crate::http::routing::endpoint::admin::lab::{
     ResetPartnerRequest,
 };
 use crate::http::routing::endpoint::admin::mail::{
-    MailRequest, PreviewMailRequest, TestMailRequest,
+    MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
 };
 use crate::http::routing::endpoint::admin::operators::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
@@ -43,7 +43,7 @@ use crate::http::routing::endpoint::admin::telemetry::{
 };
 use crate::http::routing::endpoint::admin::users::{
     AddUserRequest, ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
-    RevokeGrantRequest, SetPinRequest, UserRequest, UsersRequest,
+    RevokeGrantRequest, SetPinRequest, UserDeviceRequest, UserRequest, UsersRequest,
 };
 use crate::http::routing::endpoint::login::{
     LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
@@ -62,8 +62,8 @@ use crate::http::routing::endpoint::schedule::{
 };
 use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::routing::endpoint::users::{
-    ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest, SessionRequest,
-    UpdateUserRequest,
+    ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest,
+    SessionRequest, UpdateUserRequest,
 };
 use crate::http::routing::endpoint::{Handler, HandlerOutcome, handler, later, now};
 use crate::http::routing::route::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
@@ -197,6 +197,7 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Get, "/api/user/v1/users/{userId}", "read_user", later!(api::users::read_user), Ignored, Store).at_any_member(),
     user(Put, "/api/user/v1/users/{userId}", "update_user", later!(UpdateUserRequest => api::users::update_user), SMALL, Hashing),
     user(Delete, "/api/user/v1/users/{userId}", "delete_user", later!(DeleteUserRequest => api::users::delete_user), SMALL, Hashing),
+    user(Put, "/api/user/v1/users/{userId}/email", "change_email", later!(ChangeEmailRequest => api::users::change_email), SMALL, Hashing),
     user(Put, "/api/user/v1/users/{userId}/password", "change_password", later!(ChangePasswordRequest => api::users::change_password), SMALL, Hashing),
     user(Put, "/api/user/v1/users/{userId}/pin", "change_pin", later!(ChangePinRequest => api::users::change_pin), SMALL, Hashing),
     user(Post, "/api/user/v1/users/{userId}/pin/reset", "reset_pin", later!(api::users::reset_pin), Ignored, Hashing),
@@ -316,11 +317,15 @@ pub(crate) static OPS: &[Route] = &[
     ops(Post, "/admin/v1/users/{user}/reset-mail", "admin_mail_reset", EDIT_USERS, later!(UserRequest => admin::users::mail_reset), Ignored, Store),
     ops(Get, "/admin/v1/users/{user}/sessions", "admin_user_sessions", READ_USERS, later!(UserRequest => admin::users::sessions), Ignored, Store),
     ops(Post, "/admin/v1/users/{user}/logout", "admin_logout_user", EDIT_USERS, later!(UserRequest => admin::users::logout), Ignored, Store),
+    ops(Get, "/admin/v1/users/{user}/devices", "admin_user_devices", READ_USERS, later!(UserRequest => admin::user_devices::devices), Ignored, Store),
+    ops(Delete, "/admin/v1/users/{user}/devices/{device}", "admin_remove_device", EDIT_USERS, later!(UserDeviceRequest => admin::user_devices::remove), Ignored, Store),
+    ops(Get, "/admin/v1/users/{user}/streams", "admin_user_streams", READ_USERS, later!(UserRequest => admin::user_devices::streams), Ignored, Store),
     ops(Delete, "/admin/v1/users/{user}/devices", "admin_clear_devices", EDIT_USERS, later!(UserRequest => admin::users::clear_devices), Ignored, Store),
     ops(Get, "/admin/v1/users/{user}/why/{asset}", "admin_why", READ_USERS, later!(ExplainEntitlementRequest => admin::grants::why), Ignored, Store),
     ops(Get, "/admin/v1/mail", "admin_mails", READ_USERS, later!(admin::mail::mails), Ignored, Store),
     ops(Get, "/admin/v1/mail/{mail}", "admin_show_mail", READ_USERS, later!(MailRequest => admin::mail::show), Ignored, Store).with_secrets(),
     ops(Get, "/admin/v1/mail/preview/{kind}", "admin_preview_mail", READ_USERS, now!(PreviewMailRequest => admin::mail::preview), Ignored, Memory),
+    ops(Post, "/admin/v1/mail/retry", "admin_retry_mail", EDIT_USERS, later!(RetryMailRequest => admin::mail::retry), SMALL, Store),
     ops(Post, "/admin/v1/mail/test", "admin_test_mail", EDIT_SYSTEM, later!(TestMailRequest => admin::mail::test), SMALL, Bulk),
     ops(Get, "/admin/v1/sessions", "admin_playback_sessions", READ_USERS, later!(admin::playback::sessions), Ignored, Memory),
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", EDIT_USERS, later!(EndPlaybackSessionRequest => admin::playback::end), Ignored, Store),

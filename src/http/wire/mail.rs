@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{RenderedMail, Secrets, Summary, TestResult};
+use crate::domain::mail::{RenderedMail, Retried, Secrets, Summary, TestResult};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,6 +77,31 @@ pub(crate) struct PreviewReply {
     pub subject: String,
     pub text: String,
     pub html: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RetryReply {
+    pub queued: Vec<String>,
+    pub skipped: Vec<SkippedMail>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct SkippedMail {
+    pub id: String,
+    pub message: &'static str,
+}
+
+impl From<Retried> for RetryReply {
+    fn from(retried: Retried) -> Self {
+        let skipped = retried.left.into_iter().map(|(id, message)| SkippedMail {
+            id: id.to_string(),
+            message,
+        });
+        Self {
+            queued: retried.queued.iter().map(ToString::to_string).collect(),
+            skipped: skipped.collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,6 @@ use super::entitlement::OfferReply;
 use super::mail::QueuedMailLine;
 use super::playback::PlaybackExport;
 use crate::domain::accounts::{AccountExport, LoginInfo, ParentalControl, User};
-use crate::http::errors::api_error::ImportProblem;
 use crate::types::LoginId;
 
 #[derive(Serialize)]
@@ -86,7 +85,19 @@ pub(crate) struct UserImportReport {
     pub added: u64,
     pub existing: u64,
     pub rejected: u64,
-    pub failed: Vec<ImportProblem>,
+    pub failed: Vec<ReportedLine>,
+    pub noted: u64,
+    pub notes: Vec<ReportedLine>,
+}
+
+/// A line that was rejected, repaired or taken in part.
+#[derive(Serialize)]
+pub(crate) struct ReportedLine {
+    pub line: u64,
+    /// The address as the line has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    pub message: String,
 }
 
 impl UserImportReport {
@@ -99,6 +110,8 @@ impl UserImportReport {
             existing: 0,
             rejected: 0,
             failed: Vec::new(),
+            noted: 0,
+            notes: Vec::new(),
         }
     }
 
@@ -120,6 +133,11 @@ pub(crate) struct LoginLine {
     pub session_id: String,
     pub created_timestamp: i64,
     pub expires: i64,
+    pub last_used_timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
 }
@@ -132,6 +150,9 @@ impl LoginLine {
             session_id: login.id.to_string(),
             created_timestamp: login.created.0,
             expires: login.expires.0,
+            last_used_timestamp: login.used.0,
+            program: login.program.clone(),
+            device_id: login.device.clone(),
             current: asking.map(|asking| asking == login.id),
         }
     }

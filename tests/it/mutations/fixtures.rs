@@ -439,7 +439,7 @@ const PLAYERS: [(&str, &str, &str); 5] = [
 ];
 
 /// Routes whose parameter `partner` is the user's partner.
-const USERS_OF_PARTNER: [&str; 15] = [
+const USERS_OF_PARTNER: [&str; 18] = [
     "admin_users",
     "admin_add_user",
     "admin_show_user",
@@ -453,11 +453,14 @@ const USERS_OF_PARTNER: [&str; 15] = [
     "admin_user_sessions",
     "admin_logout_user",
     "admin_clear_devices",
+    "admin_user_devices",
+    "admin_remove_device",
+    "admin_user_streams",
     "admin_why",
     "admin_export_telemetry",
 ];
 
-const COMMON_VALUES: [(&str, &str); 31] = [
+const COMMON_VALUES: [(&str, &str); 32] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
@@ -473,6 +476,7 @@ const COMMON_VALUES: [(&str, &str); 31] = [
     ("manifest", "index.mpd"),
     ("path", "film/manifest.mpd"),
     ("deviceId", "end_playback"),
+    ("device", "end_playback"),
     ("offer", "premium"),
     ("admin_revoke_grant/offer", "extra"),
     ("rule", "1"),

@@ -5,6 +5,7 @@ What it has seen it writes to standard output, one JSON object a line. It ends w
 """
 
 import asyncio
+import base64
 import email
 import email.policy
 import json
@@ -15,6 +16,10 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 given = json.loads(sys.argv[1])
 plan = list(given.get("plan", []))
+# What every recipient gets, until a line arrives on standard input.
+refusal = [given["refusal"]] if "refusal" in given else []
+# The access tokens that are valid for the login.
+tokens = set()
 
 
 def tell(**seen):
@@ -31,6 +36,12 @@ class Handler:
     step = "take"
 
     async def handle_RCPT(self, server, session, envelope, address, options):
+        if given.get("full names") and "." not in session.host_name:
+            tell(bare=session.host_name)
+            return "504 5.5.2 <" + session.host_name + ">: Helo command rejected: need fully-qualified hostname"
+        if refusal:
+            tell(refused=address)
+            return refusal[0].replace("ADDRESS", address)
         self.step = plan.pop(0) if plan else "take"
         if self.step[0] in "45":
             tell(refused=address)
@@ -72,6 +83,47 @@ class Handler:
         return "250 2.0.0 taken"
 
 
+async def auth_xoauth2(server, args):
+    login = base64.b64decode(args[1]).decode()
+    user, token = (part.split("=", 1)[1] for part in login.split("\1")[:2])
+    right = user == given["user"] and token.removeprefix("Bearer ") in tokens
+    tell(login=user, right=right)
+    if not right:
+        # The reason is a challenge; the client answers with an empty line.
+        await server.challenge_auth('{"status":"401","schemes":"Bearer"}')
+    return AuthResult(success=right, handled=False, auth_data=user if right else None)
+
+
+async def issue_token(reader, writer):
+    """The token endpoint: each token ends the one before."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = next(int(line.split(":")[1]) for line in head.lower().split("\r\n") if line.startswith("content-length"))
+    form = (await reader.readexactly(length)).decode()
+    tell(form=form)
+    if "client_secret=" + given["secret"] in form:
+        issued = "access token %d" % len(forms)
+        forms.append(form)
+        tokens.clear()
+        tokens.add(issued)
+        status, body = "200 OK", {"access_token": issued, "expires_in": "3599", "token_type": "Bearer"}
+    else:
+        status, body = "401 Unauthorized", {"error": "invalid_client", "error_description": "AADSTS7000215"}
+    body = json.dumps(body).encode()
+    writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body))
+    await writer.drain()
+    writer.close()
+
+
+forms = []
+
+
+def serve_input():
+    for line in sys.stdin:
+        refusal.clear()
+        if line.strip() == "revoke":
+            tokens.clear()
+
+
 def authenticate(server, session, envelope, mechanism, data):
     right = (data.login.decode(), data.password.decode()) == (given["user"], given["password"])
     tell(login=data.login.decode(), right=right)
@@ -84,6 +136,9 @@ async def main():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(given["cert"], given["key"])
     handler = Handler()
+    if "token_port" in given:
+        handler.auth_XOAUTH2 = auth_xoauth2
+        await asyncio.start_server(issue_token, "127.0.0.1", given["token_port"])
     login = given.get("user") is not None
 
     def session():
@@ -102,7 +157,7 @@ async def main():
     wrapped = context if given["tls"] == "tls" else None
     listening = await loop.create_server(session, "127.0.0.1", given["port"], ssl=wrapped)
     tell(port=listening.sockets[0].getsockname()[1])
-    await loop.run_in_executor(None, sys.stdin.read)
+    await loop.run_in_executor(None, serve_input)
 
 
 asyncio.run(main())

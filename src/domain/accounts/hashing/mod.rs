@@ -4,6 +4,7 @@
 //! thread.
 
 mod firebase;
+mod frameworks;
 mod hash_format;
 
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use data_encoding::BASE64_NOPAD;
 
 use crate::ports::Entropy;
-use crate::types::Malformed;
+use crate::types::{Malformed, Password};
 use hash_format::HashFormat;
 
 const SALT_BYTES: usize = 16;
@@ -115,12 +116,19 @@ impl HashMemory {
 pub struct ForeignHash(String);
 
 impl ForeignHash {
-    /// Parses argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, PBKDF2 in Django's
-    /// format, and Firebase's scrypt.
+    /// Parses argon2 (i, d, id), bcrypt (`$2a$`, `$2b$`, `$2y$`), scrypt and PBKDF2 in PHC format, Firebase's scrypt, and
+    /// what Django, Werkzeug, Spring Security and ASP.NET write.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
-        let stored = HashFormat::parse(text).ok_or(Malformed(
-            "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
-        ))?;
+        let text = text.trim();
+        let translated =
+            frameworks::translate(text).filter(|text| HashFormat::parse(text).is_some());
+        let text = translated.as_deref().unwrap_or(text);
+        let stored =
+            HashFormat::parse(text).ok_or_else(|| {
+                Malformed(frameworks::unsupported(text).unwrap_or(
+                    "must be a hash of argon2, bcrypt, scrypt or PBKDF2 in its usual form",
+                ))
+            })?;
         // A login must not cost more than the limits, or imported hashes would block the pool.
         if stored.is_affordable() {
             Ok(Self(text.to_owned()))
@@ -189,6 +197,46 @@ pub(super) fn verify(
     Ok(PasswordVerdict {
         matches,
         outdated: !stored.is_current(today),
+    })
+}
+
+/// Checks a password in each spelling from which the stored hash may have been made.
+pub(super) fn verify_password(
+    password: &Password,
+    stored: &str,
+    today: Cost,
+    memory: &mut HashMemory,
+) -> Result<PasswordVerdict, HashingFailed> {
+    let format = HashFormat::parse(stored).ok_or(HashingFailed)?;
+    let normal = || password.reveal().to_owned();
+    let spellings = if format.is_current(today) {
+        // Made here, so of the normal form; a user's wrong password must not cost more than one hash. An imported hash may
+        // have the same parameters, so what was typed is tried too: the decoy of an unknown user does the same.
+        let mut own = password.spellings();
+        own.truncate(
+            own.iter()
+                .position(|text| *text == normal())
+                .map_or(1, |at| at + 1),
+        );
+        own.reverse();
+        own
+    } else {
+        password.spellings()
+    };
+    let mut matching = None;
+    for spelling in spellings {
+        if matching.is_none() && format.matches(&spelling, memory)? {
+            matching = Some(spelling);
+        }
+    }
+    memory.trim(today);
+    // Of another spelling it is replaced, so that the password works on every keyboard.
+    let is_normal = matching
+        .as_deref()
+        .is_none_or(|text| text == password.reveal());
+    Ok(PasswordVerdict {
+        matches: matching.is_some(),
+        outdated: !format.is_current(today) || !is_normal,
     })
 }
 

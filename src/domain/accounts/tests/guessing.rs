@@ -262,3 +262,24 @@ fn moved_clock_of_a_lab_partner_keeps_the_attempts_of_others() {
     assert_eq!(later.map(drop), Err(AccountsError::InvalidCredentials));
     assert_eq!(rate(partner(1)), too_many(AttemptKind::LoginAddress, 60));
 }
+
+#[test]
+fn viewers_of_an_exempt_network_do_not_lock_each_other_out() {
+    let campus = "192.0.2.0".parse::<std::net::Ipv4Addr>().unwrap();
+    let f = fixture_with(AccountSettings {
+        exempt_networks: vec![(campus.to_ipv6_mapped().to_bits(), 120)],
+        ..settings()
+    });
+    f.sign_up("ann@example.com");
+    let (inside, outside) = ("192.0.2.7".parse().unwrap(), "192.0.3.7".parse().unwrap());
+    let tries = |from| {
+        for n in 0..60 {
+            let _ = f.log_in_from(&format!("u{n}@example.com"), "a wrong password", from, NOW);
+        }
+        f.log_in_from("ann@example.com", PASSWORD, from, NOW)
+            .is_ok()
+    };
+    assert!(tries(inside));
+    // Control: elsewhere the address is locked.
+    assert!(!tries(outside));
+}

@@ -14,7 +14,10 @@ impl Fixture {
                 PreparedSignUp::Unhashed(_) => panic!("no password was given"),
             }
         });
-        let added = self.accounts.add_many(prepared.collect()).wait();
+        let added = self
+            .accounts
+            .add_many(prepared.collect(), Box::new(|_, _, _| Ok(())))
+            .wait();
         added.unwrap_or_else(|error| panic!("{error}"))
     }
 }

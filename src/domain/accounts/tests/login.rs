@@ -1,6 +1,7 @@
 //! Tests of sign-up, login, login sessions and password change.
 
 use super::*;
+use crate::types::time::DAY;
 
 #[test]
 fn new_user_is_logged_in_and_can_log_in_again() {
@@ -76,8 +77,9 @@ fn token_is_rejected_for_another_partner_and_after_expiry() {
     };
     assert!(known(partner(1), NOW));
     assert!(!known(partner(2), NOW));
-    let life = settings().token_life;
-    assert!(known(partner(1), NOW + (life - 1)));
+    let life = settings().token_idle;
+    // Not a use that moves the limit.
+    assert!(known(partner(1), NOW + 3_599));
     assert!(!known(partner(1), NOW + life));
     // A clock that was a year ahead issued a token that would live a year too long.
     assert!(known(partner(1), NOW - 3_600));
@@ -314,4 +316,40 @@ fn sign_up_data_is_validated_and_stored() {
         )
         .wait();
     assert_eq!(weak.err(), Some(AccountsError::PasswordTooCommon));
+}
+
+#[test]
+fn a_login_that_is_used_lasts_until_its_absolute_limit() {
+    let f = fixture();
+    let used = f.sign_up("ann@example.com");
+    let idle = f
+        .log_in_from("ann@example.com", PASSWORD, HERE, NOW)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let day = |n: i64| NOW + n * DAY;
+    for n in 1..365 {
+        assert!(f.is_known(&used, day(n)), "{n}");
+        f.accounts.store_uses().unwrap();
+    }
+    assert!(!f.is_known(&used, day(365)));
+    assert!(!f.is_known(&idle, day(60)));
+    f.assert_sound();
+}
+
+#[test]
+fn the_least_recently_used_login_ends_when_there_are_too_many() {
+    let f = fixture_with(AccountSettings {
+        logins_per_user: 3,
+        ..settings()
+    });
+    let telephone = f.sign_up("ann@example.com");
+    let log_in = |at| {
+        f.log_in_from("ann@example.com", PASSWORD, HERE, at)
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let (second, third) = (log_in(NOW + 10), log_in(NOW + 20));
+    // Not stored yet: a use counts at once.
+    assert!(f.is_known(&telephone, NOW + DAY));
+    log_in(NOW + DAY + 1);
+    assert!(f.is_known(&telephone, NOW + DAY + 2) && f.is_known(&third, NOW + DAY + 2));
+    assert!(!f.is_known(&second, NOW + DAY + 2));
 }

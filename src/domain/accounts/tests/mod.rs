@@ -153,6 +153,7 @@ fn login_attempt(address: &str, text: &str) -> LoginAttempt {
         email: email(address),
         password: password(text),
         from: HERE,
+        client: LoginClient::default(),
         trace: DecisionTrace::off(),
     }
 }
@@ -181,6 +182,7 @@ impl Fixture {
     ) -> Result<NewLogin, AccountsError> {
         let given = LoginAttempt {
             from,
+            client: LoginClient::default(),
             ..login_attempt(address, text)
         };
         self.accounts

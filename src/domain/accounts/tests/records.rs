@@ -9,6 +9,10 @@ fn assert_golden<R: crate::store::Record>(record: &R, expected: &str) {
     assert_eq!(golden(record), expected.replace(' ', ""));
 }
 
+fn hex(text: &str) -> Vec<u8> {
+    data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap()
+}
+
 fn repeated(byte: &str, times: usize) -> String {
     byte.repeat(times)
 }
@@ -57,22 +61,44 @@ fn login_and_reset_record_bytes_are_stable() {
         partner: partner(7),
         created: UnixSeconds(1),
         expires: UnixSeconds(2),
+        idle_until: UnixSeconds(3),
+        used: UnixSeconds(4),
+        program: Some("P".to_owned()),
+        device: None,
     };
-    let expected = format!(
-        "01 {} {} {} 02 04",
+    let ids = format!(
+        "{}{}{}",
         repeated("05", 16),
         repeated("06", 16),
         repeated("07", 16)
     );
-    assert_golden(&login, &expected);
+    assert_golden(&login, &format!("02 {ids} 02 04 06 08 01 01 50 00"));
+    let old = hex(&format!("{ids}0204"));
+    let upgraded = <LoginRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    // A login of version 1 ends when it would have ended.
+    assert_eq!(upgraded.ends(), UnixSeconds(2));
+    assert_eq!(
+        (upgraded.login, upgraded.used),
+        (login.login, UnixSeconds(1))
+    );
     let reset = ResetRecord {
         user: UserId::from_bytes([6; 16]),
         partner: partner(7),
         created: UnixSeconds(1),
         expires: UnixSeconds(2),
+        used: true,
     };
-    let expected = format!("01 {} {} 02 04", repeated("06", 16), repeated("07", 16));
-    assert_golden(&reset, &expected);
+    let ids = format!("{}{}", repeated("06", 16), repeated("07", 16));
+    assert_golden(&reset, &format!("02 {ids} 02 04 01"));
+    let old = hex(&format!("{ids}0204"));
+    let upgraded = <ResetRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    assert_eq!(
+        upgraded,
+        ResetRecord {
+            used: false,
+            ..reset
+        }
+    );
 }
 
 #[test]

@@ -39,7 +39,14 @@ fn reset_sets_the_password_and_ends_every_session() {
     assert!(f.log_in("ann@example.com", PASSWORD, NOW).is_err());
     f.log_in("ann@example.com", NEW, NOW).unwrap();
     assert_eq!(f.mails(MailKind::PasswordChanged), 1);
-    assert_eq!(f.complete(&f.token(), NEW, NOW), INVALID);
+    // A form that was sent twice is answered as the first, and changes nothing.
+    assert_eq!(f.complete(&f.token(), NEW, NOW + 1_799), Ok(()));
+    assert_eq!(
+        f.complete(&f.token(), "another meadow path", NOW + 1_799),
+        INVALID
+    );
+    assert_eq!(f.complete(&f.token(), NEW, NOW + 1_799 + 600), INVALID);
+    assert_eq!(f.mails(MailKind::PasswordChanged), 1);
     f.assert_sound();
 }
 

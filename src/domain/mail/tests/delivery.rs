@@ -410,3 +410,117 @@ fn test_mail_bypasses_the_queue() {
     *f.server.down.lock() = None;
     assert_eq!(f.mail.deliver(NOW + DAY), Ok(0));
 }
+
+fn refused(response: &str) -> Answer {
+    Err(SendError::Refused(response.to_owned()))
+}
+
+#[test]
+fn several_recipients_refused_in_a_row_are_the_servers_state() {
+    let f = Fixture::new();
+    let ids: Vec<_> = (0..4)
+        .map(|n| f.queue(MailKind::Pin, &format!("a{n}@b.example"), "4711"))
+        .collect();
+    let limit = || refused("550 5.7.1 a2@b.example: relaying denied");
+    f.server.answers.lock().extend([limit(), limit(), limit()]);
+    assert_eq!(f.mail.deliver(NOW), Ok(3));
+    assert_eq!(
+        f.mail.last_failure().as_deref(),
+        Some("the mail server refuses every recipient: 550 5.7.1 (recipient): relaying denied")
+    );
+    assert!(ids.iter().all(|id| f.status(id).0 == MailStatus::Queued));
+    // 300 s ± 25 %: the server is tried again, and once it accepts, all are sent.
+    assert_eq!(f.mail.deliver(NOW + 200), Ok(0));
+    assert_eq!(f.mail.deliver(NOW + 375), Ok(4));
+    assert!(ids.iter().all(|id| f.status(id).0 == MailStatus::Sent));
+    assert_eq!(f.mail.last_failure(), None);
+}
+
+#[test]
+fn refused_addresses_between_accepted_ones_are_their_own_fault() {
+    let f = Fixture::new();
+    let ids: Vec<_> = (0..6)
+        .map(|n| f.queue(MailKind::Pin, &format!("a{n}@b.example"), "4711"))
+        .collect();
+    let no = || refused("550 5.1.1 no such user");
+    f.server
+        .answers
+        .lock()
+        .extend([no(), no(), Ok("250 ok"), no(), no(), Ok("250 ok")]);
+    assert_eq!(f.mail.deliver(NOW), Ok(6));
+    assert_eq!((f.mail.last_failure(), f.mail.counts().failed), (None, 4));
+    assert_eq!(f.status(&ids[4]).0, MailStatus::Failed);
+    // One bad address, again and again, is not the server either.
+    for n in 0..5 {
+        f.queue(MailKind::Pin, "bad@b.example", "4711");
+        f.server.answers.lock().push_back(no());
+        f.mail.deliver(NOW + n).unwrap();
+    }
+    assert_eq!(f.mail.last_failure(), None);
+}
+
+#[test]
+fn recipients_deferred_for_the_second_time_in_a_row_are_the_servers_state() {
+    let f = Fixture::new();
+    for n in 0..3 {
+        f.queue(MailKind::Pin, &format!("a{n}@b.example"), "4711");
+    }
+    let full = || later("452 4.3.1 insufficient storage");
+    f.server.answers.lock().extend((0..6).map(|_| full()));
+    assert_eq!(f.mail.deliver(NOW), Ok(3));
+    // The first time may be greylisting.
+    assert_eq!(f.mail.last_failure(), None);
+    f.mail.deliver(NOW + 40).unwrap();
+    let failure = f.mail.last_failure().unwrap();
+    assert!(
+        failure.starts_with("the mail server defers every recipient: 452"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_failed_mail_is_sent_again_while_its_secret_is_valid() {
+    let f = Fixture::new();
+    let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    let notice = f.queue(MailKind::PasswordChanged, "a@b.example", "");
+    f.server
+        .answers
+        .lock()
+        .extend([refused("550 no"), refused("550 no")]);
+    f.mail.deliver(NOW).unwrap();
+    assert_eq!(f.status(&reset).0, MailStatus::Failed);
+    let retried = f.mail.retry(Some(&reset), NOW + 60).unwrap();
+    assert_eq!((retried.queued, retried.left), (vec![reset], vec![]));
+    f.mail.deliver(NOW + 60).unwrap();
+    assert!(f.server.taken.lock()[0].2.contains("token=pgr_x"));
+    let sent = f.mail.retry(Some(&reset), NOW + 60).unwrap();
+    assert_eq!(sent.left, [(reset, "it was sent")]);
+
+    // A notice has a day in the queue again; a link that has expired is not sent.
+    let late = f.queue(MailKind::Reset, "c@b.example", "pgr_y");
+    f.server.answers.lock().push_back(refused("550 no"));
+    f.mail.deliver(NOW).unwrap();
+    let retried = f.mail.retry(None, NOW + 3 * DAY).unwrap();
+    assert_eq!(retried.queued, [notice]);
+    assert_eq!(retried.left.len(), 1);
+    assert_eq!(retried.left[0].0, late);
+    f.mail.deliver(NOW + 3 * DAY).unwrap();
+    assert_eq!(f.status(&notice).0, MailStatus::Sent);
+    // After a week nothing is sent unasked.
+    let none = f.mail.retry(None, NOW + 8 * DAY).unwrap();
+    assert!(none.is_empty());
+}
+
+#[test]
+fn a_withdrawn_secret_leaves_a_failed_mail() {
+    let f = Fixture::new();
+    let reset = f.queue(MailKind::Reset, "a@b.example", "pgr_x");
+    f.server.answers.lock().push_back(refused("550 no"));
+    f.mail.deliver(NOW).unwrap();
+    let user = UserId::from_bytes([7; 16]);
+    let batch = move |txn: &mut Txn<'_>| withdraw(txn, &user, MailKind::Reset);
+    f.store.write(Durability::Durable, batch).wait().unwrap();
+    let text = f.mail.show(&reset, Secrets::Shown).unwrap().unwrap().text;
+    assert!(!text.contains("pgr_x"));
+    assert_eq!(f.mail.retry(Some(&reset), NOW).unwrap().left.len(), 1);
+}

@@ -1,9 +1,11 @@
 //! Requests of sign-up, login and password reset. `docs/interface.md` describes the routes.
 
-use crate::domain::accounts::AccountsError;
+use crate::domain::accounts::{AccountsError, LoginClient};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::request::headers::SingleHeader;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::types::text::visible;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 
 pub(crate) struct SignUpRequest {
@@ -13,11 +15,13 @@ pub(crate) struct SignUpRequest {
     pub locale: Option<Locale>,
     pub country: Option<Country>,
     pub birth_date: Option<BirthDate>,
+    pub client: LoginClient,
 }
 
 pub(crate) struct LoginRequest {
     pub identity: Email,
     pub access_key: Password,
+    pub client: LoginClient,
 }
 
 pub(crate) struct SendResetRequest {
@@ -67,12 +71,27 @@ impl ParseRequest for SignUpRequest {
             locale,
             country,
             birth_date,
+            client: client(input),
         })
     }
 }
 
+/// Reads what the client says about itself. Nothing of it is required, and nothing refuses a login.
+fn client(input: &Input<'_>) -> LoginClient {
+    const TEXT_MAX: usize = 200;
+    let read = |header: SingleHeader<'_>| {
+        let text = std::str::from_utf8(header.value()?.as_bytes()).ok()?;
+        let text: String = visible(text).chars().take(TEXT_MAX).collect();
+        Some(text).filter(|text| !text.is_empty())
+    };
+    LoginClient {
+        program: read(input.heads.user_agent),
+        device: read(input.heads.play.device_id),
+    }
+}
+
 impl ParseRequest for LoginRequest {
-    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
         let (identity, access_key) = (
             body.required("identity", Email::parse),
@@ -82,6 +101,7 @@ impl ParseRequest for LoginRequest {
         Ok(Self {
             identity,
             access_key,
+            client: client(input),
         })
     }
 }

@@ -1,10 +1,14 @@
 //! Requests with the user token: the user's account, devices, sessions, offers and playback.
 
+use serde_json::Value;
+
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{BirthDate, DeviceId, Locale, LoginId, Password, PersonName, Pin, SessionId};
+use crate::types::{
+    BirthDate, DeviceId, Email, Locale, LoginId, Password, PersonName, Pin, SessionId,
+};
 
 /// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +42,27 @@ pub(crate) struct UpdateUserRequest {
     /// Requires the PIN, if one is set.
     pub parental_control: Option<ParentalControlChange>,
     pub pin_code: Option<Pin>,
+    /// Members of the record that this route does not change, as they were sent.
+    pub fixed: Vec<(&'static str, Value)>,
+}
+
+const FIXED: [&str; 5] = ["userId", "email", "country", "createdTimestamp", "tags"];
+
+pub(crate) struct ChangeEmailRequest {
+    pub email: Email,
+    pub password: Password,
+}
+
+impl ParseRequest for ChangeEmailRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let (email, password) = (
+            body.required("email", Email::parse),
+            password(&body, "password"),
+        )
+            .combine()?;
+        Ok(Self { email, password })
+    }
 }
 
 pub(crate) struct ChangePasswordRequest {
@@ -104,6 +129,10 @@ impl ParseRequest for UpdateUserRequest {
             birth_date,
             parental_control,
             pin_code,
+            fixed: FIXED
+                .into_iter()
+                .filter_map(|name| Some((name, body.value(name)?.clone())))
+                .collect(),
         })
     }
 }

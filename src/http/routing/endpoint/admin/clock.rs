@@ -25,6 +25,8 @@ impl MoveClockRequest {
     const MEMBERS: [&str; 5] = ["now", "offset", "advance", "freeze", "scale"];
 
     pub(crate) fn read(body: &Object) -> Result<Self, ApiError> {
+        // Before the members are looked for: a body that cannot be read has none.
+        body.check()?;
         let given: Vec<&str> = Self::MEMBERS
             .into_iter()
             .filter(|name| body.has(name))

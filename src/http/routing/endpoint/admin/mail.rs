@@ -37,6 +37,25 @@ impl ParseRequest for PreviewMailRequest {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryMailRequest {
+    /// Without it: all mails that were given up lately.
+    pub mail: Option<MailId>,
+}
+
+impl ParseRequest for RetryMailRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        let id = body.text("id")?.map(str::to_owned);
+        // A misspelt member would send every mail instead of one.
+        body.only(&["id"])?;
+        let mail = id.map(|id| known(MailId::parse(&id), ErrorCode::MailNotFound));
+        Ok(Self {
+            mail: mail.transpose()?,
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestMailRequest {
     pub to: Email,

@@ -16,6 +16,7 @@ pub(crate) mod requests;
 pub(crate) mod rights;
 pub(crate) mod schedule;
 pub(crate) mod telemetry;
+pub(crate) mod user_line;
 pub(crate) mod users;
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};

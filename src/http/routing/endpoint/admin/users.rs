@@ -1,11 +1,14 @@
 //! Requests about users, their grants and PINs.
 
-use crate::domain::accounts::{FirstPassword, ForeignHash, NewUser, UserOrder, UserSearch};
+use crate::domain::accounts::{
+    FirstPassword, ForeignHash, ImportedState, NewUser, UserOrder, UserSearch,
+};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::body::BodyStream;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::admin::known;
 use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
+use crate::http::routing::endpoint::admin::user_line::{self, UnknownMembers};
 use crate::http::routing::endpoint::login::password;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -150,15 +153,24 @@ pub(crate) struct AddUserRequest {
     pub locale: Option<Locale>,
     pub country: Option<Country>,
     pub birth_date: Option<BirthDate>,
+    pub state: ImportedState,
 }
 
 impl AddUserRequest {
+    /// Reads the account alone, without its state.
     pub(crate) fn read(body: &Object) -> Result<Self, ApiError> {
+        Self::read_named(body, body.parsed("name", PersonName::parse))
+    }
+
+    pub(crate) fn read_named(
+        body: &Object,
+        name: Result<Option<PersonName>, ApiError>,
+    ) -> Result<Self, ApiError> {
         let (partner, email, password, name, locale, country, birth_date) = (
             body.text("partner"),
             body.required("email", Email::parse),
             first_password(body),
-            body.parsed("name", PersonName::parse),
+            name,
             body.parsed("locale", Locale::parse),
             body.parsed("country", Country::parse),
             body.parsed("birthDate", BirthDate::parse),
@@ -173,6 +185,7 @@ impl AddUserRequest {
             locale,
             country,
             birth_date,
+            state: ImportedState::default(),
         })
     }
 }
@@ -180,7 +193,19 @@ impl AddUserRequest {
 impl ParseRequest for AddUserRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
-        let (mut request, of_query) = (Self::read(&body), partner(input)).combine()?;
+        let offers = match body.has("offers") {
+            true => Err(body.refuse("offers", "is for imports; grant the offers afterwards")),
+            false => Ok(()),
+        };
+        let (mut request, of_query, state, (), ()) = (
+            Self::read(&body),
+            partner(input),
+            user_line::state(&body),
+            user_line::only_known(&body),
+            offers,
+        )
+            .combine()?;
+        request.state = state;
         // A partner in the body takes precedence over the one in the query.
         request.partner = request.partner.or(of_query);
         Ok(request)
@@ -189,7 +214,14 @@ impl ParseRequest for AddUserRequest {
 
 impl AddUserRequest {
     #[must_use]
-    pub(crate) fn into_parts(self) -> (Option<PartnerIdOrName>, NewUser, FirstPassword) {
+    pub(crate) fn into_parts(
+        self,
+    ) -> (
+        Option<PartnerIdOrName>,
+        NewUser,
+        FirstPassword,
+        ImportedState,
+    ) {
         let new = NewUser {
             email: self.email,
             name: self.name,
@@ -197,22 +229,32 @@ impl AddUserRequest {
             locale: self.locale,
             birth_date: self.birth_date,
         };
-        (self.partner, new, self.password)
+        (self.partner, new, self.password, self.state)
     }
 }
 
 pub(crate) struct ImportUsersRequest {
     pub partner: Option<PartnerIdOrName>,
     pub dry_run: bool,
+    pub unknown: UnknownMembers,
     pub file: BodyStream,
 }
 
 impl ParseRequest for ImportUsersRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let (partner, dry_run) = (partner(input), input.query.flag("dryRun")).combine()?;
+        let (partner, dry_run, ignore) = (
+            partner(input),
+            input.query.flag("dryRun"),
+            input.query.flag("ignoreUnknown"),
+        )
+            .combine()?;
         Ok(Self {
             partner,
             dry_run,
+            unknown: match ignore {
+                true => UnknownMembers::Noted,
+                false => UnknownMembers::Refused,
+            },
             file: payload.streamed()?,
         })
     }
@@ -241,8 +283,23 @@ impl ParseRequest for UserRequest {
     }
 }
 
+pub(crate) struct UserDeviceRequest {
+    pub user: UserIdOrEmail,
+    pub device: DeviceId,
+}
+
+impl ParseRequest for UserDeviceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let device = input.text("device");
+        let device = device.and_then(|id| known(DeviceId::parse(&id), ErrorCode::DeviceNotFound));
+        let (user, device) = (UserIdOrEmail::parse(input), device).combine()?;
+        Ok(Self { user, device })
+    }
+}
+
 pub(crate) struct ChangeUserRequest {
     pub user: UserIdOrEmail,
+    pub email: Option<Email>,
     pub name: Option<PersonName>,
     pub locale: Option<Locale>,
     pub country: Option<Country>,
@@ -259,6 +316,18 @@ impl ChangeUserRequest {
 impl ParseRequest for ChangeUserRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let body = payload.object()?;
+        // A member that is lost would be answered as a change.
+        body.only(&[
+            "email",
+            "name",
+            "locale",
+            "country",
+            "birthDate",
+            "parentalControl",
+            "tags",
+            "disabled",
+        ])?;
+        let email = body.parsed("email", Email::parse)?;
         let fit = |tags: &Vec<String>| {
             tags.len() <= Self::TAGS_MAX
                 && tags
@@ -284,6 +353,7 @@ impl ParseRequest for ChangeUserRequest {
             .combine()?;
         Ok(Self {
             user,
+            email,
             name,
             locale,
             country,
