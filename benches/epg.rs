@@ -58,7 +58,7 @@ impl Rights for Catalogue {
     }
 
     fn channel(&self, _: &LivestreamId) -> Option<ChannelFacts> {
-        let zone = chrono_tz::Tz::Europe__Stockholm;
+        let zone = playgate::types::Zone::stored("Europe/Stockholm");
         Some(ChannelFacts { zone })
     }
 
@@ -80,10 +80,11 @@ impl Rights for Catalogue {
 
 fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let options = XmltvOptions {
-        zone: chrono_tz::Tz::UTC,
+        zone: playgate::types::Zone::utc(),
         ignore_offsets: false,
         languages: vec!["en".to_owned()],
         ratings: Arc::new(Ratings::built_in()),
+        rating_system: None,
     };
     let (began, worked) = (Instant::now(), processor_time());
     let file = File::open(path).expect("it was just written");

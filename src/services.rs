@@ -30,6 +30,7 @@ use crate::ports::geoip::GeoIp;
 use crate::ports::license_server::LicenseServers;
 use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
+use crate::ports::zoneinfo::ZoneWatch;
 use crate::ports::{Clock, Entropy, LabClock};
 use crate::store::Store;
 use crate::worker_pool::export_slots::ExportSlots;
@@ -71,6 +72,7 @@ pub struct Services {
     pub playback: Playback,
     pub licenses: LicenseServers,
     pub geoip: Option<Arc<GeoIp>>,
+    pub zones: Arc<ZoneWatch>,
     pub media: MediaDirectory,
     pub tls: Option<Arc<Tls>>,
     pub telemetry: Telemetry,

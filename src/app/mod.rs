@@ -36,6 +36,7 @@ use crate::ports::clock::boot_id;
 use crate::ports::fetch::Fetcher;
 use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
+use crate::ports::zoneinfo::ZoneWatch;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
 use crate::services::{AdminTurns, Restart, Services};
 use crate::store::{Store, StoreError};
@@ -215,6 +216,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         playback,
         licenses: settings::licenses(&config)?,
         geoip: settings::geoip(&config)?,
+        zones: Arc::new(ZoneWatch::new(config.schedule.zoneinfo.as_deref())),
         media: MediaDirectory::new(&config.origin.media_dir),
         tls,
         telemetry,

@@ -270,6 +270,7 @@ pub(super) fn epg_sources(config: &Config) -> Result<epg_sources::EpgSettings, A
         sources: config.epg.sources.clone(),
         ratings: Arc::new(ratings),
         retention_days: config.schedule.retention_days,
+        spool: config.server.data_dir.clone(),
     })
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use chrono_tz::Tz;
-
 use super::OpenKeyFile;
 use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule, window};
 use crate::decode::{Decoder, Node, ObjectMember, TableDecoder, Value, nearest};
@@ -14,7 +12,7 @@ use crate::domain::catalog::{
 };
 use crate::domain::schedule::Image;
 use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
-use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol};
+use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, Zone};
 
 pub(super) fn read(
     decoder: &Decoder,
@@ -190,11 +188,11 @@ fn streams(table: &TableDecoder<'_>) -> Option<u32> {
     table.number("streams", 1..=i64::from(STREAMS_MAX))
 }
 
-fn zone(table: &TableDecoder<'_>) -> Option<Tz> {
+fn zone(table: &TableDecoder<'_>) -> Option<Zone> {
     table.read("zone", |node| {
         let name = node.text()?;
         name.parse().map_err(|_| {
-            let known = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+            let known = crate::types::zone::built_in_names();
             let hint = nearest(name, known).map(|known| format!("; did you mean `{known}`?"));
             let hint = hint.unwrap_or_default();
             format!("must be a time zone such as Europe/Stockholm{hint}")

@@ -1,15 +1,13 @@
 use std::io;
 use std::sync::Arc;
 
-use chrono_tz::Tz;
-
 use super::*;
 use crate::domain::catalog::{
     self, Catalog, CatalogError, CatalogSettings, KeyId, Mode, OfferKind, Pack, What,
 };
 use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store};
-use crate::types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds};
+use crate::types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds, Zone};
 
 /// The documented example, with every member.
 const EXAMPLE: &str = r#"
@@ -86,7 +84,7 @@ fn catalog() -> Catalog {
 }
 
 fn reopened(store: Store) -> Catalog {
-    let zone = Tz::UTC;
+    let zone = Zone::utc();
     let entropy = Arc::new(SeededEntropy::new(1));
     Catalog::open(store, entropy, &[7; 32], CatalogSettings { zone }).unwrap()
 }
@@ -120,7 +118,7 @@ fn the_example_is_read_with_all_its_members() {
         .unwrap();
     assert_eq!(
         (news.zone, news.catchup_days, news.streams),
-        (Tz::Europe__Stockholm, 7, Some(2))
+        (Zone::stored("Europe/Stockholm"), 7, Some(2))
     );
     assert!(news.start_over && news.extended.rewind && !news.extended.fast_forward);
     let film = snapshot.asset(&AssetId::parse("film-1").unwrap()).unwrap();

@@ -298,7 +298,11 @@ async fn import(admin: &mut Admin, file: &Path, how: CatalogImportOptions) -> Co
             ));
         }
         let wrong = |what| Failure::usage(format!("{}: {what}", file.display()));
-        text = m3u::to_catalog(&text).map_err(wrong)?;
+        let playlist = m3u::to_catalog(&text).map_err(wrong)?;
+        for remark in &playlist.remarks {
+            output::print_note(remark);
+        }
+        text = playlist.catalog;
     }
     match send(admin, text.clone(), how).await? {
         Ok(report) => {

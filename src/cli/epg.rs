@@ -1,6 +1,7 @@
 //! `playgate epg`: the programme guide (EPG).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -9,11 +10,12 @@ use super::admin::request_body::{self, Sent};
 use super::admin::{AdminError, fetch_url, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::{Global, epg_report, output, rights};
+use crate::ports::fetch_options::FetchOptions;
 
 /// Electronic programme guide
 #[derive(Subcommand)]
 pub(super) enum EpgCommand {
-    /// Import a guide: XMLTV (plain, gzip, xz) or JSON; exit code 4 if it is held for approval
+    /// Import a guide: XMLTV (plain, gzip, xz, zip) or JSON; exit code 4 if it is held for approval
     Import(ImportGuide),
     /// Explain the rights of a broadcast: which default, rule or override sets each
     Why {
@@ -38,7 +40,71 @@ pub(super) struct ImportGuide {
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     #[command(flatten)]
+    request: UrlOptions,
+    #[command(flatten)]
     options: EpgImportOptions,
+}
+
+// For a URL; those of a configured source apply as well. No doc comment: clap would show it as that of the command.
+#[derive(Args)]
+struct UrlOptions {
+    /// Header to send to the URL; repeatable
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// User agent to send to the URL
+    #[arg(long, value_name = "TEXT")]
+    user_agent: Option<String>,
+    /// User name for the URL
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+    /// File with the password of the user
+    #[arg(long, value_name = "FILE", requires = "username")]
+    password_file: Option<PathBuf>,
+    /// Seconds until the server begins to answer
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    timeout: Option<u64>,
+}
+
+impl UrlOptions {
+    /// Adds the options to those of the source in the configuration.
+    fn request(&self, global: &Global, source: Option<&str>) -> Result<FetchOptions, Failure> {
+        let loaded = source.and_then(|_| global.load().ok());
+        let sources = loaded.map(|loaded| loaded.config.epg.sources);
+        let configured = sources.and_then(|all| {
+            let mut all = all.into_iter();
+            all.find(|one| Some(one.name.as_str()) == source)
+        });
+        let mut options = configured.map(|source| source.request).unwrap_or_default();
+        let wrong = |flag: &str, why: String| Failure::usage(format!("`{flag}` {why}"));
+        for header in &self.headers {
+            let (name, value) = header.split_once(':').ok_or_else(|| {
+                wrong(
+                    "--header",
+                    "must be a name and a value, such as \"X-Key: 1\"".to_owned(),
+                )
+            })?;
+            let added = options.add_header(name.trim(), value.trim());
+            added.map_err(|why| wrong("--header", why))?;
+        }
+        if let Some(agent) = &self.user_agent {
+            let set = options.set_user_agent(agent);
+            set.map_err(|why| wrong("--user-agent", why))?;
+        }
+        if let Some(user) = &self.username {
+            let password = match &self.password_file {
+                Some(file) => {
+                    std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?
+                }
+                None => String::new(),
+            };
+            let set = options.set_credentials(user, password.trim_end_matches(['\r', '\n']));
+            set.map_err(|why| wrong("--username", why))?;
+        }
+        if let Some(seconds) = self.timeout {
+            options.set_timeout(Duration::from_secs(seconds));
+        }
+        Ok(options)
+    }
 }
 
 #[derive(Args)]
@@ -111,7 +177,8 @@ async fn import(import: ImportGuide, global: &Global) -> CommandResult {
     let sent = Sent::default();
     // Fetched by this process, with the rights and the network of its user, and streamed to the server.
     let body = if fetch_url::is_address(guide) {
-        request_body::counted(fetch_url::get(guide).await?, &sent)
+        let request = import.request.request(global, import.source.as_deref())?;
+        request_body::counted(fetch_url::get(guide, &request).await?, &sent)
     } else {
         request_body::counted(request_body::file(Path::new(guide))?, &sent)
     };

@@ -1,7 +1,7 @@
 //! Prints an import report: totals, skipped programmes, then changes.
 
+use crate::types::Zone;
 use chrono::DateTime;
-use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::exit::CommandResult;
@@ -35,17 +35,7 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
             "unrated     {unrated} of {programmes} programmes ({share} %) have no age rating"
         ));
     }
-    let skipped = report.get("skipped").and_then(Value::as_object);
-    for (kind, number) in skipped.into_iter().flatten() {
-        let lines = elements(&report["skippedLines"], kind)
-            .iter()
-            .take(LINES_SHOWN);
-        let lines: Vec<String> = lines.map(ToString::to_string).collect();
-        let (why, lines) = (reason(kind), lines.join(", "));
-        output::print_note(&format!(
-            "skipped     {number} {why}, for example line {lines}"
-        ));
-    }
+    show_rows(report, all);
     let made = if done {
         "created in the catalogue"
     } else {
@@ -75,6 +65,65 @@ pub(super) fn show(report: &Value, done: bool, all: bool, json: bool) -> Command
     }
     let lines = changes(report, all);
     lines.iter().try_for_each(|line| output::line(line))
+}
+
+/// Prints what was skipped, repaired or lost.
+fn show_rows(report: &Value, all: bool) {
+    let skipped = report.get("skipped").and_then(Value::as_object);
+    for (kind, number) in skipped.into_iter().flatten() {
+        let lines = elements(&report["skippedLines"], kind)
+            .iter()
+            .take(LINES_SHOWN);
+        let lines: Vec<String> = lines.map(ToString::to_string).collect();
+        let (why, lines) = (reason(kind), lines.join(", "));
+        output::print_note(&format!(
+            "skipped     {number} {why}, for example line {lines}"
+        ));
+        for row in elements(&report["skippedRows"], kind)
+            .iter()
+            .take(LINES_SHOWN)
+        {
+            if let Some(text) = row.get("text").and_then(Value::as_str) {
+                let channel = output::text(row, "channel");
+                output::print_note(&format!(
+                    "            line {}, {channel}: {text}",
+                    row["line"]
+                ));
+            }
+        }
+    }
+    let repaired = report.get("repaired").and_then(Value::as_object);
+    for (kind, number) in repaired.into_iter().flatten() {
+        let lines = elements(&report["repairedLines"], kind);
+        let lines: Vec<String> = lines
+            .iter()
+            .take(LINES_SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        let example = match lines.is_empty() {
+            true => String::new(),
+            false => format!(", for example line {}", lines.join(", ")),
+        };
+        output::print_note(&format!("repaired    {number} {}{example}", repair(kind)));
+    }
+    for lost in elements(report, "lostOverrides") {
+        output::print_note(&format!(
+            "rights      `{}` was “{}” on {} and is gone; its rights apply to nothing; `playgate epg why` explains it",
+            output::text(lost, "broadcastId"),
+            output::text(lost, "title"),
+            output::text(lost, "livestreamId"),
+        ));
+    }
+    let unusable: Vec<&str> = texts(report, "unusableChannels").collect();
+    if !unusable.is_empty() {
+        let example = unusable.first().copied().unwrap_or_default();
+        output::print_note(&format!(
+            "no livestream can have these channel ids; map them in `epg.sources`, such as channels = {{ {} = \"{}\" }}: {}",
+            Value::from(example),
+            crate::types::slug::slug(example),
+            output::joined(&unusable, all)
+        ));
+    }
 }
 
 #[must_use]
@@ -108,14 +157,26 @@ fn reason(kind: &str) -> &str {
         "badId" => "with an invalid id",
         "idTaken" => "with an id already in use",
         "emptyTitle" => "without a title",
-        "stopNotAfterStart" => "that stop before they start",
         "duplicate" => "duplicates (same channel and start)",
-        "noStop" => "without an end",
         "contained" => "within another programme",
         "tooOld" => "older than `schedule.retention_days`",
         "tooFar" => "too far in the future",
         "unmapped" => "of channels that are not in the catalogue",
         "outranked" => "of a source with lower priority",
+        other => other,
+    }
+}
+
+fn repair(kind: &str) -> &str {
+    match kind {
+        "badCharacter" => "characters that are not in the encoding of the guide (replaced)",
+        "bareAmpersand" => "`&` that should be `&amp;`",
+        "markup" => "texts with HTML (made plain)",
+        "stop" => "ends that are missing or before the start (set to the next start)",
+        "longStop" => "ends beyond the next programmes (cut)",
+        "lastStop" => "ends of a channel's last programme (estimated)",
+        "repeatedHour" => "times in the hour that occurs twice (placed by their order)",
+        "copy" => "copies (the fuller one is imported)",
         other => other,
     }
 }
@@ -132,7 +193,7 @@ fn changes(report: &Value, all: bool) -> Vec<String> {
             "{} ({zone}): +{added} ~{changed} -{removed}",
             output::text(one, "livestream")
         ));
-        let zone: Tz = zone.parse().unwrap_or(Tz::UTC);
+        let zone: Zone = zone.parse().unwrap_or(Zone::utc());
         let edits = elements(one, "edits");
         lines.extend(edits.iter().map(|one| edit(one, zone)));
         // The report lists only the first edits of a livestream.
@@ -145,7 +206,7 @@ fn changes(report: &Value, all: bool) -> Vec<String> {
     lines
 }
 
-fn edit(edit: &Value, zone: Tz) -> String {
+fn edit(edit: &Value, zone: Zone) -> String {
     let (before, after) = (edit.get("before"), edit.get("after"));
     let shown =
         |airing: &Value| format!("{}  {}", times(airing, zone), output::text(airing, "title"));
@@ -171,7 +232,7 @@ fn edit(edit: &Value, zone: Tz) -> String {
 }
 
 /// `2026-08-22 18:00-18:30`, in the livestream's time zone.
-fn times(airing: &Value, zone: Tz) -> String {
+fn times(airing: &Value, zone: Zone) -> String {
     let at = |member| {
         let seconds = airing.get(member).and_then(Value::as_i64)?;
         Some(DateTime::from_timestamp(seconds, 0)?.with_timezone(&zone))

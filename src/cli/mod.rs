@@ -58,10 +58,12 @@ mod verify_subprocess;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app;
 use crate::config::{ConfigProblems, Inputs, Loaded, Provenance, load, read};
+use crate::ports::zoneinfo;
 use crate::types::VERSION;
 use admin::Admin;
 use exit::{CommandResult, Exit, Failure};
@@ -299,6 +301,9 @@ pub fn main() -> ExitCode {
     };
     let run = || match parse() {
         Ok((arguments, matches)) => run(arguments, &matches),
+        Err(text) if text.kind() == ErrorKind::DisplayVersion => {
+            version().map(|()| ExitCode::SUCCESS)
+        }
         // A request for help is not a failure.
         Err(text) if !as_json || !text.use_stderr() => text.exit(),
         Err(mistake) => Err(usage_failure(&mistake.to_string())),
@@ -315,6 +320,14 @@ pub fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+fn version() -> CommandResult {
+    let (loaded, _) = read(&Inputs::from_process(None));
+    let directory = loaded.and_then(|loaded| loaded.config.schedule.zoneinfo);
+    output::line(&format!("playgate {VERSION}"))?;
+    let rules = zoneinfo::choose(directory.as_deref());
+    output::line(&format!("time zone rules {}", rules.summary()))
 }
 
 fn usage_failure(mistake: &str) -> Failure {

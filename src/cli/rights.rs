@@ -340,7 +340,7 @@ fn clock(why: &Value, member: &str) -> String {
 fn clock_in(value: &Value, member: &str, zone: &str) -> String {
     let at = value.get(member).and_then(Value::as_i64);
     let utc = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
-    match (utc, zone.parse::<chrono_tz::Tz>()) {
+    match (utc, zone.parse::<crate::types::Zone>()) {
         (Some(utc), Ok(zone)) => {
             let local = utc.with_timezone(&zone);
             local.format("%Y-%m-%d %H:%M:%S %:z").to_string()

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{NaiveDate, NaiveTime};
-use chrono_tz::Tz;
 
 use super::ListenAddress;
 use super::address::host_name;
@@ -23,14 +22,14 @@ use super::smtp_keys::{SmtpConfig, SmtpOauth2Config};
 use super::value_parsers::{
     Setting, address, base_url, cors_origin, date, duration, enum_value, flag, header_name,
     header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
-    time_of_day, unless_off, url, zone,
+    time_of_day, unless_off, url, zone, zone_directory,
 };
 use crate::domain::catalog::Unrated;
 use crate::domain::entitlement::PinRule;
 use crate::domain::epg_sources::EpgSource;
 use crate::domain::playback;
 use crate::ports::license_server::{SpcForm, Style};
-use crate::types::DurationUnit;
+use crate::types::{DurationUnit, Zone};
 
 section! {
     pub struct ServerConfig {
@@ -222,7 +221,9 @@ section! {
 section! {
     pub struct ScheduleConfig {
         /// Time zone of livestreams that name none.
-        zone: Tz = zone, Some("UTC");
+        zone: Zone = zone, Some("UTC");
+        /// Directory of time zone files; the system's if not set.
+        zoneinfo: Option<PathBuf> = some(zone_directory), None;
         /// Start of the TV day.
         day_start: NaiveTime = time_of_day, Some("06:00");
         /// Days to keep past broadcasts.

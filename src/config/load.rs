@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::http::Environment;
 use super::keys::Config;
@@ -11,6 +11,7 @@ use super::schema::{Given, KeyReader};
 use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
+use crate::ports::zoneinfo;
 
 #[derive(Default)]
 pub struct Inputs {
@@ -122,6 +123,10 @@ pub fn read(inputs: &Inputs) -> (Option<Loaded>, ConfigProblems) {
     let credentials = inputs.variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     // Read before the other keys, whose defaults refer to it.
     let data_dir = data_dir_of(&given);
+    // Before the zones are read: a zone may be newer than the rules that are compiled in.
+    let directory = given.get("schedule.zoneinfo");
+    let directory = directory.and_then(|given| given.raw.text().ok());
+    zoneinfo::apply(&zoneinfo::choose(directory.map(Path::new)));
     let mut reader = KeyReader {
         given: &given,
         credentials: credentials.as_deref(),

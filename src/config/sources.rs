@@ -146,7 +146,8 @@ impl<'a> ConfigSources<'a> {
         let open = found.is_ok_and(|found| readable_by_all(path, found.mode()));
         let secret = self.given.iter().find(|(name, given)| {
             let in_list = *name == cdn::SECRET.0 && has(&given.raw, cdn::SECRET.1);
-            in_list || self.names.secrets.contains(*name)
+            let has_password = *name == "epg.sources" && has(&given.raw, "password");
+            in_list || has_password || self.names.secrets.contains(*name)
         });
         if let (true, Some((name, given))) = (open, secret) {
             let message = format!(

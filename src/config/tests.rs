@@ -578,9 +578,12 @@ fn a_guide_source_has_all_its_members() {
     .good();
     let sources = &loaded.config.epg.sources;
     assert_eq!(sources[0].interval, 21_600);
-    assert_eq!(sources[0].options.zone, chrono_tz::Europe::Stockholm);
+    assert_eq!(
+        sources[0].options.zone,
+        crate::types::Zone::stored("Europe/Stockholm")
+    );
     assert_eq!(sources[0].options.languages, ["sv", "en"]);
-    assert_eq!(sources[0].options.channels["svt1.se"], "svt1");
+    assert_eq!(sources[0].options.channels["svt1.se"], "svt1".into());
     assert_eq!(sources[1].interval, 3_600);
     let same = Case::of(
         "epg.sources = [{ name = 'a', url = 'http://a.b' }, { name = 'a', url = 'http://c.d' }]",

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::types::Zone;
 use chrono::{NaiveDate, NaiveTime};
-use chrono_tz::Tz;
 
 use super::ListenAddress;
 use super::enums::{ConfigEnum, word_of};
@@ -14,6 +14,7 @@ use super::mailbox::Mailbox;
 use super::secret::{MASK, Secret};
 use crate::decode::{Node, Value};
 use crate::domain::catalog::Unrated;
+use crate::ports::zoneinfo;
 
 /// The result of parsing a value. The error is a sentence without the name of the key.
 pub(super) type Read<T> = Result<T, String>;
@@ -110,7 +111,7 @@ shown_as_printed!(
     ListenAddress,
     Network,
     Mailbox,
-    Tz,
+    Zone,
     NaiveDate
 );
 
@@ -251,7 +252,15 @@ pub(super) fn date(raw: &Node) -> Read<NaiveDate> {
         .map_err(|_| "must be a date such as \"2027-12-31\"".to_owned())
 }
 
-pub(super) fn zone(raw: &Node) -> Read<Tz> {
+pub(super) fn zone_directory(raw: &Node) -> Read<PathBuf> {
+    let directory = path(raw)?;
+    match zoneinfo::fault(&directory) {
+        Some(why) => Err(format!("{} {why}", directory.display())),
+        None => Ok(directory),
+    }
+}
+
+pub(super) fn zone(raw: &Node) -> Read<Zone> {
     let text = raw.text()?;
     text.parse()
         .map_err(|_| format!("`{text}` is not a time zone; use a name such as Europe/Stockholm"))

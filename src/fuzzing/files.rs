@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use chrono_tz::Tz;
-
 use crate::catalog_file::{
     parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
 };
@@ -11,6 +9,7 @@ use crate::config::{Inputs, load};
 use crate::domain;
 use crate::domain::catalog::{Catalog, CatalogSettings, Mode};
 use crate::domain::schedule::import::decompress::unpack;
+use crate::domain::schedule::import::encoding::to_utf8;
 use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use crate::domain::schedule::import::{GuideEvents, xmltv_time};
@@ -19,6 +18,8 @@ use crate::http::wire::epg_json::JsonGuide;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::fuzzing as store;
 use crate::store::{Schema, Store};
+use crate::types::slug::slug;
+use crate::types::{LivestreamId, Zone, zone};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(domain::schema);
 
@@ -42,10 +43,11 @@ pub fn export(data: &[u8]) {
 pub fn guide(data: &[u8]) {
     static RATINGS: LazyLock<Arc<Ratings>> = LazyLock::new(|| Arc::new(Ratings::built_in()));
     let options = || XmltvOptions {
-        zone: Tz::Europe__Stockholm,
+        zone: Zone::stored("Europe/Stockholm"),
         ignore_offsets: data.len().is_multiple_of(2),
         languages: vec!["sv".to_owned(), "en".to_owned()],
         ratings: Arc::clone(&RATINGS),
+        rating_system: None,
     };
     let read = |source: &mut dyn GuideEvents| {
         if let Ok(draft) = ParsedGuide::read(source, &ChannelMap::new()) {
@@ -58,7 +60,10 @@ pub fn guide(data: &[u8]) {
         }
     };
     // An unpacked guide may be a thousand times as large: its beginning is enough here.
-    let unpacked = |data| Some(std::io::Read::take(unpack(data).ok()?, 1 << 20));
+    let unpacked = |data| {
+        let text = to_utf8(unpack(data).ok()?).ok()?;
+        Some(std::io::Read::take(text, 1 << 20))
+    };
     if let Some(input) = unpacked(data) {
         read(&mut Xmltv::new(input, options()));
     }
@@ -66,9 +71,19 @@ pub fn guide(data: &[u8]) {
         read(&mut JsonGuide::new(input));
     }
     if let Ok(text) = std::str::from_utf8(data) {
-        let _ = xmltv_time::parse(text, Tz::Europe__Stockholm);
-        let _ = xmltv_time::parse_local(text, Tz::Europe__Stockholm);
+        let _ = xmltv_time::parse(text, Zone::stored("Europe/Stockholm"));
+        let _ = xmltv_time::parse_local(text, Zone::stored("Europe/Stockholm"));
+        let id = slug(text);
+        assert!(
+            id.is_empty() || LivestreamId::parse(&id).is_ok(),
+            "no id: {id}"
+        );
     }
+}
+
+/// Reads any bytes as a zone file, which must neither panic nor take long.
+pub fn zone_file(data: &[u8]) {
+    let _ = zone::is_zone_file(data);
 }
 
 /// Imports any text as a catalogue. Written as TOML and as JSON and read again, it must be unchanged.
@@ -76,7 +91,7 @@ pub fn catalog(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    let settings = CatalogSettings { zone: Tz::UTC };
+    let settings = CatalogSettings { zone: Zone::utc() };
     let entropy = Arc::new(SeededEntropy::new(1));
     let import = parse(text, None);
     if !import.problems.is_empty() {

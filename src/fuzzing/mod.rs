@@ -16,7 +16,7 @@ mod tests;
 /// The name of the target in `tests/fuzz`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("backup", files::backup),
     ("catalog", files::catalog),
     ("challenge", requests::challenge),
@@ -37,6 +37,7 @@ pub const TARGETS: [Target; 20] = [
     ("rights", files::rights),
     ("segment", crate::store::fuzzing::segment),
     ("value", requests::value),
+    ("zone", files::zone_file),
 ];
 
 /// Runs the target with this name.

@@ -39,6 +39,7 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.extend(forwarding(services));
     tasks.push(backups(services));
     tasks.extend(geoip(services));
+    tasks.push(zone_rules(services));
     tasks.extend(certificate(services));
     tasks
 }
@@ -66,6 +67,7 @@ pub(super) fn tasks_of_standby(services: &Arc<Services>) -> Vec<Task> {
     ];
     tasks.extend(forwarding(services));
     tasks.extend(geoip(services));
+    tasks.push(zone_rules(services));
     tasks.extend(certificate(services));
     tasks
 }
@@ -185,7 +187,7 @@ fn schedule(services: &Arc<Services>) -> Task {
     let schedule = Arc::clone(&services.schedule);
     let days = services.config.schedule.retention_days;
     Task::new("schedule-retention", 60 * MINUTE, move |now| {
-        schedule.retain(now, days)
+        Ok::<_, ScheduleError>(schedule.retain(now, days)? + schedule.sweep_lost_overrides(now)?)
     })
     .deletes()
 }
@@ -200,6 +202,30 @@ fn geoip(services: &Arc<Services>) -> Option<Task> {
         readiness.warn("geoip", failure);
         done.map(usize::from)
     }))
+}
+
+/// Follows the system's rules of time zones, which are updated without a restart.
+fn zone_rules(services: &Arc<Services>) -> Task {
+    let services = Arc::clone(services);
+    let task = Task::new("zone-rules", MINUTE, move |now| {
+        let changed = services.zones.refresh();
+        let rules = services.zones.used();
+        let warning = rules.warning(now);
+        services.readiness.warn("time-zones", warning);
+        let Some(rules) = changed else {
+            return Ok(0);
+        };
+        tracing::info!(
+            release = rules.summary(),
+            "the rules of time zones have changed"
+        );
+        // TV days and offsets of the rendered schedule follow from the rules.
+        services.schedule.refresh()?;
+        Ok::<_, ScheduleError>(1)
+    });
+    // Runs immediately, so that damaged zone files are reported at the start.
+    task.waker.wake();
+    task
 }
 
 fn certificate(services: &Arc<Services>) -> Option<Task> {

@@ -15,11 +15,12 @@ use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH,
     LAST_MODIFIED, LOCATION, RETRY_AFTER, USER_AGENT,
 };
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use super::fetch_options::{Cookies, FetchOptions, origin};
 use super::http_client::{BadAddress, Broken, RequestTarget, ServerResponse, WebBody, cause};
 
 /// Maximum size of an EPG file as transferred, in bytes.
@@ -29,7 +30,7 @@ const REDIRECTS_MAX: usize = 5;
 const VALIDATOR_MAX: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FetchTimeouts {
+pub struct FetchTimeouts {
     /// Time to accept a connection and to begin the response.
     pub answer: Duration,
     /// Time between two chunks of the body.
@@ -40,7 +41,8 @@ pub(crate) struct FetchTimeouts {
 impl Default for FetchTimeouts {
     fn default() -> Self {
         Self {
-            answer: Duration::from_secs(30),
+            // Some servers make the guide when they are asked.
+            answer: Duration::from_secs(120),
             piece: Duration::from_secs(30),
             // 150 MB at 170 KB/s.
             whole: Duration::from_secs(15 * 60),
@@ -100,7 +102,12 @@ impl FetchError {
 
 pub trait Fetch: Send + Sync {
     /// Fetches from `place`: an `http` or `https` URL, or an absolute path. Blocks until the response begins.
-    fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError>;
+    fn fetch(
+        &self,
+        place: &str,
+        options: &FetchOptions,
+        known: &Validators,
+    ) -> Result<Fetched, FetchError>;
 }
 
 #[derive(Debug)]
@@ -119,7 +126,12 @@ impl Default for Fetcher {
 }
 
 impl Fetch for Fetcher {
-    fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError> {
+    fn fetch(
+        &self,
+        place: &str,
+        options: &FetchOptions,
+        known: &Validators,
+    ) -> Result<Fetched, FetchError> {
         if place.starts_with('/') {
             return fetch_file(Path::new(place), known);
         }
@@ -128,8 +140,9 @@ impl Fetch for Fetcher {
         // that serves viewers.
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(broken)?;
-        let until = Instant::now() + self.timeouts.whole;
-        let answer = match runtime.block_on(get(place, known, self.timeouts)) {
+        let timeouts = options.timeouts.unwrap_or(self.timeouts);
+        let until = Instant::now() + timeouts.whole;
+        let answer = match runtime.block_on(get(place, options, known, timeouts)) {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ok(Fetched::Unchanged),
             Err(error) => {
@@ -145,7 +158,7 @@ impl Fetch for Fetcher {
                 body: answer.body,
                 rest: Bytes::new(),
                 left: self.most,
-                piece: self.timeouts.piece,
+                piece: timeouts.piece,
                 until,
             }),
         })
@@ -177,16 +190,28 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
 }
 
 pub(crate) async fn get(
-    address: &str,
+    first: &str,
+    options: &FetchOptions,
     known: &Validators,
     timeouts: FetchTimeouts,
 ) -> Result<Option<ServerResponse>, FetchError> {
-    let mut address = address.to_owned();
+    let mut address = first.to_owned();
+    let mut cookies = Cookies::default();
     // None at first: the operator chose the first target, which may be private.
     let mut before: Option<IpAddr> = None;
     for _ in 0..=REDIRECTS_MAX {
-        let answer = timeout(timeouts.answer, ask(&address, known, before)).await;
+        let mut headers: Vec<_> = cookies.header(origin(&address)).into_iter().collect();
+        // Keys and passwords are for the server that the operator has named.
+        if origin(&address) == origin(first) {
+            headers.extend(options.headers.iter().cloned());
+        }
+        let answer = timeout(
+            timeouts.answer,
+            ask(&address, (options.agent(), headers), known, before),
+        )
+        .await;
         let answer = answer.map_err(|_| FetchError::TimedOut)??;
+        cookies.learn(origin(&address), &answer.head.headers);
         // The address that was connected to, not another resolution of the name: DNS could answer differently
         // now (rebinding).
         before = Some(answer.peer);
@@ -219,6 +244,7 @@ pub(crate) async fn get(
 
 async fn ask(
     address: &str,
+    (agent, headers): (&HeaderValue, Vec<(HeaderName, HeaderValue)>),
     known: &Validators,
     before: Option<IpAddr>,
 ) -> Result<ServerResponse, FetchError> {
@@ -234,7 +260,7 @@ async fn ask(
     }
     let mut request = site
         .request(Method::GET)
-        .header(USER_AGENT, concat!("playgate/", env!("CARGO_PKG_VERSION")))
+        .header(USER_AGENT, agent)
         // The importer unpacks gzip itself, by the first bytes: it does not matter whether publisher or
         // server compressed.
         .header(ACCEPT_ENCODING, "gzip");
@@ -245,6 +271,9 @@ async fn ask(
         if let Some(value) = value {
             request = request.header(name, value);
         }
+    }
+    for (name, value) in headers {
+        request = request.header(name, value);
     }
     let request = request.body(Empty::<Bytes>::new());
     let request = request.map_err(|error| FetchError::Connection(error.into()))?;

@@ -58,7 +58,7 @@ fn fetch_within(
         timeouts,
         most: SIZE_MAX,
     }
-    .fetch(place, known)
+    .fetch(place, &FetchOptions::default(), known)
 }
 
 fn known(etag: &str) -> Validators {
@@ -182,7 +182,13 @@ fn a_redirect_to_a_private_address_is_refused_before_connecting() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let known = Validators::default();
     let stranger = "9.9.9.9".parse().ok();
-    let refused = runtime.block_on(ask(&address, &known, stranger));
+    let options = FetchOptions::default();
+    let refused = runtime.block_on(ask(
+        &address,
+        (options.agent(), Vec::new()),
+        &known,
+        stranger,
+    ));
     assert!(matches!(refused, Err(FetchError::Redirect(_))));
     let accepted = listener.accept();
     assert_eq!(accepted.unwrap_err().kind(), io::ErrorKind::WouldBlock);
@@ -319,4 +325,37 @@ fn a_written_file_counts_as_changed() {
         whole(fetch(place, &validators).unwrap()).1.unwrap(),
         b"<tv> </tv>"
     );
+}
+
+#[test]
+fn headers_of_a_source_reach_its_host_alone_and_cookies_come_back() {
+    let (other, served_other) = serve(vec![text(GUIDE)]);
+    let back = "HTTP/1.1 302 Found\r\nLocation: /again\r\nSet-Cookie: seen=1; Path=/\r\n\r\n";
+    let away = format!("HTTP/1.1 302 Found\r\nLocation: {other}/guide\r\n\r\n");
+    let (address, served) = serve(vec![text(back), text(away)]);
+    let mut options = FetchOptions::default();
+    options.set_user_agent("tv/1").unwrap();
+    options.add_header("X-Key", "secret").unwrap();
+    options.set_credentials("eva", "word").unwrap();
+    let fetcher = Fetcher {
+        timeouts: FetchTimeouts::default(),
+        most: SIZE_MAX,
+    };
+    let got = fetcher.fetch(&format!("{address}/a"), &options, &Validators::default());
+    assert_eq!(whole(got.unwrap()).1.unwrap(), b"<tv></tv>");
+    let heads = served.join().unwrap();
+    for head in &heads {
+        assert!(head.contains("x-key: secret\r\n"), "{head}");
+        assert!(
+            head.contains("authorization: Basic ZXZhOndvcmQ=\r\n"),
+            "{head}"
+        );
+        assert!(head.contains("user-agent: tv/1\r\n"), "{head}");
+    }
+    assert!(!heads[0].contains("cookie"), "{}", heads[0]);
+    assert!(heads[1].contains("cookie: seen=1\r\n"), "{}", heads[1]);
+    let foreign = served_other.join().unwrap().remove(0);
+    for name in ["x-key", "authorization", "cookie"] {
+        assert!(!foreign.contains(name), "{foreign}");
+    }
 }

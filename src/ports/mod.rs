@@ -6,6 +6,7 @@ pub mod clock;
 pub mod entropy;
 pub(crate) mod event_sink;
 pub(crate) mod fetch;
+pub(crate) mod fetch_options;
 pub(crate) mod geoip;
 pub(crate) mod http_client;
 pub(crate) mod license_server;
@@ -17,6 +18,7 @@ pub(crate) mod private_file;
 pub(crate) mod smtp;
 pub mod tls;
 pub(crate) mod watched_file;
+pub(crate) mod zoneinfo;
 
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

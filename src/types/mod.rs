@@ -21,10 +21,12 @@ pub(crate) mod rate_limit;
 mod relayed_beat;
 pub(crate) mod role;
 pub(crate) mod secret;
+pub(crate) mod slug;
 mod span;
 pub(crate) mod text;
 pub mod time;
 pub(crate) mod token;
+pub mod zone;
 
 pub use connection_origin::{ConnectionOrigin, ListenerKind};
 pub use drm::{Drm, Protocol};
@@ -46,6 +48,7 @@ pub use secret::{Password, Pin};
 pub use span::{format_span, parse_span};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
 pub use token::{PARTNER_TOKEN_LENGTH, Token, TokenHash, TokenInfo, TokenKind};
+pub use zone::Zone;
 
 /// Why a text could not be parsed: a sentence for the partner's developer that never repeats the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -34,10 +34,26 @@ impl UnixSeconds {
         )
     }
 
+    #[must_use]
+    pub fn date_in_utc(self) -> String {
+        let time = chrono::DateTime::from_timestamp(self.0, 0);
+        time.map_or_else(
+            || self.to_string(),
+            |time| time.format("%Y-%m-%d").to_string(),
+        )
+    }
+
     /// Number of the UTC day, counted from 1970-01-01.
     #[must_use]
     pub const fn utc_day(self) -> i64 {
         self.0.div_euclid(DAY)
+    }
+
+    /// In UTC; `None` beyond the calendar.
+    #[must_use]
+    pub fn year_and_month(self) -> Option<(i32, u32)> {
+        let time = chrono::DateTime::from_timestamp(self.0, 0)?;
+        Some((time.year(), time.month()))
     }
 }
 

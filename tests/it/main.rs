@@ -37,6 +37,7 @@ mod file_errors;
 mod fleet;
 mod framing;
 mod geoip;
+mod guide_cases;
 mod hostile_data;
 mod http2;
 mod import_crash;

@@ -3,7 +3,8 @@
 use http::StatusCode;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::ports::fetch::{self, FetchError, FetchTimeouts, Validators};
+use crate::ports::fetch::{self, FetchError, Validators};
+use crate::ports::fetch_options::FetchOptions;
 use crate::ports::http_client::WebBody;
 
 #[must_use]
@@ -11,9 +12,10 @@ pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-pub(crate) async fn get(address: &str) -> Result<WebBody, Failure> {
+pub(crate) async fn get(address: &str, options: &FetchOptions) -> Result<WebBody, Failure> {
     let known = Validators::default();
-    match fetch::get(address, &known, FetchTimeouts::default()).await {
+    let timeouts = options.timeouts.unwrap_or_default();
+    match fetch::get(address, options, &known, timeouts).await {
         Ok(Some(answer)) => Ok(answer.body),
         // Cannot happen without validators.
         Ok(None) => Err(Failure::failed(format!("{address}: not found"))),

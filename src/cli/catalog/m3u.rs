@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::types::LivestreamId;
+use crate::types::slug::slug;
 
 const HEAD: &str = "#EXTM3U";
 
@@ -14,48 +15,163 @@ pub(super) fn is_m3u(text: &str) -> bool {
     text.trim_start_matches(BYTE_ORDER_MARK).starts_with(HEAD)
 }
 
+/// Mistakes and remarks that are listed; the rest is counted.
+const LISTED_MAX: usize = 20;
+
+/// The livestreams of a playlist, and what a person should know about them.
+pub(super) struct ReadPlaylist {
+    pub(super) catalog: String,
+    pub(super) remarks: Vec<String>,
+}
+
+/// Formats that a list of channels for other players has and no client of ours plays, by the end of the path.
+const FILES: [&str; 8] = [
+    ".ts", ".mp4", ".mkv", ".avi", ".flv", ".mp3", ".aac", ".mpg",
+];
+
 /// Converts the entries to livestreams. Addresses for catch-up are left out, because their templates differ between
-/// players.
-pub(super) fn to_catalog(text: &str) -> Result<String, String> {
+/// players. All mistakes are reported together.
+pub(super) fn to_catalog(text: &str) -> Result<ReadPlaylist, String> {
     let mut livestreams: BTreeMap<String, Value> = BTreeMap::new();
+    let mut list = Entries::default();
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let mut heading: Option<(u64, &str)> = None;
     let mut group = None;
-    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if let Some(entry) = line.strip_prefix("#EXTINF:") {
-            heading = Some((number, entry));
+            if let Some((before, _)) = heading.replace((number, entry)) {
+                list.wrong(before, "the address is missing");
+            }
         } else if let Some(name) = line.strip_prefix("#EXTGRP:") {
             group = Some(name.trim().to_owned());
         } else if !line.is_empty() && !line.starts_with('#') {
-            let (at, entry) = heading
-                .take()
-                .ok_or_else(|| format!("line {number}: no #EXTINF before it"))?;
-            let (id, livestream) = livestream(entry, line, group.take())
-                .ok_or_else(|| format!("line {at}: it has neither a tvg-id nor a name"))?;
-            // Refused, because nothing shows which of the two is meant.
-            if livestreams.insert(id.clone(), livestream).is_some() {
-                return Err(format!(
-                    "line {at}: `{id}` occurs twice; give each a tvg-id"
-                ));
-            }
+            let Some((at, entry)) = heading.take() else {
+                list.wrong(number, "no #EXTINF before it");
+                continue;
+            };
+            list.add(&mut livestreams, at, (entry, line), group.take());
         }
     }
     if let Some((at, _)) = heading {
-        return Err(format!("line {at}: the address is missing"));
+        list.wrong(at, "the address is missing");
+    }
+    if !list.mistakes.is_empty() {
+        return Err(joined(list.mistakes).join("; "));
     }
     let all: Vec<&Value> = livestreams.values().collect();
-    Ok(json!({"livestream": all}).to_string())
+    Ok(ReadPlaylist {
+        catalog: json!({"livestream": all}).to_string(),
+        remarks: joined(list.remarks),
+    })
+}
+
+fn joined(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(LISTED_MAX);
+    lines.truncate(LISTED_MAX);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+#[derive(Default)]
+struct Entries {
+    mistakes: Vec<String>,
+    remarks: Vec<String>,
+}
+
+impl Entries {
+    fn wrong(&mut self, line: u64, what: &str) {
+        self.mistakes.push(format!("line {line}: {what}"));
+    }
+
+    fn remark(&mut self, line: u64, what: &str) {
+        self.remarks.push(format!("line {line}: {what}"));
+    }
+
+    fn add(
+        &mut self,
+        livestreams: &mut BTreeMap<String, Value>,
+        at: u64,
+        (entry, address): (&str, &str),
+        group: Option<String>,
+    ) {
+        // Kodi's headers: clients of ours send none.
+        let (address, headers) = address.split_once('|').unwrap_or((address, ""));
+        let scheme = address
+            .split_once("://")
+            .map(|(scheme, _)| scheme.to_ascii_lowercase());
+        if !matches!(scheme.as_deref(), Some("http" | "https")) {
+            let scheme = scheme.unwrap_or_else(|| "no scheme".to_owned());
+            return self.remark(at, &format!("skipped: an address with {scheme} cannot be played, only HLS and DASH over http and https"));
+        }
+        let path = address
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        if let Some(end) = FILES.iter().find(|end| path.ends_with(*end)) {
+            return self.remark(
+                at,
+                &format!("skipped: a `{end}` file cannot be played, only HLS and DASH"),
+            );
+        }
+        let mut given = match livestream(entry, address, group) {
+            Ok(given) => given,
+            Err(what) => return self.wrong(at, what),
+        };
+        if !headers.is_empty() {
+            self.remark(at, "the headers behind `|` are left out: players send none");
+        }
+        for (name, what) in [
+            (
+                "tvg-shift",
+                "is not part of a catalogue; set `shift` of the channel in `epg.sources`",
+            ),
+            (
+                "catchup-source",
+                "is left out: templates differ between players",
+            ),
+        ] {
+            if given.attributes.contains_key(name) {
+                self.remark(at, &format!("`{name}` {what}"));
+            }
+        }
+        if livestreams.contains_key(&given.id) {
+            let free = (2..).map(|n: u32| format!("{}-{n}", given.id));
+            let id = free
+                .into_iter()
+                .find(|id| !livestreams.contains_key(id))
+                .unwrap_or_default();
+            self.remark(
+                at,
+                &format!("`{}` occurs twice; this one is `{id}`", given.id),
+            );
+            if let Some(members) = given.livestream.as_object_mut() {
+                members.insert("id".to_owned(), id.clone().into());
+            }
+            given.id = id;
+        }
+        livestreams.insert(given.id, given.livestream);
+    }
+}
+
+struct Entry {
+    id: String,
+    attributes: BTreeMap<String, String>,
+    livestream: Value,
 }
 
 /// Parses the text after `#EXTINF:`, which is `duration name="value" …,title`.
-fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(String, Value)> {
-    let mut attributes = BTreeMap::new();
+fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry, &'static str> {
+    let mut attributes: BTreeMap<String, String> = BTreeMap::new();
     let mut rest = entry;
     while let Some((before, after)) = rest.split_once("=\"") {
-        let (value, more) = after.split_once('"')?;
+        let open = "a quote is not closed; add a `\"` behind the value";
+        let (value, more) = after.split_once('"').ok_or(open)?;
         let name = before.rsplit([' ', '\t']).next().unwrap_or_default();
-        attributes.insert(name.to_ascii_lowercase(), value.trim());
+        attributes.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         rest = more;
     }
     // Found after the attributes: titles and attributes may both contain commas.
@@ -63,7 +179,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
     let given = |name: &str| {
         attributes
             .get(name)
-            .copied()
+            .map(String::as_str)
             .filter(|value| !value.is_empty())
     };
     let name = Some(title)
@@ -71,9 +187,15 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
         .or(given("tvg-name"));
     // An id that no livestream can have is replaced by one that is made of the name.
     let own = given("tvg-id").filter(|id| LivestreamId::parse(id).is_ok());
-    let id = own
-        .map(str::to_owned)
-        .or_else(|| Some(slug(name?)).filter(|id| !id.is_empty()))?;
+    let id = match (own, name) {
+        (Some(own), _) => own.to_owned(),
+        (None, Some(name)) => match slug(name) {
+            // A name of signs alone.
+            id if id.is_empty() => "channel".to_owned(),
+            id => id,
+        },
+        (None, None) => return Err("it has neither a tvg-id nor a name"),
+    };
     let path = address.split(['?', '#']).next().unwrap_or_default();
     let protocol = if path.ends_with(".mpd") {
         "dash"
@@ -110,18 +232,11 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Option<(Stri
             members.insert(member.to_owned(), value);
         }
     }
-    Some((id, livestream))
-}
-
-/// An id from a name: lower-case letters and digits, with dashes between words.
-fn slug(name: &str) -> String {
-    let words = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
-    words
-        .map(str::to_ascii_lowercase)
-        .collect::<Vec<_>>()
-        .join("-")
+    Ok(Entry {
+        id,
+        livestream,
+        attributes,
+    })
 }
 
 #[cfg(test)]
@@ -129,7 +244,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Value {
-        serde_json::from_str(&to_catalog(text).unwrap()).unwrap()
+        serde_json::from_str(&to_catalog(text).unwrap().catalog).unwrap()
     }
 
     #[test]
@@ -159,12 +274,47 @@ mod tests {
             ("#EXTINF:-1,A\n", "line 2: the address is missing"),
             ("#EXTINF:-1,\nhttp://x/a\n", "line 2: it has neither"),
             (
-                "#EXTINF:-1,A\nhttp://x/a\n#EXTINF:-1,a\nhttp://x/b\n",
-                "line 4: `a` occurs twice",
+                "#EXTINF:-1 tvg-name=\"One,One\nhttp://x/a\nhttp://x/b\n",
+                "line 2: a quote is not closed; add a `\"` behind the value; line 4: no #EXTINF",
             ),
         ] {
-            let error = to_catalog(&format!("#EXTM3U\n{entries}")).unwrap_err();
+            let error = to_catalog(&format!("#EXTM3U\n{entries}")).err().unwrap();
             assert!(error.starts_with(why), "{error}");
         }
+    }
+
+    #[test]
+    fn what_can_be_taken_is_taken_and_the_rest_is_told() {
+        let text = "#EXTM3U\n\
+            #EXTINF:-1,Первый канал\nhttp://x/1.m3u8\n\
+            #EXTINF:-1,***\nhttp://x/2.m3u8|User-Agent=Test\n\
+            #EXTINF:-1 tvg-id=\"a\" tvg-shift=\"1\",A\nhttp://x/3.m3u8\n\
+            #EXTINF:-1 tvg-id=\"a\",A HD\nhttp://x/4.m3u8\n\
+            #EXTINF:-1,Multicast\nudp://@239.1.1.1:5000\n\
+            #EXTINF:-1,Stream\nhttp://x/live/1.ts\n";
+        let playlist = to_catalog(text).unwrap();
+        let catalog: Value = serde_json::from_str(&playlist.catalog).unwrap();
+        let ids: Vec<&str> = catalog["livestream"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|l| l["id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, ["a", "a-2", "channel", "первый-канал"]);
+        assert_eq!(
+            catalog["livestream"][2]["playlist"]["hls"],
+            "http://x/2.m3u8"
+        );
+        let lines: Vec<&str> = playlist
+            .remarks
+            .iter()
+            .map(|line| line.split(' ').nth(1).unwrap())
+            .collect();
+        assert_eq!(
+            lines,
+            ["4:", "6:", "8:", "10:", "12:"],
+            "{:?}",
+            playlist.remarks
+        );
     }
 }

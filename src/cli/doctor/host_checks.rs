@@ -13,7 +13,7 @@ use crate::app::backup_settings;
 use crate::cli::run_limited::{self, run_limited};
 use crate::config::Config;
 use crate::domain::backups::{BackupDirectory, BackupError};
-use crate::ports::{Clock as _, SystemClock};
+use crate::ports::{Clock as _, SystemClock, zoneinfo};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
@@ -28,6 +28,7 @@ pub(super) fn findings(config: &Config) -> Vec<DoctorFinding> {
     let mut findings = vec![clock(), disk(&config.server.data_dir)];
     findings.extend(rights(&config.server.data_dir));
     findings.push(backups(config));
+    findings.push(time_zones(config));
     findings.extend(unit());
     findings.extend(version());
     findings
@@ -68,6 +69,16 @@ fn clock() -> DoctorFinding {
             "no time synchronisation found",
             "install chrony or systemd-timesyncd",
         ),
+    }
+}
+
+fn time_zones(config: &Config) -> DoctorFinding {
+    let rules = zoneinfo::choose(config.schedule.zoneinfo.as_deref());
+    match rules.warning(SystemClock.now()) {
+        Some(warning) => {
+            DoctorFinding::warning("time zones", warning, "apt install --only-upgrade tzdata")
+        }
+        None => DoctorFinding::ok("time zones", format!("rules of {}", rules.summary())),
     }
 }
 

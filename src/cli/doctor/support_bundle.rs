@@ -17,8 +17,7 @@ use super::system_log;
 use crate::cli::admin::{Admin, path};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::config::Loaded;
-use crate::ports::named_file;
-use crate::ports::{Clock as _, SystemClock};
+use crate::ports::{Clock as _, SystemClock, named_file, zoneinfo};
 
 /// Properties of the systemd unit. The environment is left out: it may hold secrets.
 const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
@@ -83,7 +82,12 @@ fn configuration(loaded: &Loaded) -> String {
 }
 
 fn machine(loaded: Option<&Loaded>) -> String {
-    let mut text = format!("playgate {}\n", crate::types::VERSION);
+    let zones = loaded.and_then(|loaded| loaded.config.schedule.zoneinfo.as_deref());
+    let mut text = format!(
+        "playgate {}\ntime zone rules {}\n",
+        crate::types::VERSION,
+        zoneinfo::choose(zones).summary()
+    );
     for file in [
         "/etc/os-release",
         "/proc/version",

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::NaiveTime;
-use chrono_tz::Tz;
 
 use super::BackupError;
 use crate::domain;
@@ -16,7 +15,7 @@ use crate::domain::audit::AuditedChange;
 use crate::store::{
     self, Restore, Retention, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
 };
-use crate::types::UnixSeconds;
+use crate::types::{UnixSeconds, Zone};
 
 /// Snapshot metadata: fingerprint of the key that the sealed content keys need.
 pub const KEY_NOTE: &str = "content_key";
@@ -29,7 +28,7 @@ pub struct BackupSettings {
     pub keep: usize,
     /// Local time of the nightly backup; `None` disables it.
     pub at: Option<NaiveTime>,
-    pub zone: Tz,
+    pub zone: Zone,
     /// Fingerprint of this server's at-rest key, if there is one.
     pub key: Option<String>,
 }

@@ -1,14 +1,13 @@
 //! Computes when the nightly backup is due.
 
 use chrono::{DateTime, Days, NaiveTime};
-use chrono_tz::Tz;
 
 use crate::domain::schedule::tv_day::instant;
-use crate::types::UnixSeconds;
+use crate::types::{UnixSeconds, Zone};
 
 /// The last time up to `now` at which local time in `zone` showed `at`, or skipped it (clock
 /// change).
-pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Tz) -> UnixSeconds {
+pub(super) fn last_night(now: UnixSeconds, at: NaiveTime, zone: Zone) -> UnixSeconds {
     let today = DateTime::from_timestamp(now.0, 0)
         .unwrap_or_default()
         .with_timezone(&zone)
@@ -33,13 +32,13 @@ mod tests {
         UnixSeconds(DateTime::parse_from_rfc3339(text).unwrap().timestamp())
     }
 
-    fn night(now: &str, zone: Tz) -> UnixSeconds {
+    fn night(now: &str, zone: Zone) -> UnixSeconds {
         last_night(at(now), NaiveTime::from_hms_opt(3, 30, 0).unwrap(), zone)
     }
 
     #[test]
     fn nightly_time_is_local_to_the_zone() {
-        let utc = Tz::UTC;
+        let utc = Zone::utc();
         assert_eq!(
             night("2026-01-05T03:29:59Z", utc),
             at("2026-01-04T03:30:00Z")
@@ -48,7 +47,7 @@ mod tests {
             night("2026-01-05T03:30:00Z", utc),
             at("2026-01-05T03:30:00Z")
         );
-        let stockholm = Tz::Europe__Stockholm;
+        let stockholm = Zone::stored("Europe/Stockholm");
         assert_eq!(
             night("2026-01-05T02:30:00Z", stockholm),
             at("2026-01-05T02:30:00Z")
@@ -61,7 +60,7 @@ mod tests {
 
     #[test]
     fn night_of_a_clock_change_has_one_backup() {
-        let stockholm = Tz::Europe__Stockholm;
+        let stockholm = Zone::stored("Europe/Stockholm");
         let half_past_two = NaiveTime::from_hms_opt(2, 30, 0).unwrap();
         let night = |now| last_night(at(now), half_past_two, stockholm);
         // 02:30 is skipped: it counts as 03:00.

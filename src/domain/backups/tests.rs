@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use chrono::NaiveTime;
-use chrono_tz::Tz;
 use tempfile::TempDir;
 
 use super::*;
@@ -14,7 +13,7 @@ use crate::ports::Clock as _;
 use crate::ports::clock::ManualClock;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::Options;
-use crate::types::{PartnerKind, Role};
+use crate::types::{PartnerKind, Role, Zone};
 
 /// 2026-01-05T12:00:00Z.
 const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
@@ -65,7 +64,7 @@ impl Fixture {
             data,
             keep: 3,
             at: NaiveTime::from_hms_opt(3, 30, 0),
-            zone: Tz::UTC,
+            zone: Zone::utc(),
             key: Some("ours".to_owned()),
         }
     }

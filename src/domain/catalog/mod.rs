@@ -23,7 +23,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use chrono_tz::Tz;
 use parking_lot::Mutex;
 
 pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, keys_of_another_master};
@@ -48,7 +47,7 @@ pub use time_window::Hours;
 
 use crate::ports::Entropy;
 use crate::store::{Derived, Durability, Store, StoreError};
-use crate::types::UnixSeconds;
+use crate::types::{UnixSeconds, Zone};
 use history::ReplacedVersion;
 
 /// Maximum number of rows in all tables. An import is one commit, which occupies the writer thread.
@@ -60,7 +59,7 @@ pub const RULES_MAX: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogSettings {
     /// Time zone of livestreams that set none.
-    pub zone: Tz,
+    pub zone: Zone,
 }
 
 pub struct FileImport<'a> {

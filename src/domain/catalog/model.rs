@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use chrono_tz::Tz;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{Node, Value};
 use crate::domain::schedule::Image;
 use crate::media::loop_channel;
-use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds};
+use crate::types::{
+    AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds, Zone,
+};
 
 /// In bytes. This and the next limits keep a record below the 16 KiB that the store accepts as one value.
 pub const NAME_MAX: usize = 500;
@@ -96,10 +97,10 @@ pub struct Livestream {
     pub name: String,
     pub images: Vec<Image>,
     #[serde(with = "zone_name")]
-    pub own_zone: Option<Tz>,
+    pub own_zone: Option<Zone>,
     /// `own_zone`, else the configured one. It is not stored, so that a change of the configuration takes effect.
-    #[serde(skip, default = "utc")]
-    pub zone: Tz,
+    #[serde(skip)]
+    pub zone: Zone,
     pub live_rights: bool,
     /// In days; 0 disables catch-up.
     pub catchup_days: u16,
@@ -128,7 +129,7 @@ impl Livestream {
             name,
             images: Vec::new(),
             own_zone: None,
-            zone: Tz::UTC,
+            zone: Zone::utc(),
             // Live rights only: catch-up, start-over and trick play must be granted explicitly.
             live_rights: true,
             catchup_days: 0,
@@ -146,23 +147,20 @@ impl Livestream {
     }
 }
 
-fn utc() -> Tz {
-    Tz::UTC
-}
-
-/// Stores a zone by its name, because the enum numbers change with the tz database.
+/// Stores a zone by its name. Its rules may be gone when it is read, and the livestream must not be.
 mod zone_name {
-    use super::{Deserialize, Tz};
-    use serde::{Deserializer, Serialize, Serializer, de::Error};
+    use super::{Deserialize, Zone};
+    use serde::{Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(zone: &Option<Tz>, to: S) -> Result<S::Ok, S::Error> {
-        zone.map(Tz::name).serialize(to)
+    pub(super) fn serialize<S: Serializer>(zone: &Option<Zone>, to: S) -> Result<S::Ok, S::Error> {
+        zone.map(Zone::name).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tz>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Zone>, D::Error> {
         let name = Option::<String>::deserialize(from)?;
-        name.map(|name| name.parse().map_err(D::Error::custom))
-            .transpose()
+        Ok(name.map(|name| Zone::stored(&name)))
     }
 }
 

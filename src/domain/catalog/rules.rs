@@ -207,7 +207,6 @@ pub(super) fn rights<'a>(
 
 #[cfg(test)]
 mod tests {
-    use chrono_tz::Tz;
 
     use super::*;
     use crate::domain::schedule::Metadata;
@@ -218,7 +217,7 @@ mod tests {
         let mut livestream = Livestream::new(id, "News".to_owned());
         livestream.catchup_days = 7;
         livestream.start_over = true;
-        livestream.zone = Tz::Europe__Stockholm;
+        livestream.zone = crate::types::Zone::stored("Europe/Stockholm");
         livestream
     }
 

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chrono_tz::Tz;
-
 use super::content_keys::SealedKey;
 use super::model::{Asset, KeyId, Livestream, Offer, Pack};
 use super::rules::{self, Effects, Rule};
 use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
-use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId};
+use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId, Zone};
 
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct CatalogContents {
@@ -58,7 +56,7 @@ pub struct CatalogSnapshot {
 }
 
 impl CatalogSnapshot {
-    pub(super) fn new(mut contents: CatalogContents, zone: Tz) -> Self {
+    pub(super) fn new(mut contents: CatalogContents, zone: Zone) -> Self {
         for livestream in contents.livestreams.values_mut() {
             let zone = livestream.own_zone.unwrap_or(zone);
             // Copy on write: unchanged livestreams stay shared with the previous snapshot.
@@ -169,6 +167,10 @@ impl Rights for CatalogSnapshot {
         let rules = self.rules.get(&livestream.id).into_iter().flatten();
         let own = self.contents.broadcasts.get(&broadcast.id);
         rules::rights(livestream, broadcast, rules.map(|rule| &**rule), own)
+    }
+
+    fn has_override(&self, id: &BroadcastId) -> bool {
+        self.contents.broadcasts.contains_key(id)
     }
 
     fn is_taken(&self, id: &str) -> bool {

@@ -1,6 +1,5 @@
 //! Tests of the stored record format, which later versions must be able to read, and of what the commit publishes.
 
-use chrono_tz::Tz;
 use data_encoding::HEXLOWER;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +8,7 @@ use super::*;
 use crate::domain::schedule::Image;
 use crate::ports::SystemEntropy;
 use crate::store::{Record, Schema, read_record};
-use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds};
+use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds, Zone};
 
 fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, hex: &str) {
     let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard()).unwrap();
@@ -24,7 +23,7 @@ fn playlist() -> Playlists {
 #[test]
 fn livestreams() {
     let mut livestream = Livestream::new(LivestreamId::parse("n").unwrap(), "N".to_owned());
-    livestream.own_zone = Some(Tz::UTC);
+    livestream.own_zone = Some(Zone::utc());
     livestream.catchup_days = 7;
     livestream.extended.rewind = true;
     livestream.streams = Some(2);
@@ -114,7 +113,7 @@ fn rules_and_effects() {
 }
 
 fn open(store: &Store) -> Catalog {
-    let settings = CatalogSettings { zone: Tz::UTC };
+    let settings = CatalogSettings { zone: Zone::utc() };
     Catalog::open(
         store.clone(),
         Arc::new(SystemEntropy::default()),

@@ -10,7 +10,10 @@ use crate::domain::accounts::{ParentalControl, User};
 use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
 use crate::domain::decision::DecisionTrace;
 use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
-use crate::domain::schedule::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme};
+use crate::domain::schedule::import::repairs::Repairs;
+use crate::domain::schedule::import::{
+    GuideError, GuideEvent, GuideEvents, GuideProgramme, RepeatedHour,
+};
 use crate::domain::schedule::source_spans::ImportPriority;
 use crate::domain::schedule::{ImportOptions, Metadata, Schedule, ScheduleSettings};
 use crate::ports::entropy::SeededEntropy;
@@ -121,6 +124,10 @@ impl GuideEvents for Listed {
             .next()
             .map(|row| GuideEvent::Programme(Box::new(row))))
     }
+
+    fn repairs(&self) -> Repairs {
+        Repairs::default()
+    }
 }
 
 struct Fixture {
@@ -132,7 +139,7 @@ struct Fixture {
 fn fixture(settings: EntitlementSettings) -> Fixture {
     let schema = catalog::schema(schema(Schema::default()));
     let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
-    let zone = chrono_tz::Tz::UTC;
+    let zone = crate::types::Zone::utc();
     let entropy = Arc::new(SeededEntropy::new(1));
     let catalog = Catalog::open(
         store.clone(),
@@ -189,6 +196,7 @@ fn guide() -> Vec<GuideProgramme> {
             id: Some(id.to_owned()),
             start: UnixSeconds(EVENING + start * HOUR),
             stop: Some(UnixSeconds(EVENING + stop * HOUR)),
+            repeated: RepeatedHour::default(),
             metadata: Metadata {
                 title: title.into(),
                 pg_age,

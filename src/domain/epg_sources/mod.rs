@@ -4,6 +4,7 @@
 //! schedule, and the guide decoder is injected: nothing here parses a guide.
 
 mod create;
+mod fetching;
 mod model;
 mod service;
 mod tables;

@@ -1,8 +1,8 @@
 //! Settings of an EPG source, and the summary of its last import.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::accounts::PARENTAL_LIMIT_MAX;
@@ -11,7 +11,8 @@ use crate::domain::schedule::import::parsed_guide::ChannelMap;
 use crate::domain::schedule::import::xmltv::XmltvOptions;
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::schedule::{ImportOutcome, ImportReport};
-use crate::types::UnixSeconds;
+use crate::ports::fetch_options::FetchOptions;
+use crate::types::{UnixSeconds, Zone};
 
 const NAMED_MAX: usize = 20;
 
@@ -26,16 +27,21 @@ pub struct EpgSource {
     pub options: GuideOptions,
     /// Whether to create livestreams for channels that the catalogue does not have.
     pub create_livestreams: bool,
+    pub request: FetchOptions,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct GuideOptions {
-    pub zone: Tz,
+    pub zone: Zone,
     /// Treat all times as local in `zone`, whatever their offset. Some guides mark local times as UTC.
     pub ignore_offsets: bool,
     pub languages: Vec<String>,
     pub channels: ChannelMap,
     pub unrated: Option<Unrated>,
+    /// Seconds that all times are moved.
+    pub shift: i64,
+    /// The system of ratings that name none.
+    pub rating_system: Option<String>,
 }
 
 impl GuideOptions {
@@ -57,6 +63,7 @@ impl GuideOptions {
             ignore_offsets: self.ignore_offsets,
             languages: self.languages.clone(),
             ratings: Arc::clone(ratings),
+            rating_system: self.rating_system.clone(),
         }
     }
 }
@@ -67,6 +74,8 @@ pub struct EpgSettings {
     pub ratings: Arc<Ratings>,
     /// Days.
     pub retention_days: u32,
+    /// Directory of guides while they arrive.
+    pub spool: PathBuf,
 }
 
 /// Why the last guide of a source is not served.

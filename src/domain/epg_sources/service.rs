@@ -1,18 +1,21 @@
 //! Runs the EPG sources: schedule of fetches, conditional requests, imports, and the state of each source.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::create::CatalogLivestreams;
 use super::model::{EpgSettings, EpgSource, GuideOptions, LastImport};
 use super::tables::{EpgSourceState, EpgSourceStates};
 use crate::domain::catalog::{Catalog, CatalogError};
 use crate::domain::schedule::import::decompress::unpack;
-use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
+use crate::domain::schedule::import::encoding::to_utf8;
+use crate::domain::schedule::import::parsed_guide::{Mapping, ParsedGuide};
+use crate::domain::schedule::import::repairs::Repair;
 use crate::domain::schedule::import::xmltv::XmltvOptions;
 use crate::domain::schedule::import::{GuideError, GuideEvents};
 use crate::domain::schedule::source_spans::ImportPriority;
@@ -27,7 +30,7 @@ use crate::types::time::DAY;
 
 /// Seconds before the first retry; doubled with each failure, up to the interval of the source.
 const FIRST_RETRY_SECONDS: i64 = 60;
-/// How long an operator's request waits for a running fetch.
+/// How long an operator's request waits for a running import.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes.
 const ERROR_MAX: usize = 500;
@@ -80,23 +83,27 @@ pub struct EpgSourceView {
 }
 
 #[derive(Clone)]
-pub struct EpgSources(Arc<SourceState>);
+pub struct EpgSources(pub(super) Arc<SourceState>);
 
-struct SourceState {
+pub(super) struct SourceState {
     store: Store,
     schedule: Arc<Schedule>,
     catalog: Catalog,
-    settings: EpgSettings,
-    fetch: Box<dyn Fetch>,
+    pub(super) settings: EpgSettings,
+    pub(super) fetch: Box<dyn Fetch>,
     entropy: Arc<dyn Entropy>,
     open: GuideDecoder,
     states: Arc<MemoryTable<EpgSourceStates>>,
-    /// Locked during a fetch and import: at most one parsed guide is in memory.
-    running: Mutex<()>,
+    /// Locked during an import: at most one parsed guide is in memory.
+    pub(super) running: Mutex<()>,
+    /// Names of the sources that are being fetched.
+    pub(super) in_flight: Mutex<HashSet<String>>,
+    /// Notified when one of them is imported or has failed.
+    pub(super) landed: Condvar,
 }
 
 /// `None` if the guide has not changed.
-type ImportResult = Option<(ImportReport, Validators)>;
+pub(super) type ImportResult = Option<(ImportReport, Validators)>;
 
 impl EpgSources {
     pub fn open(
@@ -119,6 +126,8 @@ impl EpgSources {
             open,
             states,
             running: Mutex::new(()),
+            in_flight: Mutex::default(),
+            landed: Condvar::new(),
         })))
     }
 
@@ -139,7 +148,7 @@ impl EpgSources {
         }
     }
 
-    fn state(&self, source: &EpgSource) -> EpgSourceState {
+    pub(super) fn state(&self, source: &EpgSource) -> EpgSourceState {
         let known = self.0.states.get(&source.name);
         known.map_or_else(EpgSourceState::default, |state| {
             EpgSourceState::clone(&state)
@@ -161,9 +170,17 @@ impl EpgSources {
             .source(source)
             .map_or(&unknown, |source| &source.options);
         let options = reading.options(&self.0.settings.ratings);
-        let mut guide = (self.0.open)(unpack(guide)?, options)?;
-        let map: &ChannelMap = &reading.channels;
-        ParsedGuide::read_rated(&mut *guide, map, reading.rating())
+        let text = to_utf8(unpack(guide)?)?;
+        let bad = text.bad_characters();
+        let mut guide = (self.0.open)(Box::new(text), options)?;
+        let mapping = Mapping {
+            channels: &reading.channels,
+            shift: reading.shift,
+            unrated: reading.rating(),
+        };
+        let mut parsed = ParsedGuide::read_mapped(&mut *guide, mapping)?;
+        parsed.repairs.count_of(Repair::BadCharacter, bad.count());
+        Ok(parsed)
     }
 
     /// An import without a source, or with a plain label, has no source above it.
@@ -187,36 +204,6 @@ impl EpgSources {
         }
     }
 
-    /// Fetches the sources that are due, in order of priority. Returns how many guides were imported.
-    pub fn run_due(&self, now: UnixSeconds) -> Result<usize, StoreError> {
-        let mut due: Vec<&EpgSource> = self.0.settings.sources.iter().collect();
-        due.retain(|source| {
-            let state = self.state(source);
-            // A last attempt in the future means that the clock was set back: do not wait until it has caught up.
-            state.due <= now || state.attempted.is_some_and(|at| at > now)
-        });
-        // The best source first, so that lower ones see what it covers.
-        due.sort_by_key(|source| std::cmp::Reverse(source.priority));
-        let mut imported = 0;
-        for source in due {
-            // Locked for each source and not for the run, so that an operator's request gets its turn in
-            // between.
-            let _running = self.0.running.lock();
-            let before = self.state(source);
-            // After a change of the settings the same guide may give another schedule, so it must be fetched in full.
-            let known = Some(&before).filter(|state| state.fingerprint == self.fingerprint(source));
-            let known = known.map_or_else(Validators::default, |state| Validators {
-                etag: state.etag.clone(),
-                modified: state.modified.clone(),
-            });
-            let result = self.fetch_and_import(source, &known, Refresh::default(), now);
-            // Failures are recorded and retried. They must not stop the other sources.
-            imported += usize::from(matches!(result, Ok(Some(_))));
-            self.record_result(source, before, &result, now)?;
-        }
-        Ok(imported)
-    }
-
     /// Fetches and imports a guide now. The request is unconditional, so the guide is read in full.
     pub fn refresh(
         &self,
@@ -225,13 +212,14 @@ impl EpgSources {
         now: UnixSeconds,
     ) -> Result<ImportReport, EpgSourceError> {
         let source = self.source(name).ok_or(EpgSourceError::NotFound)?;
+        let fetched = self.fetch(source, &Validators::default());
         let _running = self
             .0
             .running
-            // A fetch may take minutes, but the request of the operator has a deadline.
+            // An import may take a while, but the request of the operator has a deadline.
             .try_lock_for(LOCK_TIMEOUT)
             .ok_or(EpgSourceError::Busy)?;
-        let result = self.fetch_and_import(source, &Validators::default(), how, now);
+        let result = fetched.and_then(|fetched| self.import_fetched(source, fetched, how, now));
         // A dry run changes nothing, so the next timed fetch must still import the guide.
         if !how.dry_run {
             self.record_result(source, self.state(source), &result, now)?;
@@ -242,16 +230,15 @@ impl EpgSources {
         }
     }
 
-    fn fetch_and_import(
+    pub(super) fn import_fetched(
         &self,
         source: &EpgSource,
-        known: &Validators,
+        fetched: Fetched,
         how: Refresh,
         now: UnixSeconds,
     ) -> Result<ImportResult, EpgSourceError> {
-        let (validators, body) = match self.0.fetch.fetch(&source.location, known)? {
-            Fetched::Unchanged => return Ok(None),
-            Fetched::Guide { validators, body } => (validators, body),
+        let Fetched::Guide { validators, body } = fetched else {
+            return Ok(None);
         };
         let draft = self
             .read(&source.name, body)
@@ -318,7 +305,7 @@ impl EpgSources {
             .wait()
     }
 
-    fn record_result(
+    pub(super) fn record_result(
         &self,
         source: &EpgSource,
         mut state: EpgSourceState,
@@ -388,7 +375,7 @@ impl EpgSources {
         (wait / 10).saturating_mul(i64::from(random)) >> u32::BITS
     }
 
-    fn fingerprint(&self, source: &EpgSource) -> u64 {
+    pub(super) fn fingerprint(&self, source: &EpgSource) -> u64 {
         // Everything that can change the result of importing the same guide. Destructured, so that a new
         // option is a compile error.
         let mut hasher = DefaultHasher::new();
@@ -398,6 +385,8 @@ impl EpgSources {
             languages,
             channels,
             unrated,
+            shift,
+            rating_system,
         } = &source.options;
         source.location.hash(&mut hasher);
         (zone.name(), ignore_offsets, languages).hash(&mut hasher);
@@ -405,13 +394,26 @@ impl EpgSources {
         if let Some(unrated) = unrated {
             unrated.to_string().hash(&mut hasher);
         }
+        if *shift != 0 {
+            ("shift", shift).hash(&mut hasher);
+        }
+        if let Some(system) = rating_system {
+            ("rating_system", system).hash(&mut hasher);
+        }
         if source.create_livestreams {
             "create".hash(&mut hasher);
         }
         let mut channels: Vec<_> = channels.iter().collect();
+        channels.len().hash(&mut hasher);
         // A hash map has no stable order.
         channels.sort_unstable();
-        channels.hash(&mut hasher);
+        for (id, target) in channels {
+            // As before there were lists and shifts, so that a new version does not read every guide again.
+            match &target.livestreams[..] {
+                [one] if target.shift == 0 => (id, one).hash(&mut hasher),
+                _ => (id, target).hash(&mut hasher),
+            }
+        }
         self.0.settings.ratings.version().hash(&mut hasher);
         let options = self.options(&source.name, Refresh::default(), UnixSeconds(0));
         options.priority.above.hash(&mut hasher);

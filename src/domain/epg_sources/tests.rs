@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{Cursor, Read};
 use std::sync::Arc;
 
-use chrono_tz::Tz;
 use parking_lot::Mutex;
 
 use super::*;
@@ -17,10 +16,11 @@ use crate::domain::schedule::{
 use crate::http::wire::epg_json;
 use crate::ports::entropy::SeededEntropy;
 use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
+use crate::ports::fetch_options::FetchOptions;
 use crate::ports::http_client::BadAddress;
 use crate::store::{Schema, Store};
 use crate::types::time::HOUR;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{LivestreamId, UnixSeconds, Zone};
 
 /// 2026-08-22 00:00 UTC.
 const MIDNIGHT: i64 = 1_787_356_800;
@@ -37,7 +37,7 @@ impl Rights for Catalogue {
 
     fn channel(&self, livestream: &LivestreamId) -> Option<ChannelFacts> {
         let known = self.0.lock().contains(&livestream.as_str());
-        known.then_some(ChannelFacts { zone: Tz::UTC })
+        known.then_some(ChannelFacts { zone: Zone::utc() })
     }
 
     fn rights(&self, _: &LivestreamId, _: &Broadcast) -> BroadcastRights {
@@ -70,7 +70,12 @@ impl Web {
 }
 
 impl Fetch for Web {
-    fn fetch(&self, place: &str, known: &Validators) -> Result<Fetched, FetchError> {
+    fn fetch(
+        &self,
+        place: &str,
+        _: &FetchOptions,
+        known: &Validators,
+    ) -> Result<Fetched, FetchError> {
         let asked = (place.to_owned(), known.etag.clone());
         self.asked.lock().push_back(asked);
         let answers = self.answers.lock();
@@ -112,6 +117,7 @@ fn feed(name: &str, place: &str, priority: u32) -> EpgSource {
         priority,
         options: GuideOptions::default(),
         create_livestreams: false,
+        request: FetchOptions::default(),
     }
 }
 
@@ -140,9 +146,10 @@ impl Lab {
             sources: list,
             ratings: Arc::new(Ratings::built_in()),
             retention_days: 30,
+            spool: std::env::temp_dir(),
         };
         let entropy = Arc::new(SeededEntropy::new(1));
-        let zone = catalog::CatalogSettings { zone: Tz::UTC };
+        let zone = catalog::CatalogSettings { zone: Zone::utc() };
         let made = Catalog::open(store.clone(), entropy, &[7; 32], zone).unwrap();
         let feeds = EpgSources::open(
             store.clone(),
@@ -221,7 +228,7 @@ fn a_due_source_is_fetched_conditionally_and_imported_once() {
 
     // Changed settings or livestreams make the request unconditional.
     let mut mapped = feed("main", "a", 0);
-    mapped.options.channels = [("other".to_owned(), "film".to_owned())].into();
+    mapped.options.channels = [("other".to_owned(), "film".into())].into();
     let lab = lab.reopen(vec![mapped.clone()]);
     assert_eq!(lab.run(4), 1);
     assert_eq!(lab.web.requests(), [("a".to_owned(), None)]);

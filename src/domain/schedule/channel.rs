@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use chrono_tz::Tz;
 
 use super::channel_builder::JsonArena;
 use super::rights::BroadcastRights;
 use super::source_spans::CoveredSpan;
 use super::{json_writer, render};
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 /// The facts of a broadcast that queries need without parsing its JSON.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +72,7 @@ impl BroadcastEntry {
 
 pub struct Channel {
     pub(super) livestream: LivestreamId,
-    pub(super) zone: Tz,
+    pub(super) zone: Zone,
     /// The id of the livestream as a JSON member name, with the colon.
     pub(super) member: Box<[u8]>,
     pub(super) tag: u64,
@@ -256,6 +255,15 @@ impl Channel {
             .partition_point(|entry| entry.stop <= span.from);
         let end = self.starts.partition_point(|start| *start < span.to);
         u64::try_from(end.saturating_sub(first)).unwrap_or(0)
+    }
+
+    /// Where a broadcast at `start` ends as far as the schedule tells: its own stop, or the next start.
+    pub(super) fn end_after(&self, start: UnixSeconds) -> Option<UnixSeconds> {
+        let at = self.starts.partition_point(|known| *known < start);
+        match self.starts.get(at) {
+            Some(known) if *known == start => self.entries.get(at).map(|entry| entry.stop),
+            next => next.copied(),
+        }
     }
 
     pub(super) fn last(&self) -> Option<(UnixSeconds, UnixSeconds)> {

@@ -2,13 +2,12 @@
 
 use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
-use chrono_tz::Tz;
 
 use super::channel::{Allowed, BroadcastEntry, Channel, hash};
 use super::model::Broadcast;
 use super::rights::BroadcastRights;
 use super::{json_writer, render};
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{LivestreamId, UnixSeconds, Zone};
 
 /// Size of an arena block. The allocator keeps freed blocks below 32 MiB; larger ones are mapped separately and
 /// returned to the system. Unused pages of a block are never touched.
@@ -36,7 +35,7 @@ impl JsonArena {
 pub(super) struct Builder<'a> {
     arena: &'a mut JsonArena,
     livestream: LivestreamId,
-    zone: Tz,
+    zone: Zone,
     starts: Vec<UnixSeconds>,
     entries: Vec<BroadcastEntry>,
     json: Vec<u8>,
@@ -44,7 +43,7 @@ pub(super) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     #[must_use]
-    pub(super) fn new(livestream: LivestreamId, zone: Tz, arena: &'a mut JsonArena) -> Self {
+    pub(super) fn new(livestream: LivestreamId, zone: Zone, arena: &'a mut JsonArena) -> Self {
         Self {
             arena,
             livestream,

@@ -139,10 +139,8 @@ fn drop_bad_ids(
             Some(id) if !seen.insert(id.clone()) => Skip::BadId,
             Some(_) => return true,
         };
-        skipped.add(GuideProblem {
-            line: row.line,
-            kind,
-        });
+        let id = row.id.as_ref().map_or("", |id| id.as_str());
+        skipped.add(GuideProblem::new(row.line, kind).quoting(id));
         false
     });
 }
@@ -158,7 +156,11 @@ impl IdAssigner<'_> {
             (Some(given), _) => given,
             // Entitlement overrides and players refer to a broadcast by its id, whatever else changes.
             (None, Some(before)) => before.id.clone(),
-            (None, None) => ids::derive(self.livestream, row.start, &self.used)?,
+            (None, None) => ids::derive(
+                self.livestream,
+                (row.start, &row.metadata.title),
+                &self.used,
+            )?,
         };
         self.used.insert(id.clone());
         Some(Broadcast {

@@ -99,7 +99,7 @@ fn a_first_import_adds_and_repeating_it_changes_nothing() {
 }
 
 #[test]
-fn an_id_survives_a_move_a_new_title_and_both_neighbours() {
+fn an_id_survives_a_move_and_a_correction_and_goes_to_no_other_title() {
     let first = apply(&[], EVENING).list;
     let moved = apply(
         &first,
@@ -114,7 +114,17 @@ fn an_id_survives_a_move_a_new_title_and_both_neighbours() {
         &first,
         "News@0-1800 Gala@1800-3600 Film@3600-9000 Late@9000-12600",
     );
-    assert_eq!(id_of(&renamed.list, "Gala"), id_of(&first, "Show"));
+    assert!(
+        first
+            .iter()
+            .all(|old| old.id != id_of(&renamed.list, "Gala"))
+    );
+    let corrected = apply(
+        &first,
+        "news@0-1800 The-Show@1800-3600 Film@3600-9000 Late@9000-12600",
+    );
+    assert_eq!(id_of(&corrected.list, "The-Show"), id_of(&first, "Show"));
+    assert_eq!(id_of(&corrected.list, "news"), id_of(&first, "News"));
 
     // A new programme is in its old slot; the programme that moved keeps its id.
     let squeezed = apply(
@@ -127,13 +137,69 @@ fn an_id_survives_a_move_a_new_title_and_both_neighbours() {
 }
 
 #[test]
-fn a_move_of_over_30_minutes_gives_another_broadcast() {
+fn an_evening_that_moves_keeps_its_ids() {
+    let first = apply(&[], EVENING).list;
+    // The news overruns by 45 minutes, and another programme replaces the show.
+    let late = apply(
+        &first,
+        "News@0-1800 Match@1800-6300 Film@6300-11700 Late@11700-15300",
+    )
+    .list;
+    assert_eq!(id_of(&late, "Film"), id_of(&first, "Film"));
+    assert_eq!(id_of(&late, "Late"), id_of(&first, "Late"));
+    assert_ne!(id_of(&late, "Match"), id_of(&first, "Show"));
+    // After the show is forgotten, its id is not made again either.
+    let next = apply(
+        &late,
+        "News@0-1800 Concert@1800-6300 Film@6300-11700 Late@11700-15300",
+    )
+    .list;
+    assert_ne!(id_of(&next, "Concert"), id_of(&first, "Show"));
+    assert_ne!(id_of(&next, "Concert"), id_of(&late, "Match"));
+    // A title that occurs several times is aligned in its order.
+    let hourly = |shift: i64| {
+        let rows = (0..5).map(|n| {
+            format!(
+                "Show@{}-{} Gap{n}@{}-{}",
+                n * 3600 + shift,
+                n * 3600 + 600 + shift,
+                n * 3600 + 600 + shift,
+                (n + 1) * 3600 + shift
+            )
+        });
+        rows.collect::<Vec<_>>().join(" ")
+    };
+    let before = apply(&[], &hourly(0)).list;
+    let after = apply(&before, &format!("Cut@0-4200 {}", hourly(4200))).list;
+    let shows = |list: &[Broadcast]| -> Vec<BroadcastId> {
+        list.iter()
+            .filter(|b| &*b.metadata.title == "Show")
+            .map(|b| b.id.clone())
+            .collect()
+    };
+    assert_eq!(shows(&after), shows(&before));
+}
+
+#[test]
+fn a_title_on_the_next_day_is_another_broadcast() {
     let first = apply(&[], "A@0-600 Film@10000-13000").list;
-    let near = apply(&first, "A@0-600 Film@11800-14800").list;
+    let near = apply(&first, "A@0-600 Film@53200-56200").list;
     assert_eq!(id_of(&near, "Film"), id_of(&first, "Film"));
-    let far = apply(&first, "A@0-600 Film@11801-14801");
+    let far = apply(&first, "A@0-600 Film@53201-56201");
     assert_ne!(id_of(&far.list, "Film"), id_of(&first, "Film"));
     assert_eq!(far.difference, difference(1, 0, 1, 1));
+}
+
+#[test]
+fn many_rows_of_one_title_are_aligned_in_time() {
+    let rows = |from: i64| {
+        let rows =
+            (0..2_000).map(|n| format!("Same@{}-{}", from + n * 3, from + n * 3 + 2 + n % 2));
+        rows.collect::<Vec<_>>().join(" ")
+    };
+    let first = apply(&[], &rows(0)).list;
+    let moved = apply(&first, &rows(1)).list;
+    assert_eq!(moved.len(), 2_000);
 }
 
 #[test]

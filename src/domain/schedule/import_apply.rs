@@ -3,8 +3,6 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use chrono_tz::Tz;
-
 use super::Broadcast;
 use super::channel::Channel;
 use super::channel_builder::JsonArena;
@@ -13,6 +11,7 @@ use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
 use super::known_channels;
+use super::lost_overrides;
 use super::plausibility::PlausibilityIssue;
 use super::prepare::{PreparedChannel, plausibility_issues_of, prepare_channels};
 use super::report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
@@ -21,7 +20,7 @@ use super::service::{Schedule, ScheduleError, first_day, render};
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::SourceSpans;
 use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 /// Creates livestreams for channels that the catalogue does not have.
 pub trait MakeLivestreams {
@@ -49,11 +48,15 @@ impl Rights for Expanded<'_> {
         let new = || self.new.contains(livestream);
         let channel = self.rights.channel(livestream);
         // The zone is a placeholder: nothing is rendered before the livestream exists with its own zone.
-        channel.or_else(|| new().then_some(ChannelFacts { zone: Tz::UTC }))
+        channel.or_else(|| new().then_some(ChannelFacts { zone: Zone::utc() }))
     }
 
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights {
         self.rights.rights(livestream, broadcast)
+    }
+
+    fn has_override(&self, id: &BroadcastId) -> bool {
+        self.rights.has_override(id)
     }
 
     fn is_taken(&self, id: &str) -> bool {
@@ -129,6 +132,9 @@ impl Schedule {
             programmes: draft.programmes,
             difference: DiffCounts::default(),
             skipped: std::mem::take(&mut draft.skipped),
+            repairs: std::mem::take(&mut draft.repairs),
+            unusable: std::mem::take(&mut draft.unusable).into_iter().collect(),
+            lost: Vec::new(),
             shortened: draft.shortened,
             unrated: draft.unrated,
             unmapped,
@@ -141,8 +147,9 @@ impl Schedule {
             rights: &*rights,
             new: report.created.iter().map(|c| c.id.clone()).collect(),
         };
-        let skipped = &mut report.skipped;
-        let ready = prepare_channels(draft, &expanded, &self.source_spans, options, skipped);
+        let counts = (&mut report.skipped, &mut report.repairs);
+        let context = (&expanded as &dyn Rights, before.as_ref());
+        let ready = prepare_channels(draft, context, &self.source_spans, options, counts);
         report.issues = plausibility_issues_of(&before, &self.source_spans, source, &ready);
         let none_mapped = !report.unmapped.is_empty() && report.unmapped.len() == channels.len();
         if none_mapped && report.issues == [PlausibilityIssue::Nothing] {
@@ -179,6 +186,9 @@ impl Schedule {
             self.snapshot.replace(next);
         }
         change.apply(&mut chunks, ready, &mut report)?;
+        if let Err(error) = lost_overrides::record(&self.store, &self.lost, report.lost.clone()) {
+            tracing::warn!(source, %error, "failed to record the overrides whose broadcast a guide has removed; only its report names them");
+        }
         // Recorded only after the guide is served, so that a failed import reports the new channels again.
         if let Err(error) = known_channels::record(&self.store, source, &known, &channels) {
             tracing::warn!(source, %error, "failed to record the channels of a guide; the next import reports them as new again");
@@ -216,7 +226,7 @@ impl ImportApplication<'_> {
             let (old, new) = self.diff(chunks, one, &mut given, report)?;
             // A livestream that is not created yet has no zone.
             let zone = self.rights.channel(&livestream).map(|channel| channel.zone);
-            let zone = zone.unwrap_or(Tz::UTC);
+            let zone = zone.unwrap_or(Zone::utc());
             edits.add(&livestream, zone, new.difference, (&old, &new.list));
         }
         report.edits = edits.livestreams;
@@ -324,6 +334,12 @@ impl ImportApplication<'_> {
         let done = diff_channel(&livestream, old.clone(), rows, &writable, taken, skipped);
         given.extend(ids);
         report.difference += done.difference;
+        let has_override = |id: &BroadcastId| self.rights.has_override(id);
+        report.lost.extend(lost_overrides::lost(
+            &livestream,
+            (&old, &done.list),
+            has_override,
+        ));
         Ok((old, done))
     }
 }

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use chrono_tz::Tz;
-
 use super::diff::DiffCounts;
 use super::model::Broadcast;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{LivestreamId, UnixSeconds, Zone};
 
 /// Maximum listed changes of one livestream.
 const OF_LIVESTREAM: usize = 10;
@@ -17,7 +15,7 @@ const LIVESTREAMS_MAX: usize = 500;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LivestreamEdits {
     pub livestream: LivestreamId,
-    pub zone: Tz,
+    pub zone: Zone,
     pub difference: DiffCounts,
     pub edits: Vec<BroadcastChange>,
 }
@@ -56,7 +54,7 @@ impl Edits {
     pub(super) fn add(
         &mut self,
         livestream: &LivestreamId,
-        zone: Tz,
+        zone: Zone,
         difference: DiffCounts,
         (old, new): (&[Broadcast], &[Broadcast]),
     ) {

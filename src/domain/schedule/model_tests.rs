@@ -1,7 +1,7 @@
 //! Compares the importer with a naive model of its rules: a sequence of random guides with random defects, from
 //! text to stored broadcasts. The model implements every rule as a scan of all rows.
 
-use chrono_tz::Tz;
+use crate::types::Zone;
 use proptest::prelude::*;
 
 use super::super::import::parsed_guide::{ChannelMap, ParsedGuide};
@@ -201,10 +201,11 @@ fn import_guide(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut us
 
 fn draft(text: &str) -> ParsedGuide {
     let options = XmltvOptions {
-        zone: Tz::UTC,
+        zone: Zone::utc(),
         ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),
+        rating_system: None,
     };
     ParsedGuide::read(
         &mut Xmltv::new(text.as_bytes(), options),

@@ -1,11 +1,16 @@
 //! Prepares the channels of a guide for the diff: sorts and filters their rows, and checks their plausibility.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::channel::Channel;
 use super::diff::{NewRow, WritableSpans};
 use super::import::packed_metadata::Texts;
 use super::import::parsed_guide::ParsedGuide;
+use super::import::repairs::Repairs;
 use super::import::{GuideProblem, Skip, Skipped};
 use super::normalise::{KeptRow, normalise};
-use super::plausibility::{self, Coverage, PlausibilityIssue};
+use super::plausibility::{self, Coverage, DayCoverage, PlausibilityIssue};
 use super::report::ImportOptions;
 use super::rights::Rights;
 use super::service::first_day;
@@ -19,10 +24,15 @@ use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 /// every later guide look too short.
 const AHEAD_MAX: i64 = 3 * 366 * DAY;
 
+/// More than any guide has ahead.
+const DAYS_COMPARED: usize = 60;
+
 pub(super) struct PreparedChannel {
     pub(super) livestream: LivestreamId,
     /// The span from its first to its last usable row; `None` without a row.
     pub(super) whole: Option<CoveredSpan>,
+    /// Seconds from UTC at its begin, so that days are those of viewers.
+    offset: i64,
     pub(super) writable: WritableSpans,
     kept: Vec<KeptRow<u32>>,
     texts: Texts,
@@ -32,34 +42,37 @@ pub(super) struct PreparedChannel {
 /// of a source with higher priority.
 pub(super) fn prepare_channels(
     draft: ParsedGuide,
-    rights: &dyn Rights,
+    (rights, before): (&dyn Rights, &ScheduleSnapshot),
     source_spans: &MemoryTable<AllSourceSpans>,
     options: &ImportOptions,
-    skipped: &mut Skipped,
+    (skipped, repairs): (&mut Skipped, &mut Repairs),
 ) -> Vec<PreparedChannel> {
     let first = first_day(options.now, options.retention_days);
     let last = options.now + AHEAD_MAX;
     let mut ready = Vec::new();
     for (livestream, channel) in draft.channels {
         let mut rows = channel.rows;
+        let problem = |line, kind| GuideProblem::new(line, kind).of_channel(livestream.as_str());
         // Each row is counted, so that the report shows what a missing livestream costs.
         if rights.channel(&livestream).is_none() {
             for row in rows {
-                skipped.add(GuideProblem {
-                    line: row.line,
-                    kind: Skip::Unmapped,
-                });
+                skipped.add(problem(row.line, Skip::Unmapped));
             }
             continue;
         }
         // Must come first: a programme without a stop would last until the start of a dropped row.
-        retain(&mut rows, skipped, |row| {
+        retain(&mut rows, &livestream, skipped, |row| {
             let end = row.stop.unwrap_or(row.start);
             (row.start.max(end) > last).then_some((row.line, Skip::TooFar))
         });
-        let mut kept = normalise(rows, skipped);
+        let mut own = Skipped::default();
+        let mut kept = normalise(rows, &mut own, repairs);
+        skipped.merge(own, &livestream);
+        if let Some(last) = kept.last_mut() {
+            bound_last(last, before.channel(livestream.as_str()));
+        }
         // After the normalisation, in which an old row may end a row that is kept.
-        retain(&mut kept, skipped, |row| {
+        retain(&mut kept, &livestream, skipped, |row| {
             (row.start.utc_day() < first).then_some((row.line, Skip::TooOld))
         });
         // Before rows are outranked: the guide covers these times, whether it may write them or not.
@@ -76,7 +89,7 @@ pub(super) fn prepare_channels(
             &options.priority,
         );
         let span_of = |at: UnixSeconds| writable.free.iter().find(|span| span.holds(at));
-        retain(&mut kept, skipped, |row| {
+        retain(&mut kept, &livestream, skipped, |row| {
             let outranked = span_of(row.start).is_none();
             outranked.then_some((row.line, Skip::Outranked))
         });
@@ -85,9 +98,14 @@ pub(super) fn prepare_channels(
             let end = span_of(row.start).map_or(row.stop, |span| span.to);
             row.stop = row.stop.min(end);
         }
+        let zone = rights.channel(&livestream).map(|channel| channel.zone);
+        let offset = whole
+            .zip(zone)
+            .map(|(whole, zone)| zone.offset_at(whole.from));
         ready.push(PreparedChannel {
             livestream,
             whole,
+            offset: offset.unwrap_or(0),
             writable,
             kept,
             texts: channel.texts,
@@ -96,15 +114,24 @@ pub(super) fn prepare_channels(
     ready
 }
 
+/// The end of a last row that the guide does not tell. What is known of the time behind it must stay.
+fn bound_last(row: &mut KeptRow<u32>, known: Option<&Arc<Channel>>) {
+    let end = known.and_then(|channel| channel.end_after(row.start));
+    if let Some(end) = end.filter(|_| row.is_estimated) {
+        row.stop = row.stop.min(end);
+    }
+}
+
 fn retain<R>(
     rows: &mut Vec<R>,
+    livestream: &LivestreamId,
     skipped: &mut Skipped,
     against: impl Fn(&R) -> Option<(u64, Skip)>,
 ) {
     rows.retain(|row| {
         let problem = against(row);
         if let Some((line, kind)) = problem {
-            skipped.add(GuideProblem { line, kind });
+            skipped.add(GuideProblem::new(line, kind).of_channel(livestream.as_str()));
         }
         problem.is_none()
     });
@@ -130,6 +157,7 @@ pub(super) fn plausibility_issues_of(
 ) -> Vec<PlausibilityIssue> {
     let (mut now, mut new) = (Coverage::default(), Coverage::default());
     let mut usable = false;
+    let mut days: BTreeMap<i64, DayCoverage> = BTreeMap::new();
     for one in ready {
         let Some(whole) = one.whole else {
             continue;
@@ -140,6 +168,7 @@ pub(super) fn plausibility_issues_of(
             horizon: Some(whole.to),
         });
         if let Some(channel) = before.channel(one.livestream.as_str()) {
+            one.add_days(channel, whole, &mut days);
             let spans = one.writable.free.iter();
             let source_spans = source_spans.get(&one.livestream);
             // Compared with what the guide may replace only.
@@ -150,7 +179,7 @@ pub(super) fn plausibility_issues_of(
         }
     }
     if usable {
-        plausibility::plausibility_issues(now, new)
+        plausibility::plausibility_issues(now, new, &days)
     } else {
         vec![PlausibilityIssue::Nothing]
     }
@@ -176,6 +205,32 @@ fn horizon(
 }
 
 impl PreparedChannel {
+    /// Counts the broadcasts of each day of the guide, now and then.
+    fn add_days(&self, now: &Channel, whole: CoveredSpan, days: &mut BTreeMap<i64, DayCoverage>) {
+        let day_of = |at: UnixSeconds| (at.0 + self.offset).div_euclid(DAY);
+        for row in &self.kept {
+            days.entry(day_of(row.start)).or_default().new += 1;
+        }
+        for day in (day_of(whole.from)..=day_of(whole.to)).take(DAYS_COMPARED) {
+            let from = UnixSeconds(day * DAY - self.offset);
+            let parts = self.writable.free.iter().map(|span| CoveredSpan {
+                from: span.from.max(from),
+                to: span.to.min(from + DAY),
+            });
+            let parts = parts.filter(|part| part.from < part.to);
+            let parts: Vec<CoveredSpan> = parts.collect();
+            let covered: i64 = parts.iter().map(|part| part.to.since(part.from)).sum();
+            // At the edges of a guide one film may replace many short programmes.
+            if covered < DAY / 2 {
+                continue;
+            }
+            let count: u64 = parts.iter().map(|part| now.count_within(*part)).sum();
+            if count > 0 {
+                days.entry(day).or_default().now += count;
+            }
+        }
+    }
+
     pub(super) fn rows(self, skipped: &mut Skipped) -> (LivestreamId, WritableSpans, Vec<NewRow>) {
         let mut rows: Vec<Option<NewRow>> = Vec::new();
         // A slot stays empty if the id of its row is invalid.
@@ -183,18 +238,28 @@ impl PreparedChannel {
         // Metadata is packed in the order of the guide, rows are in order of time.
         let mut by_payload: Vec<(usize, KeptRow<u32>)> =
             self.kept.into_iter().enumerate().collect();
-        by_payload.sort_unstable_by_key(|(_, row)| row.payload);
+        by_payload.sort_unstable_by_key(|(at, row)| (row.payload, *at));
         let mut wanted = by_payload.into_iter().peekable();
         for (number, (id, metadata)) in (0..).zip(self.texts) {
             let Some((at, row)) = wanted.next_if(|(_, row)| row.payload == number) else {
                 continue;
             };
+            // The other parts of a placeholder. The first one has the id.
+            while let Some((at, part)) = wanted.next_if(|(_, row)| row.payload == number) {
+                if let Some(slot) = rows.get_mut(at) {
+                    *slot = Some(NewRow {
+                        line: part.line,
+                        id: None,
+                        start: part.start,
+                        stop: part.stop,
+                        metadata: metadata.clone(),
+                    });
+                }
+            }
             // Parsed here and not while reading, since most rows of other channels are dropped before.
             let Ok(id) = id.map(|id| BroadcastId::parse(&id)).transpose() else {
-                skipped.add(GuideProblem {
-                    line: row.line,
-                    kind: Skip::BadId,
-                });
+                let problem = GuideProblem::new(row.line, Skip::BadId);
+                skipped.add(problem.of_channel(self.livestream.as_str()));
                 continue;
             };
             if let Some(slot) = rows.get_mut(at) {

@@ -2,10 +2,12 @@
 
 use super::diff::DiffCounts;
 use super::import::Skipped;
+use super::import::repairs::Repairs;
 use super::import_preview::LivestreamEdits;
+use super::lost_overrides::LostOverride;
 use super::plausibility::PlausibilityIssue;
 use super::source_spans::ImportPriority;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
@@ -39,6 +41,11 @@ pub struct ImportReport {
     pub programmes: u64,
     pub difference: DiffCounts,
     pub skipped: Skipped,
+    pub repairs: Repairs,
+    /// Channel ids of the guide that no livestream can have.
+    pub unusable: Vec<String>,
+    /// Overrides whose broadcast is removed.
+    pub lost: Vec<(BroadcastId, LostOverride)>,
     pub shortened: u64,
     pub unrated: u64,
     pub unmapped: Vec<Unmapped>,

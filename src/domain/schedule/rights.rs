@@ -1,9 +1,7 @@
 //! The schedule's view of the catalogue.
 
-use chrono_tz::Tz;
-
 use super::model::Broadcast;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BroadcastRights {
@@ -19,7 +17,7 @@ pub struct BroadcastRights {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelFacts {
-    pub zone: Tz,
+    pub zone: Zone,
 }
 
 /// Implementations are immutable.
@@ -31,6 +29,11 @@ pub trait Rights: Send + Sync {
 
     /// Applies the defaults, then rules, then overrides of this broadcast.
     fn rights(&self, livestream: &LivestreamId, broadcast: &Broadcast) -> BroadcastRights;
+
+    /// Whether an operator has set rights of this broadcast.
+    fn has_override(&self, _: &BroadcastId) -> bool {
+        false
+    }
 
     /// Whether a livestream or an asset has the id, so that no broadcast can have it.
     fn is_taken(&self, id: &str) -> bool;

@@ -9,6 +9,7 @@ use super::channel::Channel;
 use super::channel_builder::{Builder, JsonArena};
 use super::chunk_store::ChunkStore;
 use super::import::GuideError;
+use super::lost_overrides::{self, LostOverride, LostOverrides};
 use super::model::Broadcast;
 use super::query::ScheduleSettings;
 use super::rights::Rights;
@@ -39,6 +40,7 @@ pub struct Schedule {
     pub(super) snapshot: Arc<Derived<ScheduleSnapshot>>,
     view: ScheduleSettings,
     pub(super) source_spans: Arc<MemoryTable<AllSourceSpans>>,
+    pub(super) lost: Arc<MemoryTable<LostOverrides>>,
     /// Locked by a change of the schedule, so that changes run one at a time.
     pub(super) chunks: Mutex<ChunkStore>,
 }
@@ -56,9 +58,12 @@ impl Schedule {
         let (chunks, snapshot) = load(&store, &*source())?;
         let source_spans = Arc::new(MemoryTable::default());
         store.attach::<AllSourceSpans>(Arc::clone(&source_spans) as _)?;
+        let lost = Arc::new(MemoryTable::default());
+        store.attach::<LostOverrides>(Arc::clone(&lost) as _)?;
         Ok(Self {
             store,
             source_spans,
+            lost,
             rights: source,
             snapshot: Derived::new(snapshot, watch),
             view,
@@ -120,6 +125,39 @@ impl Schedule {
 
     pub fn broadcasts(&self, livestream: &LivestreamId) -> Result<Vec<Broadcast>, ScheduleError> {
         Ok(self.chunks.lock().read(&self.store, livestream)?)
+    }
+
+    /// The broadcast that an override was for, if an import has removed it.
+    #[must_use]
+    pub fn lost_override(&self, id: &BroadcastId) -> Option<Arc<LostOverride>> {
+        self.lost.get(id).filter(|_| self.is_lost(id))
+    }
+
+    /// All of them, in order of time.
+    #[must_use]
+    pub fn lost_overrides(&self) -> Vec<(BroadcastId, Arc<LostOverride>)> {
+        let mut all = Vec::new();
+        self.lost
+            .for_each(|id, lost| all.push((id.clone(), Arc::clone(lost))));
+        all.retain(|(id, _)| self.is_lost(id));
+        all.sort_by_key(|(_, lost)| lost.start);
+        all
+    }
+
+    fn is_lost(&self, id: &BroadcastId) -> bool {
+        let is_back = self.snapshot.load().broadcast(id.as_str()).is_some();
+        !is_back && (self.rights)().has_override(id)
+    }
+
+    /// Forgets lost overrides that are over, removed, or have their broadcast again.
+    pub fn sweep_lost_overrides(&self, now: UnixSeconds) -> Result<usize, ScheduleError> {
+        let is_lost = |id: &BroadcastId| self.is_lost(id);
+        Ok(lost_overrides::sweep(
+            &self.store,
+            &self.lost,
+            now,
+            is_lost,
+        )?)
     }
 
     /// Reads the store, for fields that no answer contains.

@@ -154,7 +154,7 @@ mod tests {
             let channels = (0..3).map(|channel| {
                 let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
                 let mut arena = JsonArena::default();
-                let mut builder = Builder::new(livestream, chrono_tz::Tz::UTC, &mut arena);
+                let mut builder = Builder::new(livestream, crate::types::Zone::utc(), &mut arena);
                 for number in 0..count {
                     let broadcast = Broadcast {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),

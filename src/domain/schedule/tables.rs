@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::known_channels::SeenChannels;
+use super::lost_overrides::LostOverrides;
 use super::model::Broadcast;
 use super::source_spans::AllSourceSpans;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName, read_record};
@@ -133,7 +134,8 @@ impl Table for Heads {
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema.with::<Chunks>().with::<Heads>();
-    schema.with::<AllSourceSpans>().with::<SeenChannels>()
+    let schema = schema.with::<AllSourceSpans>().with::<SeenChannels>();
+    schema.with::<LostOverrides>()
 }
 
 /// An empty day gives one empty chunk.

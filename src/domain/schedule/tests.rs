@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use chrono_tz::Tz;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::diff::DiffCounts;
 use super::import::parsed_guide::{ChannelMap, ParsedGuide};
-use super::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, Skip};
+use super::import::repairs::{Repair, Repairs};
+use super::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, RepeatedHour, Skip};
 use super::source_spans::ImportPriority;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
 use super::*;
 use crate::store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
 use crate::types::time::{DAY, HOUR};
-use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
+use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds, Zone};
 
 #[path = "model_tests.rs"]
 mod model_tests;
@@ -26,12 +26,12 @@ const NOW: UnixSeconds = UnixSeconds(MIDNIGHT + 12 * HOUR);
 
 /// A catalogue with a few livestreams. Broadcasts have live rights unless the title says otherwise.
 struct Catalogue {
-    zones: Mutex<BTreeMap<LivestreamId, Tz>>,
+    zones: Mutex<BTreeMap<LivestreamId, Zone>>,
     no_live: Mutex<BTreeSet<String>>,
 }
 
 impl Catalogue {
-    fn of(livestreams: &[(&str, Tz)]) -> Arc<Self> {
+    fn of(livestreams: &[(&str, Zone)]) -> Arc<Self> {
         let zones = livestreams.iter().map(|(id, zone)| (livestream(id), *zone));
         Arc::new(Self {
             zones: Mutex::new(zones.collect()),
@@ -89,7 +89,7 @@ impl MakeLivestreams for Making {
 
     fn make(&self, channels: &[Unmapped]) -> Result<(), ScheduleError> {
         let mut zones = self.0.zones.lock().unwrap();
-        zones.extend(channels.iter().map(|c| (c.id.clone(), Tz::UTC)));
+        zones.extend(channels.iter().map(|c| (c.id.clone(), Zone::utc())));
         Ok(())
     }
 }
@@ -100,6 +100,10 @@ struct Listed(std::vec::IntoIter<GuideProgramme>);
 impl GuideEvents for Listed {
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError> {
         Ok(self.0.next().map(Box::new).map(GuideEvent::Programme))
+    }
+
+    fn repairs(&self) -> Repairs {
+        Repairs::default()
     }
 }
 
@@ -118,6 +122,7 @@ fn guide(rows: &[(&str, &str, i64, i64)]) -> ParsedGuide {
                 id: id.map(str::to_owned),
                 start: UnixSeconds(MIDNIGHT + start * 60),
                 stop: Some(UnixSeconds(MIDNIGHT + stop * 60)),
+                repeated: RepeatedHour::default(),
                 metadata: Metadata {
                     title: title.into(),
                     ..Metadata::default()
@@ -161,7 +166,11 @@ const DAY_OF_NEWS: [(&str, &str, i64, i64); 5] = [
 ];
 
 fn two_channels() -> Arc<Catalogue> {
-    Catalogue::of(&[("news", Tz::UTC), ("film", Tz::UTC), ("empty", Tz::UTC)])
+    Catalogue::of(&[
+        ("news", Zone::utc()),
+        ("film", Zone::utc()),
+        ("empty", Zone::utc()),
+    ])
 }
 
 #[test]
@@ -381,7 +390,8 @@ fn a_mistaken_date_does_not_extend_a_programme() {
     news.rows[0].stop = None;
     let report = schedule.import(rows, &options()).unwrap();
     assert_eq!(report.skipped.count(Skip::TooFar), 1);
-    assert_eq!(report.skipped.count(Skip::NoStop), 1);
+    // The end of the last row is estimated, and not taken from the mistake.
+    assert_eq!(report.repairs.count(Repair::LastStop), 1);
 }
 
 #[test]
@@ -526,7 +536,7 @@ fn answers_are_rendered_again_when_the_catalogue_changes() {
         .zones
         .lock()
         .unwrap()
-        .insert(livestream("film"), Tz::UTC);
+        .insert(livestream("film"), Zone::utc());
     schedule.refresh().unwrap();
     assert_eq!(
         live(&schedule, "film", NOW)["film"]["current"]["title"],
@@ -779,7 +789,7 @@ proptest! {
         minutes in prop::collection::vec(-100i64..11_000, 20),
         offset in -86_400i32..=0,
     ) {
-        let zones = [Tz::Europe__Stockholm, Tz::Pacific__Auckland, Tz::America__St_Johns];
+        let zones = [Zone::stored("Europe/Stockholm"), Zone::stored("Pacific/Auckland"), Zone::stored("America/St_Johns")];
         let names = ["a", "b", "c"];
         let known: Vec<_> = names.iter().zip(zones).map(|(n, z)| (*n, z)).collect();
         let catalogue = Catalogue::of(&known);

@@ -45,6 +45,21 @@ pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Re
     if let Some(jump) = services.clock_guard.untrusted_jump() {
         warnings.insert("clock", jump.to_string());
     }
+    let lost = services.schedule.lost_overrides();
+    if let Some((id, first)) = lost.first() {
+        warnings.insert(
+            "overrides",
+            format!(
+                "{} of the rights set for single broadcasts apply to nothing, since an import removed the broadcast: `{id}` \
+                 was “{}” on {}, {}. Set the rights of the broadcast that replaced it, then run \
+                 `playgate rights clear {id}`",
+                lost.len(),
+                first.title,
+                first.livestream,
+                first.start.in_utc()
+            ),
+        );
+    }
     let body = ReadyBody {
         ready,
         reasons,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::catalog::{Catalog, CatalogDiff, CatalogEdit, CatalogError, Mode};
 use crate::domain::schedule::Schedule;
+use crate::domain::schedule::lost_overrides::LostOverride;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{bulk, cold};
@@ -26,7 +27,11 @@ pub(crate) async fn why(
     let (schedule, catalog) = (Arc::clone(&services.schedule), services.catalog.clone());
     let reply = cold(services, move || -> Result<_, ApiError> {
         let found = schedule.broadcast(&request.broadcast)?;
-        let (livestream, broadcast) = found.ok_or_else(no_broadcast)?;
+        let lost = || match schedule.lost_override(&request.broadcast) {
+            Some(lost) => lost_broadcast(&request.broadcast, &lost),
+            None => no_broadcast(),
+        };
+        let (livestream, broadcast) = found.ok_or_else(lost)?;
         let explained = catalog.snapshot().explain(&livestream, &broadcast);
         let explained = explained.ok_or_else(no_broadcast)?;
         ExplainRightsReply::new(&broadcast, &explained).map_err(ApiError::internal)
@@ -154,6 +159,17 @@ fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {
 fn livestream_of(services: &Services, broadcast: &BroadcastId) -> Option<LivestreamId> {
     let program = services.schedule.snapshot().program(broadcast)?;
     Some(program.livestream().clone())
+}
+
+fn lost_broadcast(id: &BroadcastId, lost: &LostOverride) -> ApiError {
+    let why = format!(
+        "an import removed this broadcast, “{}” on {}, {}; its rights apply to nothing. Set those of the broadcast that \
+         replaced it, or remove them with `playgate rights clear {id}`",
+        lost.title,
+        lost.livestream,
+        lost.start.in_utc()
+    );
+    ApiError::new(ErrorCode::BroadcastNotFound, why)
 }
 
 fn no_broadcast() -> ApiError {

@@ -14,14 +14,16 @@ use crate::http::request::context::Context;
 use crate::http::request::query::encoded;
 use crate::http::response::reply::{Kept, Prepared, Reply, media};
 use crate::http::response::xmltv_cache::GzipExport;
-use crate::http::routing::endpoint::schedule::{M3uRequest, MANIFESTS, PlaylistRedirectRequest};
+use crate::http::routing::endpoint::schedule::{
+    M3uRequest, MANIFESTS, PlaylistRedirectRequest, XmltvRequest,
+};
 use crate::http::state::HttpState;
 use crate::http::wire::m3u::{self, M3uEntry};
 use crate::http::wire::xmltv;
 use crate::media::loop_channel::{self, ManifestRange};
 use crate::services::Services;
-use crate::types::time::HOUR;
-use crate::types::{MediaPath, Protocol};
+use crate::types::time::{DAY, HOUR};
+use crate::types::{MediaPath, Protocol, UnixSeconds};
 use crate::worker_pool::fair_queue::Turn;
 
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
@@ -32,6 +34,7 @@ pub(crate) async fn xmltv(
     http: &HttpState,
     cx: &Context,
     auth: PartnerAuth,
+    request: XmltvRequest,
 ) -> Result<Reply, ApiError> {
     // Channel ids are livestream ids, so that an export can be imported again without a channel map.
     let services = &http.services;
@@ -39,16 +42,18 @@ pub(crate) async fn xmltv(
     let generation = services.schedule.generation();
     let turn = Turn::for_client(Some(auth.partner()), cx.peer);
     let exporting = Arc::clone(services);
+    let part = ExportPart::new(&request, cx.now);
+    let key = part.key(&request);
     let make = move || async move {
-        let livestreams = exported_livestreams(&exporting);
-        let pieces = xmltv::pieces(Arc::clone(&exporting.schedule), livestreams);
+        let livestreams = exported_livestreams(&exporting, &request);
+        let pieces = xmltv::pieces(Arc::clone(&exporting.schedule), livestreams, part.span);
         let made = exporting.compression.run_for(turn, move |()| {
             GzipExport::from_pieces(pieces).map_err(ApiError::internal)
         })?;
         made.await?
     };
     // Built once per change of the schedule: it is the same for all partners.
-    let export = http.xmltv.get_or_make(generation, make).await?;
+    let export = http.xmltv.get_or_make(generation, key, make).await?;
     let kept = Kept {
         tag: export.tag(),
         max_age: services.config.schedule.max_age,
@@ -56,12 +61,48 @@ pub(crate) async fn xmltv(
     Ok(Reply::export(kept, media::XML, export))
 }
 
-fn exported_livestreams(services: &Services) -> Vec<Arc<Livestream>> {
+/// The part of the schedule that a request asks for.
+struct ExportPart {
+    /// Begin and end, in full hours, so that requests of an hour share one export.
+    span: (UnixSeconds, UnixSeconds),
+}
+
+impl ExportPart {
+    fn new(request: &XmltvRequest, now: UnixSeconds) -> Self {
+        let hour = now.0.div_euclid(HOUR) * HOUR;
+        let back = request
+            .days_back
+            .map(|days| UnixSeconds(hour - i64::from(days) * DAY));
+        let ahead = request
+            .days
+            .map(|days| UnixSeconds(hour + HOUR + i64::from(days) * DAY));
+        Self {
+            span: (
+                back.unwrap_or(UnixSeconds(i64::MIN)),
+                ahead.unwrap_or(UnixSeconds(i64::MAX)),
+            ),
+        }
+    }
+
+    /// Empty for the whole schedule.
+    fn key(&self, request: &XmltvRequest) -> String {
+        let livestreams = request.livestreams.as_ref();
+        if request.days.is_none() && request.days_back.is_none() && livestreams.is_none() {
+            return String::new();
+        }
+        let livestreams = livestreams.map_or_else(String::new, ToString::to_string);
+        format!("{} {} {livestreams}", self.span.0, self.span.1)
+    }
+}
+
+fn exported_livestreams(services: &Services, request: &XmltvRequest) -> Vec<Arc<Livestream>> {
     let (catalog, schedule) = (services.catalog.snapshot(), services.schedule.snapshot());
     let exported = catalog.livestreams().filter(|livestream| {
         let channel = schedule.channel(livestream.id.as_str());
         // The XMLTV validator rejects a channel without programmes.
+        let asked = request.livestreams.as_ref();
         channel.is_some_and(|channel| !channel.is_empty())
+            && asked.is_none_or(|asked| asked.as_slice().contains(&livestream.id))
     });
     exported.cloned().collect()
 }

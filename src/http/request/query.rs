@@ -47,6 +47,23 @@ impl<'a> Query<'a> {
         decoded(name, value).map(Some)
     }
 
+    /// Refuses parameters that a route does not know, where leaving one out gives another answer than the client expects.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` that names the parameters of the route.
+    pub fn only(&self, field: &'static str, known: &[&str]) -> Result<(), ApiError> {
+        let mut pairs = self.0.split('&').filter(|pair| !pair.is_empty());
+        let is_known = |pair: &str| {
+            let key = pair.split('=').next().unwrap_or_default();
+            decode(key).is_some_and(|key| known.contains(&&*key))
+        };
+        if pairs.all(is_known) {
+            return Ok(());
+        }
+        let why = format!("is unknown; there are {}", known.join(", "));
+        Err(ApiError::field(field, why))
+    }
+
     fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.0.split('&').filter_map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

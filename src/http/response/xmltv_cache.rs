@@ -3,6 +3,7 @@
 //! Building it reads every broadcast from the store and costs a hundred times more than sending it. Of
 //! concurrent requests, one builds it in a worker pool and the others wait.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -90,9 +91,19 @@ impl GzipExport {
 
 type ExportCell = Arc<OnceCell<GzipExport>>;
 
+/// Parts of the schedule that are kept beside the whole. One more pushes them out.
+const PARTS_MAX: usize = 16;
+
+/// The exports of the newest generation, by what they hold.
+#[derive(Default)]
+struct Newest {
+    generation: u64,
+    cells: HashMap<String, ExportCell>,
+}
+
 #[derive(Default)]
 pub struct XmltvCache {
-    newest: Mutex<(u64, ExportCell)>,
+    newest: Mutex<Newest>,
 }
 
 impl XmltvCache {
@@ -103,13 +114,14 @@ impl XmltvCache {
     pub(crate) async fn get_or_make<F>(
         &self,
         generation: u64,
+        part: String,
         make: impl FnOnce() -> F + Send + 'static,
     ) -> Result<GzipExport, ApiError>
     where
         F: Future<Output = Result<GzipExport, ApiError>> + Send + 'static,
     {
         // The lock is released before the export is built.
-        let cell = self.cell(generation);
+        let cell = self.cell(generation, part);
         if let Some(export) = cell.get() {
             return Ok(export.clone());
         }
@@ -119,17 +131,24 @@ impl XmltvCache {
         made.await.map_err(ApiError::internal)?
     }
 
-    fn cell(&self, generation: u64) -> ExportCell {
+    fn cell(&self, generation: u64, part: String) -> ExportCell {
         let mut newest = self.newest.lock();
         // An outdated request gets a separate cell, so that it does not push out the newest export.
-        if newest.0 > generation {
+        if newest.generation > generation {
             return ExportCell::default();
         }
-        if newest.0 < generation {
-            *newest = (generation, ExportCell::default());
+        if newest.generation < generation {
+            *newest = Newest {
+                generation,
+                cells: HashMap::new(),
+            };
+        }
+        // The whole schedule is always kept. A client that asks for ever new parts fills no memory.
+        if newest.cells.len() > PARTS_MAX && !part.is_empty() && !newest.cells.contains_key(&part) {
+            newest.cells.retain(|part, _| part.is_empty());
         }
         // All requests of a generation share the cell: the first builds the export, the others wait for it.
-        Arc::clone(&newest.1)
+        Arc::clone(newest.cells.entry(part).or_default())
     }
 }
 
@@ -177,14 +196,17 @@ mod tests {
             }
         };
         let make = || make.clone();
-        assert!(cache.get_or_make(3, make()).await.is_err());
-        let (one, two) = tokio::join!(cache.get_or_make(3, make()), cache.get_or_make(3, make()));
+        assert!(cache.get_or_make(3, String::new(), make()).await.is_err());
+        let (one, two) = tokio::join!(
+            cache.get_or_make(3, String::new(), make()),
+            cache.get_or_make(3, String::new(), make())
+        );
         assert_eq!(one.unwrap().gzip(), two.unwrap().gzip());
         assert_eq!(made.load(Ordering::Relaxed), 2);
-        cache.get_or_make(4, make()).await.unwrap();
+        cache.get_or_make(4, String::new(), make()).await.unwrap();
         // A late request of the previous generation must not replace the newer export.
-        cache.get_or_make(3, make()).await.unwrap();
-        cache.get_or_make(4, make()).await.unwrap();
+        cache.get_or_make(3, String::new(), make()).await.unwrap();
+        cache.get_or_make(4, String::new(), make()).await.unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 4);
     }
 
@@ -196,7 +218,7 @@ mod tests {
             let _ = wait.await;
             Ok(export(&[b"slow"]))
         };
-        let mut request = Box::pin(cache.get_or_make(1, slow));
+        let mut request = Box::pin(cache.get_or_make(1, String::new(), slow));
         tokio::select! {
             biased;
             _ = &mut request => panic!("the export is not complete"),
@@ -205,7 +227,7 @@ mod tests {
         drop(request);
         release.send(()).unwrap();
         let never = || async { Err(ApiError::overloaded()) };
-        let made = cache.get_or_make(1, never).await.unwrap();
+        let made = cache.get_or_make(1, String::new(), never).await.unwrap();
         assert_eq!(made.identity().unwrap(), &b"slow"[..]);
     }
 }

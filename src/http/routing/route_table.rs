@@ -58,7 +58,7 @@ use crate::http::routing::endpoint::public::{
 use crate::http::routing::endpoint::reset_page::{ResetFormRequest, ResetPageRequest};
 use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
-    LivestreamNowRequest, M3uRequest, PageRequest, PlaylistRedirectRequest,
+    LivestreamNowRequest, M3uRequest, PageRequest, PlaylistRedirectRequest, XmltvRequest,
 };
 use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::routing::endpoint::users::{
@@ -172,7 +172,7 @@ pub(crate) static PUBLIC: &[Route] = &[
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}").at_any_member(),
     partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", now!(LivestreamNowRequest => api::schedule::live_one), Ignored, Memory)
         .replaced_by("/api/schedule/v1/broadcasts/live").at_any_member(),
-    partner(Get, "/api/schedule/v1/xmltv", "xmltv", later!(api::guide_export::xmltv), Ignored, Store).with_query_token().at_any_member(),
+    partner(Get, "/api/schedule/v1/xmltv", "xmltv", later!(XmltvRequest => api::guide_export::xmltv), Ignored, Store).with_query_token().at_any_member(),
     partner(Get, "/api/schedule/v1/m3u", "m3u", now!(M3uRequest => api::guide_export::m3u), Ignored, Memory).with_query_token().at_any_member(),
     partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", now!(PlaylistRedirectRequest => api::guide_export::watch), Ignored, Memory).with_query_token().at_any_member(),
     // Catalogue for clients.

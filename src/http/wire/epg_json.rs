@@ -9,9 +9,11 @@ use std::io::{BufRead, Cursor, Read};
 use serde::Deserialize;
 
 use crate::domain::schedule::import::bounded_lines::BoundedLines;
+use crate::domain::schedule::import::repairs::Repairs;
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use crate::domain::schedule::import::{
-    DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
+    DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
+    Skip,
 };
 use crate::domain::schedule::{Image, Metadata};
 use crate::types::UnixSeconds;
@@ -261,7 +263,11 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
         }
         let line = self.bytes.line();
         self.read_value()?;
-        let problem = |kind| Ok(Some(GuideEvent::Problem(GuideProblem { line, kind })));
+        let channel = self.livestream.clone();
+        let problem = |kind| {
+            let problem = GuideProblem::new(line, kind).of_channel(&channel);
+            Ok(Some(GuideEvent::Problem(problem)))
+        };
         let wire: WireBroadcast = match serde_json::from_slice(&self.value) {
             Ok(wire) => wire,
             // Valid JSON with a member of a wrong type: skip this broadcast, not the whole file.
@@ -282,8 +288,13 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
             start,
             stop: wire.stop.map(UnixSeconds),
             id: wire.id.clone(),
+            repeated: RepeatedHour::default(),
             metadata: metadata(wire),
         }))))
+    }
+
+    fn repairs(&self) -> Repairs {
+        Repairs::default()
     }
 }
 
@@ -324,10 +335,11 @@ mod tests {
 
     fn read(text: &[u8]) -> Result<Vec<GuideEvent>, GuideError> {
         let options = XmltvOptions {
-            zone: chrono_tz::Tz::UTC,
+            zone: crate::types::Zone::utc(),
             ignore_offsets: false,
             languages: Vec::new(),
             ratings: Arc::new(Ratings::built_in()),
+            rating_system: None,
         };
         let mut source = source(Box::new(text), options)?;
         let mut events = Vec::new();
@@ -358,6 +370,7 @@ mod tests {
             id: Some("a".to_owned()),
             start: UnixSeconds(10),
             stop: Some(UnixSeconds(20)),
+            repeated: RepeatedHour::default(),
             metadata: Metadata {
                 title: "A \"{[\"".into(),
                 description: Some("D".into()),
@@ -377,7 +390,8 @@ mod tests {
         };
         assert_eq!(events[0], GuideEvent::Programme(Box::new(expected)));
         assert!(matches!(&events[1], GuideEvent::Programme(p) if p.stop.is_none()));
-        let problem = |line, kind| GuideEvent::Problem(GuideProblem { line, kind });
+        let problem =
+            |line, kind| GuideEvent::Problem(GuideProblem::new(line, kind).of_channel("news"));
         assert_eq!(events[2], problem(8, Skip::BadTime));
         assert_eq!(events[3], problem(9, Skip::Malformed));
         assert!(matches!(&events[4], GuideEvent::Programme(p) if p.channel == "film"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
+use crate::domain::schedule::import::parsed_guide::ChannelTarget;
 use crate::ports::http_client::without_query;
 
 #[derive(Debug, Serialize)]
@@ -18,7 +19,7 @@ pub(crate) struct WireSource {
     ignore_offsets: bool,
     languages: Vec<String>,
     mapped: usize,
-    channels: BTreeMap<String, String>,
+    channels: BTreeMap<String, WireTarget>,
     state: &'static str,
     last_attempt: Option<i64>,
     last_success: Option<i64>,
@@ -26,6 +27,32 @@ pub(crate) struct WireSource {
     failures: u32,
     error: Option<String>,
     last_import: Option<WireLastImport>,
+}
+
+/// A livestream id; a list of them or a table with a shift if the configuration has one.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum WireTarget {
+    One(String),
+    Several(Vec<String>),
+    Shifted {
+        livestreams: Vec<String>,
+        shift: i64,
+    },
+}
+
+impl From<ChannelTarget> for WireTarget {
+    fn from(ChannelTarget { livestreams, shift }: ChannelTarget) -> Self {
+        match <[String; 1]>::try_from(livestreams) {
+            Ok([one]) if shift == 0 => Self::One(one),
+            Ok(one) => Self::Shifted {
+                livestreams: one.into(),
+                shift,
+            },
+            Err(several) if shift == 0 => Self::Several(several),
+            Err(livestreams) => Self::Shifted { livestreams, shift },
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -59,7 +86,9 @@ impl From<EpgSourceView> for WireSource {
             ignore_offsets: source.options.ignore_offsets,
             languages: source.options.languages,
             mapped: source.options.channels.len(),
-            channels: source.options.channels.into_iter().collect(),
+            channels: (source.options.channels.into_iter())
+                .map(|(id, target)| (id, target.into()))
+                .collect(),
             state: if state.failures > 0 {
                 "failing"
             } else if state.last.as_ref().is_some_and(held) {

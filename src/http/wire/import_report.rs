@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::domain::schedule::import::GuideError;
+use crate::domain::schedule::import::{GuideError, GuideProblem};
 use crate::domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
+use crate::domain::schedule::lost_overrides::LostOverride;
 use crate::domain::schedule::{ImportOutcome, ImportReport, Unmapped};
 use crate::http::errors::api_error::ImportProblem;
+use crate::types::BroadcastId;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +24,12 @@ pub(crate) struct WireReport {
     unchanged: u64,
     skipped: BTreeMap<&'static str, u64>,
     skipped_lines: BTreeMap<&'static str, Vec<u64>>,
+    skipped_rows: BTreeMap<&'static str, Vec<WireSkipped>>,
+    repaired: BTreeMap<&'static str, u64>,
+    repaired_lines: BTreeMap<&'static str, Vec<u64>>,
+    /// Channel ids of the guide that no livestream can have.
+    unusable_channels: Vec<String>,
+    lost_overrides: Vec<WireLostOverride>,
     shortened: u64,
     unrated: u64,
     unmapped: Vec<String>,
@@ -32,6 +40,47 @@ pub(crate) struct WireReport {
     doubts: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<WireChanges>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireLostOverride {
+    broadcast_id: String,
+    livestream_id: String,
+    title: String,
+    start: i64,
+}
+
+impl From<&(BroadcastId, LostOverride)> for WireLostOverride {
+    fn from((id, lost): &(BroadcastId, LostOverride)) -> Self {
+        Self {
+            broadcast_id: id.to_string(),
+            livestream_id: lost.livestream.to_string(),
+            title: lost.title.to_string(),
+            start: lost.start.0,
+        }
+    }
+}
+
+/// A skipped row. `channel` and `text` are absent where the guide has none.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSkipped {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+impl From<&GuideProblem> for WireSkipped {
+    fn from(row: &GuideProblem) -> Self {
+        Self {
+            line: row.line,
+            channel: row.channel.as_deref().map(str::to_owned),
+            text: row.text.as_deref().map(str::to_owned),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +141,7 @@ impl From<&ImportReport> for WireReport {
     fn from(report: &ImportReport) -> Self {
         let ids = |channels: &[Unmapped]| channels.iter().map(|c| c.id.to_string()).collect();
         let skipped = || report.skipped.iter();
+        let repaired = || report.repairs.iter();
         Self {
             held: report.outcome == ImportOutcome::Held,
             dry_run: report.outcome == ImportOutcome::DryRun,
@@ -105,8 +155,24 @@ impl From<&ImportReport> for WireReport {
                 .map(|(kind, rows)| (kind.as_str(), rows.count))
                 .collect(),
             skipped_lines: skipped()
+                .map(|(kind, rows)| (kind.as_str(), rows.lines().collect()))
+                .collect(),
+            skipped_rows: skipped()
+                .map(|(kind, rows)| {
+                    (
+                        kind.as_str(),
+                        rows.rows.iter().map(WireSkipped::from).collect(),
+                    )
+                })
+                .collect(),
+            repaired: repaired()
+                .map(|(kind, rows)| (kind.as_str(), rows.count))
+                .collect(),
+            repaired_lines: repaired()
                 .map(|(kind, rows)| (kind.as_str(), rows.lines.clone()))
                 .collect(),
+            unusable_channels: report.unusable.clone(),
+            lost_overrides: report.lost.iter().map(WireLostOverride::from).collect(),
             shortened: report.shortened,
             unrated: report.unrated,
             unmapped: ids(&report.unmapped),

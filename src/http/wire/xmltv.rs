@@ -10,15 +10,17 @@ use crate::domain::schedule::{Broadcast, Image, Schedule};
 use crate::http::response::body::BodyPiece;
 use crate::types::UnixSeconds;
 
-/// Writes livestreams as XMLTV: first the channels, then the programmes of each.
+/// Writes livestreams as XMLTV: first the channels, then the programmes of each that are within the span.
 pub(crate) fn pieces(
     schedule: Arc<Schedule>,
     livestreams: Vec<Arc<Livestream>>,
+    (from, to): (UnixSeconds, UnixSeconds),
 ) -> impl Iterator<Item = BodyPiece> {
     let head = Bytes::from(channels(&livestreams));
     let bodies = livestreams.into_iter().map(move |livestream| {
         // Livestreams are written one at a time, on demand: the whole guide may have hundreds of megabytes.
-        let broadcasts = schedule.broadcasts(&livestream.id)?;
+        let mut broadcasts = schedule.broadcasts(&livestream.id)?;
+        broadcasts.retain(|broadcast| broadcast.start < to && from < broadcast.stop);
         Ok(programmes(livestream.id.as_str(), &broadcasts).into())
     });
     let end = Bytes::from_static(b"</tv>\n");

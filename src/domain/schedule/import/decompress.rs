@@ -1,12 +1,12 @@
-//! Decompresses guides: plain, gzip or xz, detected by the first bytes and not by file name.
+//! Decompresses guides: plain, gzip, xz or zip, detected by the first bytes and not by file name.
 
 use std::io::{self, Cursor, Read};
 
-use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
 use super::GuideError;
+use super::archives::{GzipMembers, ZipMember};
 
 const XZ_MEMORY: u64 = 80 * 1024 * 1024;
 
@@ -18,8 +18,7 @@ pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideErro
     let mut input: Box<dyn Read + 'a> = Box::new(input);
     for _ in 0..LAYERS_MAX {
         let packed;
-        (packed, input) =
-            unpack_once(input).map_err(|error| GuideError::Unreadable(error.to_string()))?;
+        (packed, input) = unpack_once(input)?;
         if !packed {
             break;
         }
@@ -27,19 +26,43 @@ pub fn unpack<'a>(input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, GuideErro
     Ok(input)
 }
 
-fn unpack_once<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<(bool, Box<dyn Read + 'a>)> {
+/// Formats that are not read, by their first bytes.
+const FOREIGN: [(&[u8], &str); 6] = [
+    (b"BZh", "a bzip2 file"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "a zstd file"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"Rar!", "a rar archive"),
+    (b"PK\x05\x06", "an empty zip archive"),
+    (b"%PDF", "a PDF"),
+];
+
+fn unpack_once<'a>(
+    mut input: Box<dyn Read + 'a>,
+) -> Result<(bool, Box<dyn Read + 'a>), GuideError> {
+    let broken = |error: io::Error| GuideError::Unreadable(error.to_string());
     let mut first = Vec::with_capacity(6);
-    input.by_ref().take(6).read_to_end(&mut first)?;
+    let read = input.by_ref().take(6).read_to_end(&mut first);
+    read.map_err(broken)?;
     // The content decides and not the name: servers label compressed guides in every way.
+    if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| first.starts_with(magic)) {
+        return Err(GuideError::NotAGuide(format!(
+            "it is {what}; send it as plain text, gzip, xz or zip"
+        )));
+    }
     let gzip = first.starts_with(&[0x1f, 0x8b]);
     let xz = first.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]);
+    let zip = first.starts_with(b"PK\x03\x04");
     let whole = Cursor::new(first).chain(input);
     if gzip {
-        return Ok((true, Box::new(MultiGzDecoder::new(whole))));
+        return Ok((true, Box::new(GzipMembers::new(whole))));
+    }
+    if zip {
+        return Ok((true, Box::new(ZipMember::open(whole)?)));
     }
     if xz {
         // The limit keeps a crafted header from allocating gigabytes.
-        let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+        let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED);
+        let stream = stream.map_err(|error| broken(error.into()))?;
         return Ok((true, Box::new(XzDecoder::new_stream(whole, stream))));
     }
     Ok((false, Box::new(whole)))
@@ -91,6 +114,32 @@ mod tests {
     fn concatenated_members_are_read() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(read(&two).unwrap(), b"one two");
+    }
+
+    #[test]
+    fn what_follows_the_last_gzip_member_is_ignored() {
+        for padding in [
+            &[0; 512][..],
+            &[0; 100_000],
+            b"\0\0\0x",
+            b"garbage",
+            b"\x1f",
+        ] {
+            let packed = [&gzip(b"<tv/>"), padding].concat();
+            let read = read(&packed).unwrap_or_default();
+            // A second member that is cut cannot be told from the padding's last byte.
+            assert!(read == b"<tv/>" || padding == b"\x1f", "{padding:?}");
+        }
+        let two = [&gzip(b"one "), &[0; 700][..], &gzip(b"two")].concat();
+        assert_eq!(read(&two).unwrap(), b"one two");
+    }
+
+    #[test]
+    fn other_formats_are_named() {
+        for (bytes, name) in [(&b"BZh91AY&SY"[..], "bzip2"), (b"7z\xbc\xaf\x27\x1c", "7z")] {
+            let error = unpack(bytes).err().unwrap().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]

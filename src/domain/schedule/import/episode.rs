@@ -12,9 +12,12 @@ pub(super) struct EpisodeNumber {
 impl EpisodeNumber {
     /// Takes the numbers of an `episode-num` element, if they are better than the known ones.
     pub(super) fn offer(&mut self, system: &str, text: &str) {
-        let found = match system {
+        let found = match &*system.to_ascii_lowercase().replace('-', "_") {
             "xmltv_ns" => xmltv_ns(text),
-            "onscreen" | "" => onscreen(text),
+            "onscreen" | "" | "sxxexx" | "common" => onscreen(text),
+            // One number each, so that both are one.
+            "season" => return self.season = self.season.or(number(text.trim())),
+            "episode" => return self.episode = self.episode.or(number(text.trim())),
             // Other systems have ids of other services, such as `dd_progid`.
             _ => return,
         };
@@ -40,19 +43,85 @@ fn xmltv_ns(text: &str) -> EpisodeNumber {
     }
 }
 
-/// `S2E5`, `s02 e05`, `2x05`, `E5`.
+/// What stands before the number of a season, in the languages of guides.
+const SEASON: [&str; 13] = [
+    "s",
+    "season",
+    "series",
+    "staffel",
+    "saison",
+    "temporada",
+    "stagione",
+    "sezon",
+    "säsong",
+    "sesong",
+    "sæson",
+    "seizoen",
+    "kausi",
+];
+/// What stands before the number of an episode.
+const EPISODE: [&str; 19] = [
+    "e",
+    "ep",
+    "eps",
+    "epi",
+    "episode",
+    "episodes",
+    "épisode",
+    "episodio",
+    "episódio",
+    "folge",
+    "f",
+    "afl",
+    "aflevering",
+    "avsnitt",
+    "afsnit",
+    "jakso",
+    "odcinek",
+    "odc",
+    "osa",
+];
+
+/// `S2E5`, `s02 e05`, `2x05`, `E5`, `Season 2, Episode 5`, `5/22`.
 fn onscreen(text: &str) -> EpisodeNumber {
-    let text: String = text.to_ascii_lowercase().split_whitespace().collect();
-    let after = |letter: char| number(text.split_once(letter)?.1);
-    let (season, episode) = match text.split_once('x') {
-        Some((season, episode)) => (number(season), number(episode)),
-        None => (after('s'), after('e')),
-    };
-    EpisodeNumber {
-        season,
-        episode,
-        exact: false,
+    let text = text.to_lowercase();
+    let mut found = EpisodeNumber::default();
+    let mut rest = &*text;
+    // The number before, if only an `x` stands behind it.
+    let mut times: Option<u16> = None;
+    let mut is_first = true;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, digits) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let (digits, after) = digits.split_at_checked(end).unwrap_or((digits, ""));
+        let value = number(digits);
+        let word = before.trim_end_matches(|c: char| !c.is_alphabetic());
+        let word = word
+            .rsplit(|c: char| !c.is_alphabetic())
+            .next()
+            .unwrap_or_default();
+        if SEASON.contains(&word) {
+            found.season = found.season.or(value);
+        } else if EPISODE.contains(&word) {
+            found.episode = found.episode.or(value);
+        } else if word == "x" && times.is_some() {
+            (found.season, found.episode) = (times, value);
+        } else if is_first
+            && before
+                .trim_matches(|c: char| !c.is_alphanumeric())
+                .is_empty()
+            && after.starts_with('/')
+        {
+            // The total follows.
+            found.episode = value;
+        }
+        times = value.filter(|_| after.trim_start().starts_with('x'));
+        is_first = false;
+        rest = after;
     }
+    found
 }
 
 /// The digits that a text begins with. Zero means unknown.
@@ -80,6 +149,19 @@ mod tests {
             ("onscreen", "s2 e5 of 10", Some(2), Some(5)),
             ("onscreen", "2x05", Some(2), Some(5)),
             ("", "E5", None, Some(5)),
+            ("onscreen", "Season 2, Episode 5", Some(2), Some(5)),
+            ("onscreen", "Ep. 12", None, Some(12)),
+            ("onscreen", "Folge 7", None, Some(7)),
+            ("onscreen", "(S5, ep22)", Some(5), Some(22)),
+            ("onscreen", "5/22", None, Some(5)),
+            ("onscreen", "Staffel 3, Folge 4/10", Some(3), Some(4)),
+            ("onscreen", "S00E05", None, Some(5)),
+            ("onscreen", "Area 51", None, None),
+            ("SxxExx", "S02E05", Some(2), Some(5)),
+            ("common", "S02E05", Some(2), Some(5)),
+            ("xmltv-ns", "1.4.", Some(2), Some(5)),
+            ("season", "2", Some(2), None),
+            ("episode", " 5 ", None, Some(5)),
             ("onscreen", "Pilot", None, None),
             ("onscreen", "S0E0", None, None),
             ("dd_progid", "EP01234567.0005", None, None),

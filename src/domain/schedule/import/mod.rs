@@ -3,11 +3,15 @@
 //! A [`GuideEvents`] yields the content of a file in its order. XMLTV is parsed here; the JSON form is parsed by
 //! the HTTP layer. Nothing here knows the store or the catalogue.
 
+mod archives;
 pub(crate) mod bounded_lines;
 pub mod decompress;
+pub mod encoding;
 mod episode;
 pub(crate) mod packed_metadata;
 pub mod parsed_guide;
+mod plain_text;
+pub mod repairs;
 mod xml_cursor;
 pub mod xmltv;
 pub(crate) mod xmltv_time;
@@ -15,7 +19,8 @@ pub(crate) mod xmltv_time;
 use std::collections::BTreeMap;
 
 use crate::domain::schedule::model::Metadata;
-use crate::types::UnixSeconds;
+use crate::types::{LivestreamId, UnixSeconds};
+use repairs::Repairs;
 
 /// Bytes, decompressed: seven times a usual guide. Stops decompression bombs.
 pub const UNPACKED_MAX: u64 = 1024 * 1024 * 1024;
@@ -40,6 +45,9 @@ pub trait GuideEvents {
     /// `None` at the proper end of the guide. Any error makes the whole guide unusable, including the
     /// events before it.
     fn next_event(&mut self) -> Result<Option<GuideEvent>, GuideError>;
+
+    /// What was repaired so far.
+    fn repairs(&self) -> Repairs;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,15 +74,62 @@ pub struct GuideProgramme {
     pub id: Option<String>,
     pub start: UnixSeconds,
     pub stop: Option<UnixSeconds>,
+    pub repeated: RepeatedHour,
     /// The title may still be empty.
     pub metadata: Metadata,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The second instants of local times that occur twice, when clocks go back. The order of the file tells which is meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RepeatedHour {
+    pub start: Option<UnixSeconds>,
+    pub stop: Option<UnixSeconds>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuideProblem {
     pub line: u64,
     pub kind: Skip,
+    /// The channel id of the guide, if it has one.
+    pub channel: Option<Box<str>>,
+    /// The text that was not understood.
+    pub text: Option<Box<str>>,
 }
+
+impl GuideProblem {
+    #[must_use]
+    pub const fn new(line: u64, kind: Skip) -> Self {
+        Self {
+            line,
+            kind,
+            channel: None,
+            text: None,
+        }
+    }
+
+    #[must_use]
+    pub fn of_channel(self, channel: &str) -> Self {
+        Self {
+            channel: Some(quoted(channel)),
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn quoting(self, text: &str) -> Self {
+        Self {
+            text: Some(quoted(text)),
+            ..self
+        }
+    }
+}
+
+/// Cut, since reports quote it.
+fn quoted(text: &str) -> Box<str> {
+    text.chars().take(QUOTED_MAX).collect::<String>().into()
+}
+
+const QUOTED_MAX: usize = 140;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
@@ -86,9 +141,7 @@ pub enum Skip {
     /// A livestream, an asset or a broadcast of another livestream has the id.
     IdTaken,
     EmptyTitle,
-    StopNotAfterStart,
     Duplicate,
-    NoStop,
     Contained,
     TooOld,
     /// Years ahead, probably by a mistake in the date.
@@ -108,9 +161,7 @@ impl Skip {
             Self::BadId => "badId",
             Self::IdTaken => "idTaken",
             Self::EmptyTitle => "emptyTitle",
-            Self::StopNotAfterStart => "stopNotAfterStart",
             Self::Duplicate => "duplicate",
-            Self::NoStop => "noStop",
             Self::Contained => "contained",
             Self::TooOld => "tooOld",
             Self::TooFar => "tooFar",
@@ -123,7 +174,14 @@ impl Skip {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
     pub count: u64,
-    pub lines: Vec<u64>,
+    /// The first, with what is known of them.
+    pub rows: Vec<GuideProblem>,
+}
+
+impl SkippedRows {
+    pub fn lines(&self) -> impl Iterator<Item = u64> {
+        self.rows.iter().map(|row| row.line)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,8 +191,21 @@ impl Skipped {
     pub fn add(&mut self, problem: GuideProblem) {
         let rows = self.0.entry(problem.kind).or_default();
         rows.count += 1;
-        if rows.lines.len() < LINES_MAX {
-            rows.lines.push(problem.line);
+        if rows.rows.len() < LINES_MAX {
+            rows.rows.push(problem);
+        }
+    }
+
+    /// Adds the rows of a livestream.
+    pub fn merge(&mut self, rows: Self, livestream: &LivestreamId) {
+        for (kind, rows) in rows.0 {
+            let known = self.0.entry(kind).or_default();
+            known.count += rows.count;
+            let room = LINES_MAX.saturating_sub(known.rows.len());
+            let named = rows.rows.into_iter().take(room);
+            known
+                .rows
+                .extend(named.map(|row| row.of_channel(livestream.as_str())));
         }
     }
 

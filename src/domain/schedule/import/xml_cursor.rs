@@ -4,10 +4,13 @@ use std::io::Read;
 
 use quick_xml::Reader;
 use quick_xml::errors::{IllFormedError, SyntaxError};
-use quick_xml::escape::{resolve_xml_entity, unescape};
-use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::events::{BytesStart, Event};
 
 use super::bounded_lines::BoundedLines;
+use super::plain_text::{
+    begins_line, clean, named, numbered, tidy_lines, unescape, without_markup,
+};
+use super::repairs::{Repair, Repairs};
 use super::{DEPTH_MAX, EVENTS_MAX, GuideError};
 
 /// Bytes of a collected text. The limits of single fields are shorter.
@@ -22,6 +25,7 @@ pub(super) struct XmlCursor<R> {
     line: u64,
     depth: usize,
     left: u64,
+    pub(super) repairs: Repairs,
 }
 
 impl<R: Read> XmlCursor<R> {
@@ -29,12 +33,15 @@ impl<R: Read> XmlCursor<R> {
         let mut reader = Reader::from_reader(BoundedLines::new(source));
         // An empty element then yields a start and an end, as all others do.
         reader.config_mut().expand_empty_elements = true;
+        // The most frequent fault of guides: an `&` in a title.
+        reader.config_mut().allow_dangling_amp = true;
         Self {
             reader,
             buffer: Vec::with_capacity(4 * 1024),
             line: 1,
             depth: 0,
             left: EVENTS_MAX,
+            repairs: Repairs::default(),
         }
     }
 
@@ -88,26 +95,77 @@ impl<R: Read> XmlCursor<R> {
         Ok(())
     }
 
-    /// Returns the trimmed text of the open element, without that of its children.
+    /// Returns the trimmed text of the open element with that of its children, which are markup, as plain text.
     pub(super) fn text(&mut self) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
-        let inside = self.depth;
+        let (line, mut bare) = (self.line, 0_u64);
         let mut text = String::new();
+        let mut is_plain = true;
         while self.depth > outside {
-            let at = self.depth;
             let event = self.next()?;
             // The rest of an oversized text is read and dropped.
-            if at != inside || text.len() > TEXT_MAX {
+            if text.len() > TEXT_MAX {
                 continue;
             }
             match event {
-                Event::Text(piece) => text.push_str(&piece.xml10_content()),
+                Event::Text(piece) => {
+                    let piece = piece.xml10_content();
+                    // The parser passes on an `&` without a reference.
+                    bare += u64::from(piece.starts_with('&'));
+                    text.push_str(&piece);
+                }
                 Event::CData(piece) => text.push_str(&piece.xml10_content()),
-                Event::GeneralRef(reference) => resolve(&reference, &mut text),
+                Event::GeneralRef(reference) => {
+                    let known = numbered(&reference).map(|character| text.push(character));
+                    if known.is_none() {
+                        match named(&reference) {
+                            Some(known) => text.push_str(known),
+                            // Declared entities are never expanded, so the reference is kept as written.
+                            None => {
+                                bare += u64::from(!reference.chars().all(char::is_alphanumeric));
+                                for part in ["&", &*reference, ";"] {
+                                    text.push_str(part);
+                                }
+                            }
+                        }
+                    }
+                }
+                Event::Start(child) => {
+                    is_plain = false;
+                    if begins_line(child.name().as_ref()) {
+                        text.push('\n');
+                    }
+                }
                 _ => {}
             }
         }
-        Ok(clean(&text))
+        self.repairs.add_many(Repair::BareAmpersand, line, bare);
+        let plain = without_markup(&text);
+        if is_plain && plain.is_none() {
+            return Ok(clean(&text));
+        }
+        // A reference that no table has is kept, and is no markup.
+        self.repairs.add(Repair::Markup, line);
+        Ok(clean(&tidy_lines(&plain.unwrap_or(text))))
+    }
+
+    /// An attribute is read as browsers do: without quotes, and with an `&` that begins no reference.
+    pub(super) fn attribute(&mut self, element: &BytesStart<'_>, name: &str) -> Option<String> {
+        let found = element
+            .html_attributes()
+            // Duplicate attributes do no harm, and checking for them is slow.
+            .with_checks(false)
+            .flatten()
+            .find(|attribute| attribute.key.as_ref() == name)?;
+        let value: &str = &found.value;
+        if !value.contains('&') {
+            return Some(clean(value));
+        }
+        let mut text = String::with_capacity(value.len());
+        let bare = unescape(value, &mut text);
+        self.repairs
+            .add_many(Repair::BareAmpersand, self.line, bare);
+        Some(clean(&text))
     }
 
     pub(super) fn finish(&mut self) -> Result<(), GuideError> {
@@ -145,66 +203,43 @@ fn failure<R: Read>(error: &quick_xml::Error, source: &BoundedLines<R>, line: u6
             line,
             what: "its characters are not UTF-8".to_owned(),
         },
-        quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, .. }) => {
-            GuideError::Broken {
-                line,
-                what: format!("expected the end of `{expected}`"),
-            }
-        }
         _ => GuideError::Broken {
             line,
-            what: "it is not well-formed XML".to_owned(),
+            what: fault(error),
         },
     }
 }
 
-/// Appends the character for a character reference or one of XML's five predefined entities.
-fn resolve(reference: &BytesRef<'_>, text: &mut String) {
-    if let Ok(Some(character)) = reference.resolve_char_ref() {
-        text.push(character);
-    } else if let Some(known) = resolve_xml_entity(reference) {
-        text.push_str(known);
-    } else {
-        // Declared entities are never expanded, so the reference is kept as written.
-        text.push('&');
-        text.push_str(reference);
-        text.push(';');
-    }
-}
-
-/// Removes control characters, which clients cannot show. One that separates words becomes a line
-/// break or a space.
-fn clean(text: &str) -> String {
-    let unwanted = |c: char| c.is_control() && c != '\n' && c != '\t';
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-    if !text.contains(unwanted) {
-        return text.to_owned();
-    }
-    let mut cleaned = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
-        match c {
-            '\r' if characters.peek() == Some(&'\n') => {}
-            '\r' => cleaned.push('\n'),
-            // These separate words.
-            '\u{b}' | '\u{c}' | '\u{85}' => cleaned.push(' '),
-            c if unwanted(c) => {}
-            c => cleaned.push(c),
+/// What is wrong, and what to write instead.
+fn fault(error: &quick_xml::Error) -> String {
+    let is_name = |name: &str| name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    match error {
+        quick_xml::Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {
+            let (expected, found) = (cut(expected), cut(found));
+            if is_name(&expected) {
+                format!(
+                    "expected the end of `{expected}` and found that of `{found}`; if a `<` stands in a text, write `&lt;`"
+                )
+            } else {
+                format!("a `<` stands in a text, before `{expected}`; write `&lt;`")
+            }
         }
+        quick_xml::Error::IllFormed(IllFormedError::UnmatchedEndTag(found)) => {
+            format!(
+                "`</{}>` ends an element that is not open; remove it",
+                cut(found)
+            )
+        }
+        quick_xml::Error::Syntax(_) => {
+            "`<!` begins neither a comment nor CDATA; in a text write `&lt;!`".to_owned()
+        }
+        other => format!("it is not well-formed XML: {}", cut(&other.to_string())),
     }
-    cleaned
 }
 
-/// An attribute with an invalid reference counts as missing.
-pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
-    let found = element
-        .attributes()
-        // Duplicate attributes do no harm, and checking for them is slow.
-        .with_checks(false)
-        .flatten()
-        .find(|attribute| attribute.key.as_ref() == name)?;
-    let value = unescape(&found.value).ok()?;
-    Some(clean(&value))
+/// Returns the start of a text for a message.
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 #[cfg(test)]

@@ -6,27 +6,30 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use chrono_tz::Tz;
 use quick_xml::events::{BytesStart, Event};
 
 use super::episode::EpisodeNumber;
-use super::xml_cursor::{XmlCursor, attribute};
+use super::repairs::Repairs;
+use super::xml_cursor::XmlCursor;
 use super::{
-    GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, Skip,
+    GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
+    Skip,
 };
 use crate::domain::schedule::import::xmltv_time;
 use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata};
 use crate::domain::schedule::ratings::Ratings;
-use crate::types::UnixSeconds;
+use crate::types::Zone;
 
 #[derive(Debug, Clone)]
 pub struct XmltvOptions {
-    pub zone: Tz,
+    pub zone: Zone,
     /// Treats all times as local in `zone`: some guides write local times with a wrong offset.
     pub ignore_offsets: bool,
     /// In order of preference. Without a match, the first text in the file is used.
     pub languages: Vec<String>,
     pub ratings: Arc<Ratings>,
+    /// The system of ratings that name none.
+    pub rating_system: Option<String>,
 }
 
 pub struct Xmltv<R> {
@@ -72,12 +75,12 @@ impl<R: Read> Xmltv<R> {
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
                 "display-name" => {
-                    let lang = attribute(&child, "lang");
+                    let lang = self.cursor.attribute(&child, "lang");
                     let text = self.cursor.text()?;
                     names.offer(lang.as_deref(), text);
                 }
                 "icon" => {
-                    icon = icon.or_else(|| attribute(&child, "src"));
+                    icon = icon.or_else(|| self.cursor.attribute(&child, "src"));
                     self.cursor.skip()?;
                 }
                 _ => self.cursor.skip()?,
@@ -91,42 +94,49 @@ impl<R: Read> Xmltv<R> {
                 name,
                 icon,
             }),
-            None => GuideEvent::Problem(GuideProblem {
-                line,
-                kind: Skip::BadChannel,
-            }),
+            None => GuideEvent::Problem(GuideProblem::new(line, Skip::BadChannel)),
         })
     }
 
     fn programme(&mut self, line: u64, head: ProgrammeHead) -> Result<GuideEvent, GuideError> {
         // Read to its end even if the row is unusable, so that the next one is found.
         let metadata = self.metadata()?;
-        let problem = |kind| Ok(GuideEvent::Problem(GuideProblem { line, kind }));
+        let problem = |problem| Ok(GuideEvent::Problem(problem));
         let Some(channel) = head.channel.filter(|id| !id.is_empty()) else {
-            return problem(Skip::BadChannel);
+            return problem(GuideProblem::new(line, Skip::BadChannel));
         };
         let options = &self.options;
         let parse = |text: &str| match options.ignore_offsets {
             true => xmltv_time::parse_local(text, options.zone),
             false => xmltv_time::parse(text, options.zone),
         };
-        let Some(start) = head.start.and_then(|text| parse(&text)) else {
-            return problem(Skip::BadTime);
+        let bad_time = |text: &str| {
+            GuideProblem::new(line, Skip::BadTime)
+                .of_channel(&channel)
+                .quoting(text)
+        };
+        let start = head.start.unwrap_or_default();
+        let Some(start) = parse(&start) else {
+            return problem(bad_time(&start));
         };
         // An empty stop counts as missing.
-        let stop: Option<UnixSeconds> = match head.stop.filter(|text| !text.trim().is_empty()) {
+        let stop = match head.stop.filter(|text| !text.trim().is_empty()) {
             None => None,
             Some(text) => match parse(&text) {
                 Some(stop) => Some(stop),
-                None => return problem(Skip::BadTime),
+                None => return problem(bad_time(&text)),
             },
         };
         Ok(GuideEvent::Programme(Box::new(GuideProgramme {
             line,
             channel,
             id: None,
-            start,
-            stop,
+            start: start.at,
+            stop: stop.map(|stop| stop.at),
+            repeated: RepeatedHour {
+                start: start.later,
+                stop: stop.and_then(|stop| stop.later),
+            },
             metadata,
         })))
     }
@@ -145,11 +155,11 @@ impl<R: Read> Xmltv<R> {
                         "sub-title" => &mut subtitles,
                         _ => &mut descriptions,
                     };
-                    let lang = attribute(&child, "lang");
+                    let lang = self.cursor.attribute(&child, "lang");
                     best.offer(lang.as_deref(), self.cursor.text()?);
                 }
                 "episode-num" => {
-                    let system = attribute(&child, "system").unwrap_or_default();
+                    let system = self.cursor.attribute(&child, "system").unwrap_or_default();
                     number.offer(&system, &self.cursor.text()?);
                 }
                 "category" => {
@@ -157,12 +167,15 @@ impl<R: Read> Xmltv<R> {
                     add_category(&mut metadata, &text);
                 }
                 "icon" => {
-                    add_image(&mut metadata, &child);
+                    add_image(&mut metadata, &mut self.cursor, &child);
                     self.cursor.skip()?;
                 }
                 "rating" => {
-                    let system = attribute(&child, "system").unwrap_or_default();
+                    let system = self.cursor.attribute(&child, "system");
+                    let system = system.filter(|system| !system.is_empty());
+                    let system = system.or_else(|| self.options.rating_system.clone());
                     if let Some(value) = rating_value(&mut self.cursor)? {
+                        let system = system.unwrap_or_default();
                         add_rating(&mut metadata, &self.options.ratings, &system, &value);
                     }
                 }
@@ -184,11 +197,11 @@ struct ProgrammeHead {
 }
 
 impl ProgrammeHead {
-    fn new(element: &BytesStart<'_>) -> Self {
+    fn read<R: Read>(cursor: &mut XmlCursor<R>, element: &BytesStart<'_>) -> Self {
         Self {
-            channel: attribute(element, "channel"),
-            start: attribute(element, "start"),
-            stop: attribute(element, "stop"),
+            channel: cursor.attribute(element, "channel"),
+            start: cursor.attribute(element, "start"),
+            stop: cursor.attribute(element, "stop"),
         }
     }
 }
@@ -201,12 +214,12 @@ impl<R: Read> GuideEvents for Xmltv<R> {
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
                 "channel" => {
-                    let id = attribute(&child, "id");
+                    let id = self.cursor.attribute(&child, "id");
                     let line = self.cursor.line();
                     return self.channel(line, id).map(Some);
                 }
                 "programme" => {
-                    let head = ProgrammeHead::new(&child);
+                    let head = ProgrammeHead::read(&mut self.cursor, &child);
                     let line = self.cursor.line();
                     return self.programme(line, head).map(Some);
                 }
@@ -216,6 +229,10 @@ impl<R: Read> GuideEvents for Xmltv<R> {
         // A guide that is followed by something else is not complete.
         self.cursor.finish()?;
         Ok(None)
+    }
+
+    fn repairs(&self) -> Repairs {
+        self.cursor.repairs.clone()
     }
 }
 
@@ -294,14 +311,18 @@ fn add_category(metadata: &mut Metadata, text: &str) {
     }
 }
 
-fn add_image(metadata: &mut Metadata, icon: &BytesStart<'_>) {
-    let Some(filename) = attribute(icon, "src").filter(|src| !src.is_empty()) else {
+fn add_image<R: Read>(metadata: &mut Metadata, cursor: &mut XmlCursor<R>, icon: &BytesStart<'_>) {
+    let Some(filename) = cursor.attribute(icon, "src").filter(|src| !src.is_empty()) else {
         return;
     };
     if metadata.images.len() >= IMAGES_MAX {
         return;
     }
-    let side = |name| attribute(icon, name).and_then(|text| text.trim().parse().ok());
+    let mut side = |name| {
+        cursor
+            .attribute(icon, name)
+            .and_then(|text| text.trim().parse().ok())
+    };
     let size = side("width").zip(side("height"));
     metadata.images.push(Image {
         kind: Image::kind_of(size).into(),

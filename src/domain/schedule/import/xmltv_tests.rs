@@ -1,12 +1,15 @@
 use super::*;
+use crate::domain::schedule::import::repairs::Repair;
 use crate::domain::schedule::import::{PIECE_MAX, Skip};
+use crate::types::UnixSeconds;
 
 fn options() -> XmltvOptions {
     XmltvOptions {
-        zone: Tz::UTC,
+        zone: crate::types::Zone::utc(),
         ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),
+        rating_system: None,
     }
 }
 
@@ -80,6 +83,7 @@ fn a_whole_programme_is_read() {
         id: None,
         start: UnixSeconds(1_787_415_900),
         stop: Some(UnixSeconds(1_787_418_000)),
+        repeated: RepeatedHour::default(),
         metadata: Metadata {
             title: "Nyheter".into(),
             description: Some("First line\nsecond é <tag>".into()),
@@ -149,14 +153,20 @@ fn unusable_rows_are_reported_with_their_line() {
                 <programme start=\"20260101\"/>\n\
                 <programme channel=\"a\" start=\"20260101\" stop=\"?\"/>\n\
                 <programme channel=\"a\" start=\"20260101\" stop=\"\"/>\n<channel/></tv>";
-    let problem = |line, kind| GuideEvent::Problem(GuideProblem { line, kind });
+    let problem = |line, kind| GuideProblem::new(line, kind);
     let events = read(text).unwrap();
-    assert_eq!(events[0], problem(2, Skip::BadTime));
-    assert_eq!(events[1], problem(3, Skip::BadTime));
-    assert_eq!(events[2], problem(4, Skip::BadChannel));
-    assert_eq!(events[3], problem(5, Skip::BadTime));
+    for (event, expected) in events.iter().zip([
+        problem(2, Skip::BadTime).of_channel("a").quoting(""),
+        problem(3, Skip::BadTime)
+            .of_channel("a")
+            .quoting("tomorrow"),
+        problem(4, Skip::BadChannel),
+        problem(5, Skip::BadTime).of_channel("a").quoting("?"),
+    ]) {
+        assert_eq!(*event, GuideEvent::Problem(expected));
+    }
     assert!(matches!(&events[4], GuideEvent::Programme(p) if p.stop.is_none() && p.line == 6));
-    assert_eq!(events[5], problem(7, Skip::BadChannel));
+    assert_eq!(events[5], GuideEvent::Problem(problem(7, Skip::BadChannel)));
 }
 
 #[test]
@@ -184,7 +194,6 @@ fn other_documents_are_rejected() {
         ("<tv><programme></tv>", false),
         ("<tv></tv><tv></tv>", false),
         ("<tv></tv>text", false),
-        ("<tv><channel id=\"a\">AT&T</channel></tv>", false),
         ("<tv><!what></tv>", false),
     ] {
         match read(text) {
@@ -196,6 +205,53 @@ fn other_documents_are_rejected() {
     let latin1 = b"<tv>\n<channel id=\"a\"><display-name>T\xe9l\xe9</display-name></channel></tv>";
     let refused = read_with(latin1, options());
     assert!(matches!(refused, Err(GuideError::Broken { line: 2, .. })));
+}
+
+#[test]
+fn an_ampersand_without_a_reference_is_kept_and_counted() {
+    let text = "<tv><channel id=A&E><display-name>AT&T</display-name></channel>\n\
+                <programme channel=\"A&E\" start=\"20260101\"><title>R&B & more; &amp; &eacute;</title>\
+                <desc><p>One</p><b>two</b></desc><icon src=\"http://x/?a=1&copy=2\"/></programme></tv>";
+    let mut source = Xmltv::new(text.as_bytes(), options());
+    let Some(GuideEvent::Channel(channel)) = source.next_event().unwrap() else {
+        panic!("no channel");
+    };
+    assert_eq!(
+        (&*channel.id, channel.name.as_deref()),
+        ("A&E", Some("AT&T"))
+    );
+    let Some(GuideEvent::Programme(programme)) = source.next_event().unwrap() else {
+        panic!("no programme");
+    };
+    assert_eq!(programme.channel, "A&E");
+    assert_eq!(&*programme.metadata.title, "R&B & more; & é");
+    assert_eq!(programme.metadata.description.as_deref(), Some("One\ntwo"));
+    assert_eq!(
+        &*programme.metadata.images[0].filename,
+        "http://x/?a=1&copy=2"
+    );
+    assert_eq!(source.next_event().unwrap(), None);
+    assert_eq!(source.repairs().count(Repair::BareAmpersand), 6);
+    assert_eq!(source.repairs().count(Repair::Markup), 1);
+}
+
+#[test]
+fn a_fault_names_what_to_write() {
+    for (text, what) in [
+        (
+            "<tv><channel><display-name>I <3 you</display-name></channel></tv>",
+            "write `&lt;`",
+        ),
+        (
+            "<tv><channel></display-name></channel></tv>",
+            "expected the end of `channel`",
+        ),
+        ("<tv></tv></b>", "`</b>` ends an element that is not open"),
+        ("<tv><!what></tv>", "`<!` begins neither"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(what), "{text}: {error}");
+    }
 }
 
 #[test]
@@ -212,7 +268,7 @@ fn entities_of_the_document_are_never_expanded() {
         panic!("no programme");
     };
     assert_eq!(&*programme.metadata.title, "&l9; &file;");
-    assert!(programme.metadata.images.is_empty());
+    assert_eq!(&*programme.metadata.images[0].filename, "&l9;");
 }
 
 #[test]
@@ -246,7 +302,8 @@ fn characters_that_separate_words_keep_them_apart() {
         ("one\r\ntwo", "one\ntwo"),
         ("one&#13;two", "one\ntwo"),
         ("one&#13;&#10;two", "one\ntwo"),
-        ("one\u{85}two", "one two"),
+        ("one\u{85}two", "one…two"),
+        ("&#146;&#x93;\u{94}", "’“”"),
         ("<![CDATA[one\rtwo]]>", "one\ntwo"),
         ("one&#12;two&#13;", "one two"),
     ] {

@@ -175,6 +175,43 @@ impl<T> PageRequest<T> {
     }
 }
 
+/// Most days of an XMLTV export in each direction.
+const EXPORT_DAYS: u32 = 3_660;
+
+/// Which part of the schedule is exported as XMLTV: all of it without parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct XmltvRequest {
+    pub days: Option<u32>,
+    pub days_back: Option<u32>,
+    pub livestreams: Option<IdList<LivestreamId>>,
+}
+
+impl ParseRequest for XmltvRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let query = &input.query;
+        let known = ["days", "days_back", "livestreams", "accessToken"];
+        let number = |text: &str| {
+            let number = text.parse().ok().filter(|days| *days <= EXPORT_DAYS);
+            number.ok_or(Malformed("is a number of days from 0 to 3660"))
+        };
+        query.only("query", &known)?;
+        let days = (
+            query.parsed("days", number),
+            query.parsed("days_back", number),
+        );
+        let (days, livestreams) = (
+            days.combine(),
+            query.ids("livestreams", LivestreamId::parse),
+        )
+            .combine()?;
+        Ok(Self {
+            days: days.0,
+            days_back: days.1,
+            livestreams,
+        })
+    }
+}
+
 pub(crate) struct M3uRequest {
     pub access_token: String,
 }
