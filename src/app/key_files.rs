@@ -35,16 +35,42 @@ pub enum KeyError {
 
 impl KeyError {
     #[must_use]
-    pub const fn advice(&self) -> Option<&'static str> {
+    pub fn advice(&self) -> Option<String> {
         match self {
             Self::Missing { .. } | Self::Exchanged { .. } => Some(
                 "restore the file from the copy kept with the backups, or from the machine on which \
                  the backup was made; or delete these content keys with `playgate catalog drop-keys` \
-                 and import the catalogue with its keys again",
+                 and import the catalogue with its keys again"
+                    .to_owned(),
             ),
-            // The error says what to do.
-            Self::File { .. } | Self::Malformed(_) => None,
+            Self::File { path, .. } => Some(format!(
+                "make the file readable for the service's user, or {}",
+                replacing(path)
+            )),
+            Self::Malformed(path) => Some(replacing(path)),
         }
+    }
+}
+
+/// What the loss of a key means.
+pub(super) fn loss(name: &str) -> &'static str {
+    match name {
+        MAIL => "queued mails with a PIN or a reset token cannot be sent",
+        ACCOUNTS => "the decoy hashes of unknown addresses change",
+        ORIGIN => "addresses of the built-in origin that were signed before are rejected",
+        _ => "content keys in older backups need the old file",
+    }
+}
+
+fn replacing(path: &Path) -> String {
+    const RESTORE: &str = "restore the file from the copy kept with the backups";
+    let name = path.file_name().and_then(|name| name.to_str());
+    match name {
+        Some(name) if name != CONTENT => format!(
+            "{RESTORE}; or move it away: the next start makes a new key, and {}",
+            loss(name)
+        ),
+        _ => RESTORE.to_owned(),
     }
 }
 
@@ -122,5 +148,28 @@ mod tests {
         fs::write(&path, "torn").unwrap();
         let damaged = read(data.path(), CONTENT);
         assert!(matches!(damaged, Err(KeyError::Malformed(_))));
+    }
+
+    #[test]
+    fn an_unusable_key_is_reported_with_what_its_loss_means() {
+        let data = tempfile::tempdir().unwrap();
+        let advice = |name: &str| read(data.path(), name).unwrap_err().advice().unwrap();
+        fs::create_dir(data.path().join(DIRECTORY)).unwrap();
+        for (name, word) in [
+            (ACCOUNTS, "decoy"),
+            (MAIL, "mails"),
+            (ORIGIN, "origin"),
+            (CONTENT, "copy kept with the backups"),
+        ] {
+            let file = path(data.path(), name);
+            fs::write(&file, "zz").unwrap();
+            let damaged = advice(name);
+            assert!(damaged.contains(word), "{damaged}");
+            assert_eq!(damaged.contains("move it away"), name != CONTENT);
+            fs::remove_file(&file).unwrap();
+            fs::create_dir(&file).unwrap();
+            let unreadable = advice(name);
+            assert!(unreadable.contains("readable") && unreadable.contains(word));
+        }
     }
 }

@@ -47,6 +47,10 @@ pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, op
 pub use settings::{backups as backup_settings, etcd_tls, license_systems, tls};
 use wiring::Assembly;
 
+const NO_BOOT_ID: &str = "the kernel's boot id cannot be read (/proc/sys/kernel/random/boot_id): after a kill, a loss of the last changes \
+    would not be noticed, and the clock and a fleet's lease are checked less strictly; remove `ProcSubset=pid` from the unit, or mount \
+    all of /proc";
+
 #[derive(Clone)]
 pub struct App {
     pub services: Arc<Services>,
@@ -99,6 +103,7 @@ pub struct Parts {
     pub is_standby: bool,
 }
 
+#[derive(Clone)]
 pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// The same clock, if operators may move it.
@@ -143,6 +148,11 @@ pub fn open_services(parts: Parts) -> Result<(Services, HttpSettings), AppError>
     let is_standby = parts.is_standby;
     let (services, http) = assemble(parts)?;
     metrics::register(&services);
+    if boot_id().is_none() {
+        services
+            .readiness
+            .warn("boot id", Some(NO_BOOT_ID.to_owned()));
+    }
     if !is_standby {
         begin(&services)?;
     }

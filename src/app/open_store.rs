@@ -12,6 +12,7 @@ use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
 use crate::store::{
     self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
+    StoreLock,
 };
 
 /// How long the start waits for the engine. A small store is verified within this time; clients do not wait for a large
@@ -19,6 +20,8 @@ use crate::store::{
 const ENGINE_MAX_WAIT: Duration = Duration::from_millis(200);
 
 pub struct StoreOpener {
+    /// The lock of the data directory, if the caller holds it already.
+    pub lock: Option<StoreLock>,
     pub sync: bool,
     pub accept_loss: bool,
     pub upgrade: FormatUpgrade,
@@ -73,6 +76,7 @@ pub fn drop_content_keys(
 
 fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
     let StoreOpener {
+        lock,
         sync,
         accept_loss,
         upgrade,
@@ -82,6 +86,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
     } = opening;
     let (clock, data) = (Arc::clone(&ports.clock), config.server.data_dir.clone());
     Options {
+        lock,
         sync,
         on_failure,
         clock: Arc::new(move || clock.now().0),

@@ -51,23 +51,21 @@ impl<'a> Assembly<'a> {
     }
 
     /// Reads a key, or creates it. If a store in use had it before, logs what its loss means.
-    fn key(&self, name: &str, loss: &str) -> Result<[u8; 32], KeyError> {
+    fn key(&self, name: &str) -> Result<[u8; 32], KeyError> {
         let data_dir = &self.config.server.data_dir;
         if let Some(key) = key_files::read(data_dir, name)? {
             return Ok(key);
         }
         if self.in_use {
             let file = key_files::path(data_dir, name);
+            let loss = key_files::loss(name);
             tracing::warn!(file = %file.display(), "key file missing, creating a new key: {loss}");
         }
         key_files::make(data_dir, name, &**self.entropy)
     }
 
     pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
-        let key = self.key(
-            key_files::MAIL,
-            "queued mails with a PIN or a reset token cannot be sent",
-        )?;
+        let key = self.key(key_files::MAIL)?;
         let letters = settings::mail(self.config, public_url);
         let mailer = settings::mailer(self.config)?;
         let entropy = Arc::clone(self.entropy);
@@ -98,10 +96,7 @@ impl<'a> Assembly<'a> {
                 // Called in the transaction that ends all logins of an account: somebody who knew its password must not
                 // continue to play.
                 revokers: vec![playback::tables::revoke],
-                key: self.key(
-                    key_files::ACCOUNTS,
-                    "the decoy hashes of unknown addresses change",
-                )?,
+                key: self.key(key_files::ACCOUNTS)?,
                 expiry: Arc::clone(&self.expiry),
             },
         )?;
@@ -122,10 +117,7 @@ impl<'a> Assembly<'a> {
             }));
         }
         // Nothing is encrypted yet, or the key fits.
-        let master = self.key(
-            key_files::CONTENT,
-            "content keys in older backups need the old file",
-        )?;
+        let master = self.key(key_files::CONTENT)?;
         let zone = settings::catalog(self.config);
         let catalog = Catalog::open(self.store.clone(), Arc::clone(self.entropy), &master, zone)?;
         Ok(catalog)
@@ -165,10 +157,7 @@ impl<'a> Assembly<'a> {
         let context: Arc<dyn PlaybackContext> = Arc::new(context);
         let origin_key = match &self.config.origin.signing_key {
             Some(secret) => settings::signing_key(secret),
-            None => self.key(
-                key_files::ORIGIN,
-                "addresses of the built-in origin that were signed before are rejected",
-            )?,
+            None => self.key(key_files::ORIGIN)?,
         };
         let signing = Signing::new(&origin_key, self.config.cdn.networks.clone());
         let limits = settings::playback(self.config);

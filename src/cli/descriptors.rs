@@ -18,6 +18,12 @@ pub(super) fn provide(connections: &mut u32, is_member: bool) {
     let limit = raise();
     // Before the first client connects: if clients use up all descriptors, maintenance finds none for the reserve.
     descriptor_reserve::fill();
+    if let Some(bytes) = getrlimit(Resource::Fsize).current {
+        tracing::warn!(
+            bytes,
+            "the size of files is limited: the service ends once a file of it reaches the limit; remove LimitFSIZE from the unit (`ulimit -f`)"
+        );
+    }
     let each = if is_member { 2 } else { 1 };
     let allowed = limit.map(|limit| (allowed(limit) / each).max(1));
     let Some(allowed) = allowed.filter(|allowed| allowed < connections) else {

@@ -137,6 +137,9 @@ impl From<StoreError> for Failure {
                 "start the service and repeat the command, which then reaches the owner; or run `playgate fleet leave`",
             ),
             StoreError::NotJoined => failure.hint("run `playgate fleet join` again, with a new invitation"),
+            StoreError::NotReplaceable(_) => failure.hint(
+                "stop the service, move what `store` leads to and the other files of the data directory to one file system, and let `data_dir`, the mount point or the link name their common directory",
+            ),
             StoreError::NotEmpty => failure.hint("import into a new data directory"),
             StoreError::Foreign => failure.hint(ADOPT),
             StoreError::Lost(_) => failure.hint(

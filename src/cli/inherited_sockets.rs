@@ -16,6 +16,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::exit::{CommandResult, Failure};
+use super::held_lock;
 use crate::config::ListenAddress;
 
 const NAMES: &str = "LISTEN_FDNAMES";
@@ -23,6 +24,10 @@ const NAMES: &str = "LISTEN_FDNAMES";
 const UNNAMED: &str = "unknown";
 /// Name prefix of our own sockets; unlikely in an operator's unit.
 const OWN: &str = "playgate-own-";
+/// Name of the socket that carries the lock of the data directory.
+const LOCK: &str = "playgate-lock";
+/// Stands for the administration socket, which no configuration key names.
+pub(super) const ADMIN: &str = "admin";
 /// First descriptor for passed sockets; any free block above it is used.
 const PASSED_ON_FROM: RawFd = 64;
 
@@ -52,6 +57,12 @@ pub(super) fn adopt() -> CommandResult {
     let mut held = SOCKETS.lock();
     for index in 0..given.len() {
         let name = name_at(&names, index);
+        if name == LOCK {
+            let socket = given.take_unix_datagram(index).ok().flatten();
+            // Without the lock, the start waits until it is free.
+            let _ = socket.map(|socket| held_lock::unpack(&socket));
+            continue;
+        }
         let socket = listener(&mut given, index).ok_or_else(|| {
             Failure::usage(format!(
                 "the passed socket `{name}` is not a listening stream socket \
@@ -124,8 +135,14 @@ pub(super) fn register(
 
 fn own_name(key: &str, address: &ListenAddress) -> String {
     // Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
-    let place = format!("{key} {address}");
-    format!("{OWN}{}", HEXLOWER.encode(place.as_bytes()))
+    let address = HEXLOWER.encode(address.to_string().as_bytes());
+    format!("{OWN}{key}-{address}")
+}
+
+fn is_of(name: &str, key: &str) -> bool {
+    let own = name.strip_prefix(OWN);
+    let of = own.and_then(|name| name.rsplit_once('-'));
+    of.is_some_and(|(of, _)| of == key)
 }
 
 fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<PassedSocket>> {
@@ -139,12 +156,19 @@ fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<PassedSoc
 }
 
 /// Closes our own sockets that the configuration no longer names. Returns the names of passed sockets that
-/// it does not name, on which no client is served.
+/// it does not name, on which no client is served. The administration socket has its own place in the start.
 pub(super) fn close_unused() -> Vec<String> {
     let mut held = SOCKETS.lock();
-    held.retain(|each| each.used || !each.name.starts_with(OWN));
-    let idle = held.iter().filter(|each| !each.used);
+    held.retain(|each| each.used || !each.name.starts_with(OWN) || is_of(&each.name, ADMIN));
+    let idle = held
+        .iter()
+        .filter(|each| !each.used && !each.name.starts_with(OWN));
     idle.map(|each| each.name.clone()).collect()
+}
+
+/// Closes our own sockets of a key.
+pub(super) fn close(key: &str) {
+    SOCKETS.lock().retain(|each| !is_of(&each.name, key));
 }
 
 /// Closes our own sockets: new connections are refused unless a listener has a handle.
@@ -152,13 +176,21 @@ pub(super) fn close_all() {
     SOCKETS.lock().retain(|each| !each.name.starts_with(OWN));
 }
 
-/// Passes all sockets to the program that replaces this one.
+/// Passes all sockets, and the lock of the data directory, to the program that replaces this one.
 pub(super) fn export(command: &mut Command) -> io::Result<()> {
     let held = SOCKETS.lock();
-    if held.is_empty() {
+    let lock = held_lock::pack().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot hand over the lock of the data directory: a command may take it before the restart has ended");
+        None
+    });
+    let mut passed: Vec<(&str, BorrowedFd<'_>)> = (held.iter())
+        .map(|each| (each.name.as_str(), each.socket.as_fd()))
+        .collect();
+    passed.extend(lock.as_ref().map(|lock| (LOCK, lock.as_fd())));
+    if passed.is_empty() {
         return Ok(());
     }
-    let block = in_a_row(&held)?;
+    let block = in_a_row(&passed)?;
     let first = block.first().map_or(PASSED_ON_FROM, |fd| fd.as_raw_fd());
     for descriptor in block {
         // Only the duplicates lose close-on-exec: other child processes must not inherit a listener.
@@ -166,23 +198,23 @@ pub(super) fn export(command: &mut Command) -> io::Result<()> {
         // Keep it open for the new program.
         std::mem::forget(descriptor);
     }
-    let names: Vec<&str> = held.iter().map(|each| each.name.as_str()).collect();
+    let names: Vec<&str> = passed.iter().map(|(name, _)| *name).collect();
     command
         // Programs ignore sockets that are meant for another process; `exec` keeps the process id.
         .env("LISTEN_PID", std::process::id().to_string())
-        .env("LISTEN_FDS", held.len().to_string())
+        .env("LISTEN_FDS", passed.len().to_string())
         // An extension of the crate `listenfd`: systemd always begins at 3.
         .env("LISTEN_FDS_FIRST_FD", first.to_string())
         .env(NAMES, names.join(":"));
     Ok(())
 }
 
-fn in_a_row(held: &[InheritedSocket]) -> io::Result<Vec<OwnedFd>> {
+fn in_a_row(passed: &[(&str, BorrowedFd<'_>)]) -> io::Result<Vec<OwnedFd>> {
     // The socket activation protocol names only the first descriptor and their number.
     let mut next = PASSED_ON_FROM;
     let mut row: Vec<OwnedFd> = Vec::new();
-    while let Some(each) = held.get(row.len()) {
-        let descriptor = fcntl_dupfd_cloexec(&each.socket, next)?;
+    while let Some((_, socket)) = passed.get(row.len()) {
+        let descriptor = fcntl_dupfd_cloexec(socket, next)?;
         let number = descriptor.as_raw_fd();
         if number == next {
             row.push(descriptor);

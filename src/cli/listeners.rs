@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::net::lookup_host;
 use tokio::time::sleep;
 
-use super::admin_socket;
+use super::admin_socket::SocketPath;
 use super::exit::Failure;
-use super::inherited_sockets::{self, PassedSocket};
+use super::inherited_sockets::{self, ADMIN, PassedSocket};
 use crate::config::{Config, ListenAddress};
 use crate::http::routing::router::RouteSet;
 use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
@@ -144,9 +144,7 @@ async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
 
 /// Opens the administration socket; `None` if it cannot be created now, on a full or read-only disk.
 pub(super) fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
-    let bound = admin_socket::SocketPath::for_data_dir(directory)
-        .and_then(|place| Listener::unix(place.path(), RouteSet::Ops, true));
-    match bound {
+    match admin_socket(directory) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
             tracing::warn!(%error, "cannot create the administration socket; retrying");
@@ -156,6 +154,24 @@ pub(super) fn admin(directory: &Path) -> Result<Option<Listener>, Failure> {
             "the administration socket in {}: {error}",
             directory.display()
         ))),
+    }
+}
+
+fn admin_socket(directory: &Path) -> io::Result<Listener> {
+    let place = SocketPath::for_data_dir(directory)?;
+    let name = ListenAddress::Unix(directory.to_owned());
+    // Connections of commands wait in the queue of a socket that this process had before it executed itself again. It is of
+    // no use without its file, which leads to it.
+    let inherited = inherited_sockets::own(ADMIN, &name)?.filter(|_| place.path().exists());
+    // The socket of another data directory, if a reload has changed it.
+    inherited_sockets::close(ADMIN);
+    let socket = match inherited {
+        Some(socket) => socket,
+        None => PassedSocket::Unix(unix_socket(place.path())?),
+    };
+    match inherited_sockets::register(ADMIN, &name, socket)? {
+        PassedSocket::Unix(socket) => Listener::admin(socket),
+        PassedSocket::Tcp(_) => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 

@@ -20,6 +20,7 @@ mod exit;
 mod explain_output;
 mod fleet;
 mod healthcheck;
+mod held_lock;
 mod inherited_sockets;
 mod lab;
 mod lab_partners;
@@ -42,6 +43,7 @@ mod rights;
 mod run_limited;
 mod serve;
 mod server;
+mod server_signals;
 mod signals;
 mod startup;
 mod store;
@@ -297,7 +299,7 @@ pub fn main() -> ExitCode {
         let matches = Arguments::command().try_get_matches()?;
         let arguments = Arguments::from_arg_matches(&matches);
         let arguments = arguments.map_err(|mistake| mistake.format(&mut Arguments::command()))?;
-        Ok((arguments, matches))
+        Ok::<_, clap::Error>((arguments, matches))
     };
     let run = || match parse() {
         Ok((arguments, matches)) => run(arguments, &matches),
@@ -339,6 +341,11 @@ fn usage_failure(mistake: &str) -> Failure {
 
 fn run(arguments: Arguments, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let Arguments { global, command } = arguments;
+    server_signals::block_file_size();
+    if !matches!(command, Command::Demo(_) | Command::Serve(_)) {
+        // A server that started this command has blocked its own signals.
+        server_signals::unblock_end();
+    }
     // Before anything in the data directory is touched.
     if let Some(code) = as_owner::continue_as_owner(&global, matches)? {
         return Ok(code);

@@ -6,7 +6,7 @@ use super::exit::CommandResult;
 use super::fleet::{self, FleetMember};
 use super::reload::Reload;
 use super::server::{Server, ServerExit, announce, on_runtime, start_log};
-use super::signals::ignore_sighup;
+use super::server_signals::ServerSignals;
 use super::startup::{self, Startup};
 use super::{Global, load_at_start};
 use crate::config::compared;
@@ -54,14 +54,13 @@ impl Serve {
         let loaded = load_at_start(&inputs)?;
         start_log(&loaded)?;
         on_runtime(async {
-            // Until the handlers are installed, the default action of SIGHUP would end the process.
-            ignore_sighup()?;
             let mut startup = Startup::new(loaded).with_tls()?;
+            startup.signals = Some(ServerSignals::listen()?);
             // Before the store is opened, which would create one.
             startup.membership = fleet::membership(&startup.config)?;
             let reload = Reload { inputs };
             let Some(store) = startup::open_or_wait(&mut startup, &reload).await? else {
-                return Ok(ServerExit::Stopped);
+                return Ok(ServerExit::StoppedEarly);
             };
             let Some(membership) = startup.membership.clone() else {
                 let server = Server::start(startup, store, Some(reload)).await?;

@@ -13,7 +13,8 @@ use super::fleet::{FleetMember, StandbyEnd};
 use super::lab_partners::check_lab_partners;
 use super::reexec::{reexec, remember_process_name};
 use super::reload::Reload;
-use super::signals::{SignalAction, Signals};
+use super::server_signals::{self, ServerSignals};
+use super::signals::SignalAction;
 use super::startup::Startup;
 use super::{
     admin_socket, descriptors, inherited_sockets, listeners, output, systemd, verify_subprocess,
@@ -35,6 +36,8 @@ const HANDOVER_TIME: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerExit {
     Stopped,
+    /// A signal ended the start. A thread may still open the store, which is as safe to end as by a kill.
+    StoppedEarly,
     /// The process restarts, with a restored backup or a new configuration.
     Restart,
 }
@@ -50,7 +53,7 @@ pub(super) struct Server {
     restarts: mpsc::Receiver<()>,
     reload: Option<Reload>,
     jobs: Jobs,
-    signals: Signals,
+    signals: ServerSignals,
     member: Option<FleetMember>,
 }
 
@@ -191,8 +194,9 @@ impl Server {
             // After the last commit, so that the next owner does not wait for one.
             member.stop().await;
         }
-        if let Ok(place) =
-            admin_socket::SocketPath::for_data_dir(&self.services.config.server.data_dir)
+        if end == Ok(ServerExit::Stopped)
+            && let Ok(place) =
+                admin_socket::SocketPath::for_data_dir(&self.services.config.server.data_dir)
         {
             // A socket file left behind is harmless: no process listens on it.
             let _ = std::fs::remove_file(place.path());
@@ -274,7 +278,7 @@ struct OpenServer {
     ops: Option<SocketAddr>,
     failures: mpsc::Receiver<String>,
     restarts: mpsc::Receiver<()>,
-    signals: Signals,
+    signals: ServerSignals,
 }
 
 impl OpenServer {
@@ -316,8 +320,7 @@ impl OpenServer {
             restart: again.is_some().then_some(restart),
             is_standby,
         })?;
-        // Before readiness is reported: a signal may follow immediately.
-        let signals = signals.map_or_else(Signals::listen, Ok)?;
+        let signals = signals.map_or_else(ServerSignals::listen, Ok)?;
         let mut shown = bound.shown.into_iter();
         Ok(Self {
             running: RunningServer::new(Arc::clone(&app.http)),
@@ -383,7 +386,7 @@ impl OpenServer {
 fn announce_end(exit: ServerExit) {
     match exit {
         ServerExit::Restart => systemd::notify_restarting(),
-        ServerExit::Stopped => {
+        ServerExit::Stopped | ServerExit::StoppedEarly => {
             systemd::notify_stopping();
             // A restart keeps the sockets open, so that connections wait in their queues; a stop must refuse them.
             inherited_sockets::close_all();
@@ -423,6 +426,7 @@ pub(super) fn on_runtime(
     future: impl Future<Output = Result<ServerExit, Failure>>,
 ) -> CommandResult {
     descriptors::check()?;
+    server_signals::block()?;
     // Changes the environment, so before the runtime starts its threads.
     inherited_sockets::adopt()?;
     remember_process_name();
@@ -431,15 +435,15 @@ pub(super) fn on_runtime(
         .build()
         .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
     let outcome = runtime.block_on(future);
-    if outcome.is_err() {
-        // A failed store may block any thread that uses it; do not wait for them.
+    if matches!(outcome, Err(_) | Ok(ServerExit::StoppedEarly)) {
+        // A failed store may block any thread that uses it, and one that is being opened takes long; do not wait for them.
         runtime.shutdown_background();
         return outcome.map(drop);
     }
     // Drops the last handles on the store.
     drop(runtime);
     match outcome? {
-        ServerExit::Stopped => Ok(()),
+        ServerExit::Stopped | ServerExit::StoppedEarly => Ok(()),
         ServerExit::Restart => Err(reexec()),
     }
 }

@@ -1,14 +1,14 @@
-//! Signals that a server handles.
+//! Signals that a command handles. Those of a server are read in another way (`server_signals`).
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::exit::{CommandResult, Exit, Failure};
+use super::exit::{Exit, Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignalAction {
-    /// Stop the server; the signal's name.
+    /// Stop the process; the signal's name.
     End(&'static str),
     /// SIGHUP: reload the configuration.
     Reload,
@@ -37,11 +37,6 @@ impl Signals {
             _ = self.hang_up.recv() => SignalAction::Reload,
         }
     }
-}
-
-pub(super) fn ignore_sighup() -> CommandResult {
-    // tokio's handler stays installed when the subscription is dropped: the signal then has no effect.
-    subscribe(SignalKind::hangup()).map(drop)
 }
 
 fn subscribe(kind: SignalKind) -> Result<Signal, Failure> {

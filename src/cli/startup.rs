@@ -2,31 +2,41 @@
 //! mode). A member of a fleet passes the connections of viewers on to the owner instead.
 
 use std::io::BufRead;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep};
 
+use super::admin_socket::SocketPath;
 use super::exit::{Exit, Failure};
+use super::inherited_sockets::{self, ADMIN};
 use super::reexec::reexec;
 use super::reload::Reload;
-use super::signals::{SignalAction, Signals};
-use super::{descriptors, fleet, listeners, systemd, verify_subprocess};
+use super::server_signals::ServerSignals;
+use super::signals::SignalAction;
+use super::{descriptors, fleet, held_lock, listeners, systemd, verify_subprocess};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Effective, Loaded};
 use crate::fleet::membership::Membership;
 use crate::http::routing::router::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
-use crate::http::server::listener::Listener;
+use crate::http::server::listener::{self, Listener};
 use crate::http::server::maintenance::{self, Notice};
 use crate::http::server::pass_on;
 use crate::ports::tls::Tls;
-use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError};
+use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError, StoreLock};
 
 /// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
+/// How long a start waits for a command that has the store open. Exports and rebuilds of large stores take minutes.
+const LOCK_MAX_WAIT: Duration = Duration::from_secs(10 * 60);
+const LOCK_INTERVAL: Duration = Duration::from_millis(100);
+/// What the service manager shows meanwhile.
+const OPENING: &str = "opening the store";
+const WAITING: &str = "waiting: another process uses the data directory";
 
 pub(super) struct Startup {
     pub config: Config,
@@ -39,9 +49,8 @@ pub(super) struct Startup {
     /// Reports a failure of the store or of another file.
     pub fail: Arc<dyn Fn(String) + Send + Sync>,
     pub failures: mpsc::Receiver<String>,
-    /// Kept from maintenance mode or standby for the service: a signal that arrives while nothing listens for it
-    /// would be lost.
-    pub signals: Option<Signals>,
+    /// Those of a server; commands have none.
+    pub signals: Option<ServerSignals>,
     /// Set if the data directory belongs to a fleet.
     pub membership: Option<Membership>,
 }
@@ -80,11 +89,26 @@ impl Startup {
     }
 
     pub(super) fn open(&self) -> Result<Store, StoreError> {
-        if !app::has_store(&self.config) {
-            let place = self.config.server.data_dir.display();
-            tracing::info!(%place, "no store found; creating an empty one");
+        self.opening(None)()
+    }
+
+    /// Opens the store on another thread, so that signals are handled meanwhile.
+    fn opening(
+        &self,
+        lock: Option<StoreLock>,
+    ) -> impl FnOnce() -> Result<Store, StoreError> + Send + 'static {
+        let (config, ports) = (self.config.clone(), self.ports.clone());
+        let opener = StoreOpener {
+            lock,
+            ..self.opener()
+        };
+        move || {
+            if !app::has_store(&config) {
+                let place = config.server.data_dir.display();
+                tracing::info!(%place, "no store found; creating an empty one");
+            }
+            open_store(&config, &ports, opener)
         }
-        open_store(&self.config, &self.ports, self.opener())
     }
 
     /// Imports an export into an empty store. `bytes` is its length, if known.
@@ -108,6 +132,7 @@ impl Startup {
         };
         let fail = Arc::clone(&self.fail);
         StoreOpener {
+            lock: None,
             sync: self.sync,
             accept_loss: self.accept_loss,
             upgrade,
@@ -127,18 +152,76 @@ pub(super) async fn open_or_wait(
     startup: &mut Startup,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
-    systemd::notify_opening();
-    // A large store is replayed for longer than the unit's start time-out.
-    let extending = tokio::spawn(systemd::extend_timeout());
-    let opened = startup.open();
-    extending.abort();
+    let mut signals = startup
+        .signals
+        .take()
+        .map_or_else(ServerSignals::listen, Ok)?;
+    let opened = tokio::select! {
+        signal = signals.end() => {
+            tracing::info!(signal, "stopping; the store is not open yet");
+            return Ok(None);
+        }
+        opened = open_when_free(startup) => opened,
+    };
     match opened {
-        Ok(store) => Ok(Some(store)),
+        Ok(store) => {
+            held_lock::keep(store.lock());
+            startup.signals = Some(signals);
+            Ok(Some(store))
+        }
         // The blocked thread holds the file and cannot be ended; a re-exec removes it.
         Err(StoreError::Hung) => Err(reexec()),
-        Err(error) if is_maintainable(&error) => maintain(startup, reload, error).await,
+        Err(error) if is_maintainable(&error) => {
+            // A command has to be able to repair the store.
+            held_lock::release();
+            maintain(startup, signals, reload, error).await
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens the store once the data directory is free. A command that has it open ends soon, and a start that failed on it
+/// would use up the starts that the service manager allows.
+async fn open_when_free(startup: &Startup) -> Result<Store, StoreError> {
+    let directory = &startup.config.server.data_dir;
+    let lock = match held_lock::inherited(directory) {
+        Some(lock) => lock,
+        None => wait_for_lock(directory, startup.sync).await?,
+    };
+    // A large store is replayed for longer than the unit's start time-out.
+    let extending = systemd::extend_timeout(OPENING);
+    // Also while the store is opened: if the engine hangs, the program is executed again.
+    held_lock::keep(Some(lock.clone()));
+    let opening = tokio::task::spawn_blocking(startup.opening(Some(lock)));
+    let opened = opening.await;
+    extending.abort();
+    // The thread panics only with a bug of the recovery.
+    opened.unwrap_or(Err(StoreError::Closed))
+}
+
+async fn wait_for_lock(directory: &Path, sync: bool) -> Result<StoreLock, StoreError> {
+    let deadline = Instant::now() + LOCK_MAX_WAIT;
+    let mut extending = None;
+    let acquired = loop {
+        match StoreLock::acquire(directory, sync) {
+            // A server does not give it up.
+            Err(StoreError::InUse) if Instant::now() < deadline && !is_served(directory) => {}
+            other => break other,
+        }
+        extending.get_or_insert_with(|| {
+            let (place, seconds) = (directory.display(), LOCK_MAX_WAIT.as_secs());
+            tracing::warn!(%place, seconds, "another process uses this data directory, such as a command; waiting for its end");
+            systemd::extend_timeout(WAITING)
+        });
+        sleep(LOCK_INTERVAL).await;
+    };
+    extending.inspect(JoinHandle::abort);
+    acquired
+}
+
+/// Whether a server runs on the data directory.
+fn is_served(directory: &Path) -> bool {
+    SocketPath::for_data_dir(directory).is_ok_and(|place| listener::is_served(place.path()))
 }
 
 const fn is_maintainable(error: &StoreError) -> bool {
@@ -150,11 +233,13 @@ const fn is_maintainable(error: &StoreError) -> bool {
 
 async fn maintain(
     startup: &mut Startup,
+    mut signals: ServerSignals,
     reload: &Reload,
     error: StoreError,
 ) -> Result<Option<Store>, Failure> {
-    let mut signals = Signals::listen()?;
     let config = &startup.config;
+    // Commands must not wait for answers of a server that has no store. They open the store themselves.
+    inherited_sockets::close(ADMIN);
     // Clients get 503 with the reason, and health checks see why, instead of refused connections.
     let bound = listeners::all(config, startup.tls.as_ref()).await?;
     let is_passed_on = |listener: &Arc<Listener>| {
@@ -203,6 +288,7 @@ async fn maintain(
         answering.shutdown().await;
         match startup.open() {
             Ok(store) => {
+                held_lock::keep(store.lock());
                 passing.shutdown().await;
                 startup.signals = Some(signals);
                 return Ok(Some(store));

@@ -123,8 +123,23 @@ pub(super) async fn run(command: StoreCommand, global: &Global) -> CommandResult
             let report = admin
                 .call(Method::POST, &path(&["store", "compact"]), None)
                 .await?;
-            output::record(&report, json)
+            output::record(&report, json)?;
+            note_aside(global);
+            Ok(())
         }
+    }
+}
+
+/// Somebody who compacts the store to erase users for good must know what it leaves.
+fn note_aside(global: &Global) {
+    let Ok(loaded) = global.load() else { return };
+    let aside = loaded.config.server.data_dir.join("aside");
+    let is_used = std::fs::read_dir(&aside).is_ok_and(|mut entries| entries.next().is_some());
+    if is_used {
+        output::print_note(&format!(
+            "note: {} keeps replaced stores and engines, with users that were erased since; delete what is in it once you do not need it any more",
+            aside.display()
+        ));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::store::{Store, StoreError};
@@ -39,21 +40,20 @@ pub(super) fn notify_maintenance(reason: &str) {
     ]);
 }
 
-pub(super) async fn extend_timeout() {
+/// Reports that the start takes longer, until the task is aborted.
+pub(super) fn extend_timeout(status: &'static str) -> JoinHandle<()> {
     const INTERVAL: Duration = Duration::from_secs(10);
-    loop {
-        sleep(INTERVAL).await;
-        notify_opening();
-    }
-}
-
-pub(super) fn notify_opening() {
     // Three times the interval of the reports, so that one late report does not end the start.
     const MORE_MICROS: u32 = 30_000_000;
-    notify(&[
-        NotifyState::ExtendTimeoutUsec(MORE_MICROS),
-        NotifyState::Status("opening the store"),
-    ]);
+    tokio::spawn(async move {
+        loop {
+            notify(&[
+                NotifyState::ExtendTimeoutUsec(MORE_MICROS),
+                NotifyState::Status(status),
+            ]);
+            sleep(INTERVAL).await;
+        }
+    })
 }
 
 /// Notifies the watchdog while the runtime and the writer thread respond, even on a full disk. A writer

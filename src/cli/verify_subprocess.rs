@@ -1,5 +1,6 @@
 //! Verifies backups in a child process, so that a damaged file cannot crash the server.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -12,19 +13,35 @@ use super::reexec::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
 use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
 use crate::http::wire::backups::ContentsBody;
+use crate::store::StoreError;
 
 /// Time limit for a child, in addition to the time for reading the file.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum reading speed, on a slow disk of a busy server.
 const BYTES_PER_SECOND: u64 = 2 * 1024 * 1024;
 
+/// Signals of a program that fails on what it reads: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE and SIGSEGV.
+const CRASHES: [i32; 6] = [4, 5, 6, 7, 8, 11];
+
 pub(super) fn verify_in_subprocess() -> Examine {
-    Arc::new(|path| match start(path) {
-        Ok(child) => wait(child, path),
-        Err(error) => {
-            tracing::warn!(%error, "failed to start a process to verify a backup; verifying in this one");
-            examine(path)
+    Arc::new(|path| {
+        for _ in 0..2 {
+            match start(path) {
+                Ok(child) => match wait(child, path)? {
+                    Some(contents) => return Ok(contents),
+                    // Somebody ended the child, which says nothing about the file.
+                    None => continue,
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "failed to start a process to verify a backup; verifying in this one");
+                    return examine(path);
+                }
+            }
         }
+        Err(BackupError::Store(StoreError::Io(format!(
+            "{}: not verified, since the process that read it was ended by a signal; repeat it",
+            path.display()
+        ))))
     })
 }
 
@@ -35,7 +52,8 @@ fn start(path: &Path) -> io::Result<Child> {
     run_limited::start(&mut command)
 }
 
-fn wait(child: Child, path: &Path) -> Result<BackupContents, BackupError> {
+/// Returns `None` if a signal from outside ended the child.
+fn wait(child: Child, path: &Path) -> Result<Option<BackupContents>, BackupError> {
     let damaged = |what: String| BackupError::Damaged {
         place: path.display().to_string(),
         what,
@@ -51,14 +69,38 @@ fn wait(child: Child, path: &Path) -> Result<BackupContents, BackupError> {
             _ => format!("could not be verified: {error}"),
         })
     })?;
+    let signal = ended.status.signal();
+    if signal.is_some_and(|signal| !CRASHES.contains(&signal)) {
+        tracing::warn!(place = %path.display(), status = %ended.status, "the process that verified a backup was ended");
+        return Ok(None);
+    }
     let report: Value = serde_json::from_str(&ended.out).unwrap_or_default();
     match report.get("problem").and_then(Value::as_str) {
         Some(problem) => Err(damaged(problem.to_owned())),
         None => serde_json::from_value(report)
-            .map(|body: ContentsBody| body.into())
+            .map(|body: ContentsBody| Some(body.into()))
             .map_err(|_| {
                 let (status, why) = (ended.status, ended.err.trim());
                 damaged(format!("could not be verified ({status}): {why}"))
             }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended_by(script: &str) -> Result<Option<BackupContents>, BackupError> {
+        let child = run_limited::start(Command::new("sh").args(["-c", script])).unwrap();
+        wait(child, Path::new("x.snapshot"))
+    }
+
+    #[test]
+    fn a_signal_from_outside_is_no_damage_of_the_file() {
+        for signal in ["HUP", "TERM", "KILL"] {
+            assert_eq!(ended_by(&format!("kill -{signal} $$")), Ok(None));
+        }
+        let crashed = ended_by("kill -SEGV $$");
+        assert!(matches!(crashed, Err(BackupError::Damaged { .. })));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Seek as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -77,6 +77,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         file.rewind()?;
     }
     Ok(file)
+}
+
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {

@@ -43,6 +43,9 @@ pub enum StoreError {
         "table {table} has a record of version {found}, and this version reads up to {known}: a newer version wrote it"
     )]
     NewerRecord { table: String, found: u8, known: u8 },
+    /// The directory of the store cannot be renamed. Nothing was changed.
+    #[error("{0}")]
+    NotReplaceable(String),
     #[error("the store is not empty")]
     NotEmpty,
     #[error("the backup belongs to another installation")]

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -140,6 +140,26 @@ pub(super) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
     match path.parent() {
         Some(parent) if sync => sync_directory(parent),
         _ => Ok(()),
+    }
+}
+
+/// Device and inode of a file. A name that leads to another file, or to none, has lost the file that a process has open: what
+/// the process writes there is gone when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    pub(super) fn of(file: &fs::Metadata) -> Self {
+        Self(file.dev(), file.ino())
+    }
+}
+
+/// Whether the name still leads to the open file. An error other than a missing file decides nothing.
+pub(crate) fn is_in_place(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => FileId::of(&open) == FileId::of(&named),
+        (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+        (Err(_), _) => true,
     }
 }
 

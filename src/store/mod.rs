@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod files;
 mod key;
+mod lock;
 mod maintenance;
 mod options;
 mod record;
@@ -37,6 +38,8 @@ mod fault_tests;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 #[cfg(test)]
+mod missing_files_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod promise_tests;
@@ -46,7 +49,6 @@ mod recovery_tests;
 mod tests;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -81,9 +83,11 @@ pub use crate::store::snapshot::verify::{
 };
 pub use error::StoreError;
 pub(crate) use files::{
-    is_failed_sync, make_directory, open_file, replace_file, sync_data, sync_directory, sync_file,
+    is_failed_sync, is_in_place, make_directory, open_file, replace_file, sync_data,
+    sync_directory, sync_file,
 };
 pub use key::{All, Key, PrefixOf};
+pub use lock::StoreLock;
 #[cfg(test)]
 pub use record::golden;
 pub use record::{Record, VALUE_MAX, decode_note, encode_note, read as read_record};
@@ -96,10 +100,10 @@ use crate::store::commit::inbox::Crowd;
 use crate::store::commit::threads::spawn;
 use crate::store::commit::writer::{TransactionResult, Writer, WriterMessage};
 use crate::store::maintenance::disk_space::Space;
+use crate::store::maintenance::missing_files;
 use crate::store::maintenance::thread::MaintenanceThread;
-use crate::store::recovery::layout::{Identity, StoreLayout};
+use crate::store::recovery::layout::StoreLayout;
 use crate::store::recovery::opening::{Recovered, Recovery};
-use crate::store::snapshot::history::Lineage;
 use crate::thread_priority;
 use engine::MemoryEngine;
 use wal::{CommitLog, FullLog, NoLog, Segments};
@@ -118,7 +122,7 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     clock: SnapshotClock,
-    _lock: Option<File>,
+    lock: Option<StoreLock>,
 }
 
 impl Store {
@@ -127,8 +131,10 @@ impl Store {
     pub fn open(directory: &Path, schema: Schema, options: Options) -> Result<Self, StoreError> {
         let store = Self::open_without_upgrade(directory, schema.clone(), options.clone())?;
         if store.upgrade(&options)? {
+            // Another process must not take the store between the two openings.
+            let lock = store.lock();
             drop(store);
-            return Self::open_without_upgrade(directory, schema, options);
+            return Self::open_without_upgrade(directory, schema, Options { lock, ..options });
         }
         Ok(store)
     }
@@ -139,12 +145,12 @@ impl Store {
         options: Options,
     ) -> Result<Self, StoreError> {
         let layout = StoreLayout::new(directory, options.sync);
-        let lock = layout.lock()?;
+        let lock = (options.lock.clone()).map_or_else(|| layout.lock(), Ok)?;
         // A staged restore is installed before anything of the old state is read.
         layout.install_staged()?;
         options.fleet.admit(&layout)?;
         layout.report_missing_exchange();
-        let identity = layout_identity(&layout, &schema, &options)?;
+        let identity = options.identity(&layout, &schema)?;
         let space = Space::new(directory);
         let rebuilt_from = Arc::default();
         let recovered = Recovery {
@@ -234,7 +240,7 @@ impl Store {
     fn new(
         core: Shared,
         clock: SnapshotClock,
-        lock: Option<File>,
+        lock: Option<StoreLock>,
     ) -> (Self, Receiver<WriterMessage>) {
         let (inbox, messages) = sync_channel(QUEUE_MAX);
         let store = Self(Arc::new(Inner {
@@ -243,7 +249,7 @@ impl Store {
             threads: Mutex::default(),
             stop_maintenance: Mutex::new(None),
             clock,
-            _lock: lock,
+            lock,
         }));
         (store, messages)
     }
@@ -283,6 +289,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let (stop, stopped) = channel();
         let keeper = MaintenanceThread {
+            locks: self.0.lock.clone().into_iter().collect(),
             // Weak, so that the thread does not keep the store open.
             core: Arc::downgrade(&self.0.core),
             writer: self.0.inbox.clone(),
@@ -378,6 +385,12 @@ impl Store {
         })
     }
 
+    /// The lock of the data directory; `None` for a store in memory.
+    #[must_use]
+    pub fn lock(&self) -> Option<StoreLock> {
+        self.0.lock.clone()
+    }
+
     #[must_use]
     pub fn written(&self) -> Written {
         self.0.core.counts.read()
@@ -406,32 +419,6 @@ impl Store {
     }
 }
 
-fn layout_identity(
-    layout: &StoreLayout,
-    schema: &Schema,
-    options: &Options,
-) -> Result<Identity, StoreError> {
-    if layout.is_initialised() {
-        let identity = layout.identity()?;
-        crate::store::recovery::layout::check_format(identity.format, schema.format())?;
-        // This check comes before any replay, so that a refused store is not changed.
-        options.upgrade.admit(&identity, schema.format())?;
-        Ok(identity)
-    } else {
-        let identity = Identity {
-            format: schema.format(),
-            reached: schema.format(),
-            instance: options.instance,
-            lineage: Lineage::new(options.timeline, options.instance, 0),
-            begun: false,
-        };
-        // The identity is written first: every later file names it, so a crash in between leaves an empty
-        // store and not a foreign one.
-        layout.write_identity(&identity)?;
-        Ok(identity)
-    }
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
         // This comes first: the apply thread may be waiting for an engine that is not ready yet.
@@ -443,6 +430,8 @@ impl Drop for Inner {
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
+        // Without this, what a deleted WAL segment had would be lost now.
+        let _ = missing_files::restore_at_end(&self.core, (self.clock)());
         // After a checkpoint the next start has nothing to replay. If it fails, the WAL still has every commit.
         let _ = crate::store::maintenance::thread::checkpoint(&self.core);
         tracing::debug!("store closed");

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::StoreError;
 use super::shared::{OnFailure, SnapshotMetadata, VerifySnapshot};
-use crate::store::recovery::layout::{Identity, StoreLayout};
+use super::{StoreError, StoreLock};
+use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
+use crate::store::snapshot::history::Lineage;
+use crate::store::table::Schema;
 
 /// Returns the current time in Unix seconds, for the dates of snapshots.
 pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -55,6 +57,8 @@ impl FleetAccess {
 
 #[derive(Clone)]
 pub struct Options {
+    /// The lock of the directory, if the caller holds it already.
+    pub lock: Option<StoreLock>,
     /// Whether writes are synced. Only the control runs of durability tests turn this off.
     pub sync: bool,
     pub on_failure: OnFailure,
@@ -77,9 +81,38 @@ pub struct Options {
     pub engine_timeout: Duration,
 }
 
+impl Options {
+    /// Returns the identity of the store, or begins a store.
+    pub(super) fn identity(
+        &self,
+        layout: &StoreLayout,
+        schema: &Schema,
+    ) -> Result<Identity, StoreError> {
+        if layout.is_initialised() {
+            let identity = layout.identity()?;
+            check_format(identity.format, schema.format())?;
+            // This check comes before any replay, so that a refused store is not changed.
+            self.upgrade.admit(&identity, schema.format())?;
+            return Ok(identity);
+        }
+        let identity = Identity {
+            format: schema.format(),
+            reached: schema.format(),
+            instance: self.instance,
+            lineage: Lineage::new(self.timeline, self.instance, 0),
+            begun: false,
+        };
+        // The identity is written first: every later file names it, so a crash in between leaves an empty
+        // store and not a foreign one.
+        layout.write_identity(&identity)?;
+        Ok(identity)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
+            lock: None,
             sync: true,
             on_failure: Arc::new(
                 |error| tracing::error!(%error, "the store has failed; the next start recovers it"),

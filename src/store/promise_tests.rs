@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
 use super::wal::{Expected, Survey};
 use super::*;
-use crate::store::recovery::layout::StoreLayout;
+use crate::store::recovery::layout::{Identity, StoreLayout};
 
 /// Number of commits at the time of the older copies, and in total.
 const EARLY: u32 = 20;
@@ -528,7 +528,7 @@ fn file_of_a_failed_roll_hides_no_frame() {
     let copy = killed.copy(EngineIs::Behind);
     let place = StoreLayout::new(copy.path(), true);
     for first in [EARLY + 1, COUNT] {
-        File::create(place.log().join(format!("{first:020}.log"))).unwrap();
+        File::create(place.log().join(format!("{first:020}.wal"))).unwrap();
     }
     let store = open(copy.path()).unwrap();
     assert_eq!(all(&store), numbered(COUNT));
@@ -549,7 +549,7 @@ fn missing_segment_does_not_keep_others_from_being_deleted() {
         store.run_exclusive(|writer| writer.log.roll()).unwrap();
     }
     let log = StoreLayout::new(directory.path(), true).log();
-    fs::remove_file(log.join(format!("{:020}.log", 1))).unwrap();
+    fs::remove_file(log.join(format!("{:020}.wal", 1))).unwrap();
     store.0.core.memtable.drain().unwrap();
     let disk = store.0.core.disk.as_ref().unwrap();
     disk.segments.read().retire(3).unwrap();

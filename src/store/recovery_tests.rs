@@ -209,7 +209,7 @@ fn damage_to_commits_only_in_the_wal_prevents_opening() {
     let place = StoreLayout::new(copy.path(), true);
     // The engine is as of the snapshot.
     fs::remove_dir_all(sled(&place)).unwrap();
-    flip(&newest_file(&place.log(), "log"), 200);
+    flip(&newest_file(&place.log(), "wal"), 200);
     let refused = open(copy.path()).err();
     let Some(StoreError::Lost(why)) = refused else {
         panic!("{refused:?}");
@@ -224,7 +224,7 @@ fn damage_to_commits_in_the_engine_is_repaired_by_a_new_snapshot() {
         filled(directory.path(), 40);
         let place = StoreLayout::new(directory.path(), true);
         if broken != "base" {
-            flip(&newest_file(&place.log(), "log"), 100);
+            flip(&newest_file(&place.log(), "wal"), 100);
         }
         if broken != "log" {
             flip(&newest_file(&place.snapshots(), "snapshot"), 60);

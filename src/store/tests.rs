@@ -5,6 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::recovery::layout::Identity;
 use super::snapshot::history::CommitId;
 use super::*;
 

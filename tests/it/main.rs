@@ -48,6 +48,7 @@ mod license_servers;
 mod license_vendors;
 mod licenses;
 mod loops;
+mod machine;
 mod maintenance;
 mod malformed_guides;
 mod metrics;

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,9 +16,10 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::appliance::{Appliance, playgate, sign_up};
-use crate::support::process::{InTime as _, signal};
+use crate::support::process::{InTime as _, KilledOnDrop, signal};
 use crate::support::raw_http::{Wire, ask, request};
 use crate::support::stop_on_drop::StopOnDrop;
+use crate::support::until::until;
 
 const OPS: &str = "ops.listen = \"127.0.0.1:0\"\n";
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -77,6 +78,28 @@ impl Installation {
 
     fn log(&self) -> String {
         fs::read_to_string(self.at("log")).unwrap()
+    }
+
+    /// Takes a notification that has arrived already.
+    fn has_notification(&self) -> bool {
+        self.notifications.set_nonblocking(true).unwrap();
+        let received = self.notifications.recv(&mut [0; 4096]).is_ok();
+        self.notifications.set_nonblocking(false).unwrap();
+        received
+    }
+
+    /// Like [`Self::wait_for_notification`], and acts every few milliseconds meanwhile.
+    fn wait_for_notification_while(&self, wanted: &str, act: impl Fn()) {
+        let interval = Duration::from_millis(5);
+        self.notifications.set_read_timeout(Some(interval)).unwrap();
+        let mut message = [0; 4096];
+        until(wanted, || {
+            act();
+            let received = self.notifications.recv(&mut message);
+            received
+                .is_ok_and(|length| String::from_utf8_lossy(&message[..length]).contains(wanted))
+        });
+        self.notifications.set_read_timeout(Some(TIMEOUT)).unwrap();
     }
 
     /// Waits for a notification that contains `wanted`, skips others, and returns it.
@@ -373,4 +396,107 @@ fn unusable_inherited_sockets_are_rejected() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(stderr.contains(words), "{stderr}");
     }
+}
+
+/// Between two programs, a command must neither take the store nor fail.
+#[test]
+fn commands_beside_reloads_reach_the_server() {
+    let installation = Installation::new(OPS);
+    let mut appliance = installation.serve();
+    installation.wait_for_notification("READY=1");
+    let data = installation.at("data");
+    let stopping = AtomicBool::new(false);
+    let served = thread::scope(|scope| {
+        let callers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut served = 0;
+                    while !stopping.load(Ordering::Relaxed) {
+                        let listed = playgate(&data).args(["partner", "list"]).output_in_time();
+                        assert!(listed.status.success(), "{listed:?}");
+                        served += 1;
+                    }
+                    served
+                })
+            })
+            .collect();
+        let stop = StopOnDrop(&stopping);
+        for _ in 0..5 {
+            assert!(signal(appliance.process.id(), Signal::HUP));
+            installation.wait_for_notification("RELOADING=1");
+            installation.wait_for_notification("READY=1");
+            appliance.wait_for_reexec();
+        }
+        drop(stop);
+        let served = callers.into_iter().map(|caller| caller.join().unwrap());
+        served.sum::<u32>()
+    });
+    assert!(served > 2, "{served}");
+    let log = installation.log();
+    assert!(!log.contains("another process"), "{log}");
+    appliance.end();
+}
+
+#[test]
+fn a_start_waits_for_a_command_that_has_the_store_open() {
+    let installation = Installation::new(OPS);
+    fs::create_dir(installation.at("data")).unwrap();
+    let lock = fs::File::create(installation.at("data/lock")).unwrap();
+    lock.lock().unwrap();
+    let start = || {
+        let mut command = installation.command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        KilledOnDrop(command.stdout(Stdio::null()).spawn().unwrap())
+    };
+    // A stop does not have to wait for the command.
+    for stops in [true, false] {
+        let mut server = start();
+        let waiting = installation.wait_for_notification("waiting: another process");
+        assert!(waiting.contains("EXTEND_TIMEOUT_USEC="), "{waiting}");
+        if !stops {
+            lock.unlock().unwrap();
+            installation.wait_for_notification("READY=1");
+        }
+        assert!(signal(server.id(), Signal::TERM));
+        assert!(server.status_in_time().success());
+    }
+}
+
+#[test]
+fn a_stop_that_comes_during_a_reload_is_honoured() {
+    let installation = Installation::new(OPS);
+    for moment in ["RELOADING=1", "WATCHDOG_USEC=", "opening the store"] {
+        let mut command = installation.command();
+        command
+            .env("WATCHDOG_USEC", "60000000")
+            .args(["serve", "--listen", "127.0.0.1:0"]);
+        let mut appliance = Appliance::run(&installation.at("data"), command);
+        installation.wait_for_notification("READY=1");
+        assert!(signal(appliance.process.id(), Signal::HUP));
+        installation.wait_for_notification("RELOADING=1");
+        if moment != "RELOADING=1" {
+            installation.wait_for_notification(moment);
+        }
+        // Once more: neither of them may get lost.
+        let _ = signal(appliance.process.id(), Signal::HUP);
+        appliance.end();
+        // The next start must not take a notification of this one for its own.
+        while installation.has_notification() {}
+    }
+}
+
+#[test]
+fn hang_ups_in_any_number_do_not_end_the_server() {
+    let installation = Installation::new(OPS);
+    let mut appliance = installation.serve();
+    installation.wait_for_notification("READY=1");
+    for _ in 0..5 {
+        // The next ones arrive at every moment of the reload.
+        installation.wait_for_notification_while("READY=1", || {
+            assert!(signal(appliance.process.id(), Signal::HUP));
+        });
+    }
+    let answer = appliance.ask("GET", "/openapi.json", &[], "");
+    assert_eq!(answer.status, 200);
+    appliance.end();
 }

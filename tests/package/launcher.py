@@ -31,7 +31,7 @@ def seconds(text):
 
 
 class Unit:
-    """The settings of a unit and its drop-ins. The sandbox is not emulated."""
+    """The settings of a unit and its drop-ins. Of the sandbox, what it shows of /proc is emulated."""
 
     def __init__(self, root, name):
         parts = [root / "usr/lib/systemd/system" / name]
@@ -48,6 +48,12 @@ class Unit:
 
     def get(self, key, default=None):
         return (self.every(key) or [default])[-1]
+
+
+def proc_options(unit):
+    """The options with which systemd mounts /proc for the service."""
+    options = [f"hidepid={unit.get('ProtectProc', 'default')}"] * ("ProtectProc" in dict(unit.lines))
+    return ",".join(options + [f"subset={value}" for value in unit.every("ProcSubset") if value != "all"])
 
 
 class Launcher:
@@ -114,7 +120,14 @@ class Launcher:
             names = [name for name, _ in self.sockets.values()]
             environment |= {"LISTEN_FDS": str(len(descriptors)), "LISTEN_FDNAMES": ":".join(names)}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, str(self.root), f"{uid}:{gid}:{unit.get('UMask', '0022')}", ",".join(map(str, descriptors))]
+            [
+                sys.executable,
+                __file__,
+                str(self.root),
+                f"{uid}:{gid}:{unit.get('UMask', '0022')}",
+                ",".join(map(str, descriptors)),
+                proc_options(unit),
+            ]
             + shlex.split(unit.get("ExecStart")),
             env=environment,
             pass_fds=descriptors,
@@ -268,8 +281,13 @@ class Launcher:
         return self.on_start(unit)
 
 
-def become(root, identity, descriptors, command):
-    """Sets up the process before exec: inherited sockets from fd 3, chroot, user."""
+def become(root, identity, descriptors, proc, command):
+    """Sets up the process before exec: inherited sockets from fd 3, /proc, chroot, user."""
+    if proc:
+        # In a mount namespace of its own, as systemd does it.
+        os.unshare(os.CLONE_NEWNS)
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "proc", "-o", f"nosuid,nodev,noexec,{proc}", "proc", f"{root}/proc"], check=True)
     uid, gid, mask = identity.split(":")
     # Moves them to high numbers first, so that dup2 overwrites none of them.
     high = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 100) for fd in descriptors.split(",") if fd]
@@ -289,4 +307,4 @@ def become(root, identity, descriptors, command):
 
 
 if __name__ == "__main__":
-    become(*sys.argv[1:4], sys.argv[4:])
+    become(*sys.argv[1:5], sys.argv[5:])

@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
+use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::Admin;
 use super::lenient_stream::IgnoreWriteErrors;
+use super::request_body;
 use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{admin_socket, output, verify_subprocess};
@@ -26,15 +29,46 @@ use crate::store::{FleetAccess, FormatUpgrade, Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Admin {
-    /// How long to wait for a starting server or another command.
-    const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for a server that starts, or for another command. A start takes minutes if it rebuilds a large store.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+/// A user who waits for longer is told why.
+const SILENT_WAIT: Duration = Duration::from_secs(3);
+/// A server always answers it, and it changes nothing.
+const PROBE: &str = "/livez";
 
+impl Admin {
     pub(crate) async fn running(loaded: &Loaded) -> Result<Option<Self>, Failure> {
-        match dial(&loaded.config.server.data_dir).await? {
-            Some(stream) => Self::over(stream).await.map(Some),
-            None => Ok(None),
-        }
+        let directory = &loaded.config.server.data_dir;
+        let asking = async {
+            loop {
+                let Some(stream) = dial(directory).await? else {
+                    return Ok(None);
+                };
+                // A server that stops, or executes itself again, closes connections that it has not answered. What a
+                // command asks for must not be sent on one of them: it could not be repeated.
+                if let Some(admin) = Self::answering(stream).await {
+                    return Ok(Some(admin));
+                }
+                sleep(RETRY_INTERVAL).await;
+            }
+        };
+        let asking = noted(asking, "the server does not answer yet; waiting for it");
+        timeout(MAX_WAIT, asking).await.unwrap_or_else(|_| {
+            let (place, seconds) = (directory.display(), MAX_WAIT.as_secs());
+            let said = format!("the server of {place} has not answered for {seconds} seconds");
+            Err(Failure::new(Exit::Fatal, said).hint(
+                "it is still starting, or hangs; its log and `systemctl status playgate` say more",
+            ))
+        })
+    }
+
+    /// Returns a connection on which a server answers and which it keeps open.
+    async fn answering(stream: UnixStream) -> Option<Self> {
+        let mut admin = Self::over(stream).await.ok()?;
+        let probe = admin.exchange(Method::GET, PROBE, "text/plain", request_body::nothing());
+        probe.await.ok()?.into_body().collect().await.ok()?;
+        admin.sender.ready().await.ok()?;
+        Some(admin)
     }
 
     /// Connects to the running server, or opens the service in this process.
@@ -57,14 +91,23 @@ impl Admin {
     pub(crate) async fn retry_in_use<T>(
         mut attempt: impl AsyncFnMut() -> Result<Result<T, StoreError>, Failure>,
     ) -> Result<T, Failure> {
-        let deadline = Instant::now() + Self::TIMEOUT;
-        loop {
-            match attempt().await? {
-                Ok(done) => return Ok(done),
-                Err(StoreError::InUse) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
-                Err(error) => return Err(error.into()),
+        let deadline = Instant::now() + MAX_WAIT;
+        let trying = async {
+            loop {
+                match attempt().await? {
+                    Ok(done) => return Ok(done),
+                    Err(StoreError::InUse) if Instant::now() < deadline => {
+                        sleep(RETRY_INTERVAL).await;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
-        }
+        };
+        noted(
+            trying,
+            "another process uses the data directory; waiting for it",
+        )
+        .await
     }
 
     pub(crate) async fn to(http: Arc<HttpState>) -> Result<Self, Failure> {
@@ -106,8 +149,21 @@ impl Admin {
     }
 }
 
+/// Prints a note if the work takes long.
+async fn noted<T>(work: impl Future<Output = T>, note: &str) -> T {
+    tokio::pin!(work);
+    match timeout(SILENT_WAIT, &mut work).await {
+        Ok(done) => done,
+        Err(_) => {
+            output::print_note(note);
+            work.await
+        }
+    }
+}
+
 fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
     let opening = StoreOpener {
+        lock: None,
         accept_loss: false,
         // Only the service raises the format: until it has, the earlier version can still be put back.
         upgrade: FormatUpgrade::Refuse,

@@ -29,6 +29,7 @@ pub(super) fn findings(config: &Config) -> Vec<DoctorFinding> {
     findings.extend(rights(&config.server.data_dir));
     findings.push(backups(config));
     findings.push(time_zones(config));
+    findings.extend(aside(&config.server.data_dir));
     findings.extend(unit());
     findings.extend(version());
     findings
@@ -144,6 +145,24 @@ fn backups(config: &Config) -> DoctorFinding {
     }
 }
 
+/// Replaced stores and engines, which nothing deletes but a later one of their kind.
+fn aside(data_dir: &Path) -> Option<DoctorFinding> {
+    let folder = data_dir.join("aside");
+    let entries = fs::read_dir(&folder).ok()?.flatten();
+    let names: Vec<_> = (entries.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .filter(|name| name.contains('.'))
+        .collect();
+    (!names.is_empty()).then(|| {
+        let place = folder.display();
+        let said = format!(
+            "{place} keeps what a restore or a repair replaced ({}), with users that were erased since",
+            names.join(", ")
+        );
+        let fix = format!("rm -r {place}/* once you do not need it any more");
+        DoctorFinding::warning("aside", said, fix)
+    })
+}
+
 fn on_one_disk(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let disk = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
@@ -246,6 +265,18 @@ mod tests {
         };
         let finding = backups(&load(&inputs).unwrap().config);
         assert_eq!(finding.finding, "no backup found");
+    }
+
+    #[test]
+    fn replaced_stores_are_reported_until_they_are_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(aside(folder.path()), None);
+        let kept = folder.path().join("aside/store.1");
+        fs::create_dir_all(&kept).unwrap();
+        let finding = aside(folder.path()).unwrap();
+        assert!(finding.finding.contains("store.1"), "{finding:?}");
+        fs::remove_dir(&kept).unwrap();
+        assert_eq!(aside(folder.path()), None);
     }
 
     #[test]

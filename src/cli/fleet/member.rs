@@ -19,7 +19,8 @@ use crate::app;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::reload::Reload;
 use crate::cli::server::ServerExit;
-use crate::cli::signals::{SignalAction, Signals};
+use crate::cli::server_signals::ServerSignals;
+use crate::cli::signals::SignalAction;
 use crate::cli::startup::Startup;
 use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
@@ -265,7 +266,7 @@ impl FleetMember {
         &mut self,
         config: &Config,
         reload: &Reload,
-        signals: &mut Signals,
+        signals: &mut ServerSignals,
         failures: &mut mpsc::Receiver<String>,
     ) -> Result<StandbyEnd, Failure> {
         tracing::info!("standing by: following the shared log");

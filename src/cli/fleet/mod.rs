@@ -245,6 +245,7 @@ impl Fleet {
 
     fn open(&self, fleet: FleetAccess) -> Result<Store, Failure> {
         let opener = StoreOpener {
+            lock: None,
             sync: !self.loaded.unsafe_no_sync,
             accept_loss: false,
             upgrade: FormatUpgrade::Refuse,

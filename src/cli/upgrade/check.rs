@@ -172,6 +172,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
     let begin = Instant::now();
     let ports = Ports::for_machine(&config);
     let opener = StoreOpener {
+        lock: None,
         // The copy need not survive a power cut.
         sync: false,
         accept_loss: false,

@@ -14,8 +14,8 @@ use crate::data_file;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
 use crate::domain::segment_file::packed::{Packer, SegmentReader};
-use crate::domain::segment_file::{open, remove_if_present, replace};
-use crate::store::{encode_note, make_directory, sync_data, sync_directory};
+use crate::domain::segment_file::{open, remove_if_present, replace, restore};
+use crate::store::{encode_note, is_in_place, make_directory, sync_data, sync_directory};
 
 /// Bytes after which a segment is finished.
 pub(super) const SEGMENT_MAX: u64 = 4 * 1024 * 1024;
@@ -381,6 +381,19 @@ impl OpenJournalSegment {
         }
         self.synced = self.length;
         Ok(())
+    }
+
+    /// Writes the file again if another program has deleted or replaced it.
+    pub(super) fn restore(&mut self) -> io::Result<()> {
+        if is_in_place(&self.file, &self.path) {
+            return Ok(());
+        }
+        let file = self.path.display();
+        tracing::error!(%file, "another program has deleted or replaced the file of the request journal that is being written; writing it again from the open file; exclude the data directory from such programs");
+        self.file = restore(&self.file, self.length, &self.path, self.sync)?;
+        self.synced = 0;
+        Lengths::default().write(&self.lengths)?;
+        self.sync()
     }
 
     pub(super) fn summary(&self) -> SegmentSummary {

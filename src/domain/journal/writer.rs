@@ -177,6 +177,7 @@ impl JournalWriter {
             self.tidy();
         }
         self.write();
+        self.restore_deleted();
         self.sync();
     }
 
@@ -266,6 +267,7 @@ impl JournalWriter {
 
     fn tidy(&mut self) {
         let now = Instant::now();
+        self.restore_deleted();
         while self
             .forgotten
             .front()
@@ -295,7 +297,22 @@ impl JournalWriter {
         }
     }
 
+    /// Writes the open file again if another program has deleted it.
+    fn restore_deleted(&mut self) {
+        let restored = self
+            .open
+            .as_mut()
+            .map_or(Ok(()), |(open, _)| open.restore());
+        if let Err(error) = restored {
+            self.report(
+                &error,
+                "failed to write a deleted file of the request journal again",
+            );
+        }
+    }
+
     fn finish(&mut self) {
+        self.restore_deleted();
         let Some((open, _)) = self.open.take() else {
             return;
         };

@@ -7,12 +7,12 @@ pub(crate) mod lengths;
 pub(crate) mod packed;
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use crate::data_file::at;
-use crate::store::{open_file, sync_file};
+use crate::store::{make_directory, open_file, sync_file};
 
 /// Opens a file for reading and writing, with the reserve of descriptors.
 pub(crate) fn open(path: &Path, truncate: bool) -> io::Result<File> {
@@ -44,6 +44,30 @@ pub(crate) fn replace(
     written
 }
 
+/// Writes the content of an open file, which another program has deleted or replaced, to its name again.
+pub(crate) fn restore(open_file: &File, length: u64, path: &Path, sync: bool) -> io::Result<File> {
+    const BUFFER_BYTES: usize = 64 * 1024;
+    if let Some(directory) = path.parent() {
+        make_directory(directory, sync)?;
+    }
+    replace(path, sync, |new| {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut at = 0;
+        while at < length {
+            let read = open_file.read_at(&mut buffer, at)?;
+            let rest = usize::try_from(length - at).unwrap_or(usize::MAX);
+            let Some(bytes @ [_, ..]) = buffer.get(..read.min(rest)) else {
+                // It was cut as well.
+                break;
+            };
+            new.write_all(bytes)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    })?;
+    open(path, false)
+}
+
 /// Appends the CRC-32 of the bytes.
 pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
     bytes.extend(crc32fast::hash(bytes).to_le_bytes());
@@ -60,5 +84,38 @@ pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::is_in_place;
+
+    #[test]
+    fn a_deleted_or_replaced_file_is_written_again_from_its_handle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/x.records");
+        fs::create_dir(folder.path().join("below")).unwrap();
+        let file = open(&path, true).unwrap();
+        let content: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+        file.write_all_at(&content, 0).unwrap();
+        assert!(is_in_place(&file, &path));
+        let kinds: [fn(&Path); 3] = [
+            |path| fs::remove_file(path).unwrap(),
+            |path| {
+                fs::rename(path, path.with_extension("1")).unwrap();
+                fs::write(path, "").unwrap();
+            },
+            |path| fs::remove_dir_all(path.parent().unwrap()).unwrap(),
+        ];
+        for lose in kinds {
+            let file = open(&path, false).unwrap();
+            lose(&path);
+            assert!(!is_in_place(&file, &path));
+            let again = restore(&file, content.len() as u64, &path, false).unwrap();
+            assert!(is_in_place(&again, &path));
+            assert_eq!(fs::read(&path).unwrap(), content);
+        }
     }
 }

@@ -71,6 +71,7 @@ impl From<StoreError> for TelemetryError {
             | StoreError::NewerRecord { .. }
             | StoreError::Older { .. }
             | StoreError::Foreign
+            | StoreError::NotReplaceable(_)
             | StoreError::NotEmpty
             | StoreError::InFleet
             | StoreError::NotJoined

@@ -130,6 +130,22 @@ const fn hour_of(now: UnixSeconds) -> i64 {
     now.0.div_euclid(crate::types::time::HOUR)
 }
 
+/// One file that cannot be read must not stop the service. Its events stay where they are until retention drops the hour.
+fn report_unreadable(
+    directory: &Directory,
+    hour: i64,
+    error: TelemetryError,
+) -> Result<(), TelemetryError> {
+    let file = directory.events(hour);
+    match error {
+        TelemetryError::Io(error) => {
+            tracing::error!(file = %file.display(), error, "cannot read a telemetry file; its events are left out, and a player that sends one of them again is not noticed; make the file readable for the service's user, or delete it");
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
 impl Telemetry {
     /// Opens the files for erasure and retention. [`begin`](Self::begin) must be called before the first upload.
     ///
@@ -175,9 +191,10 @@ impl Telemetry {
             if known_hour < hour - REMEMBERED_HOURS || known_hour == hour {
                 continue;
             }
-            state
-                .dedup
-                .remember(&directory.fingerprints(known_hour)?, known_hour);
+            match directory.fingerprints(known_hour) {
+                Ok(known) => state.dedup.remember(&known, known_hour),
+                Err(error) => report_unreadable(directory, known_hour, error.into())?,
+            }
             // After each hour, so that the maps of unsorted fingerprints stay small.
             state.dedup.tidy(hour);
         }
@@ -191,7 +208,11 @@ impl Telemetry {
                 Err(TelemetryError::Full) => {
                     state.dedup.remember(&directory.fingerprints(hour)?, hour);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    report_unreadable(directory, hour, error)?;
+                    let aside = directory.set_aside(hour)?;
+                    tracing::error!(aside = %aside.display(), "set the telemetry file of this hour aside, so that a new one can be begun; retention deletes it");
+                }
             }
         }
         *self.inner.state.lock() = state;

@@ -25,7 +25,13 @@ impl Telemetry {
             let known = inner.users_of(hour, 1)?;
             // The last indexed hour may have received more events after the backup.
             if known.is_empty() || std::mem::take(&mut last_known) {
-                added += inner.index_segment(hour)?;
+                match inner.index_segment(hour) {
+                    Ok(more) => added += more,
+                    // The other hours must not lack their entries because of one file.
+                    Err(error) => {
+                        tracing::warn!(%error, hour, "failed to complete the telemetry index of an hour; the next start tries again");
+                    }
+                }
             }
         }
         Ok(added)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +19,14 @@ use crate::domain::segment_file::packed::SegmentReader;
 use crate::domain::segment_file::{
     self, append_checksum, open, remove_if_present, without_checksum,
 };
-use crate::store::{is_failed_sync, make_directory, sync_directory, sync_file};
+use crate::store::{is_failed_sync, is_in_place, make_directory, sync_directory, sync_file};
 
 const HOUR: i64 = crate::types::time::HOUR;
 /// Start of a fingerprint file. The last byte is the version.
 const KEYS_MARK: [u8; 4] = *b"PGk\x01";
+
+/// End of the name of a file that a start could not read.
+const UNREADABLE: &str = "unreadable";
 
 pub(super) struct Directory {
     path: PathBuf,
@@ -73,12 +76,37 @@ impl Directory {
         self.path.join("forwarded.cursors")
     }
 
+    /// Moves the file of an hour away, so that the hour can be written to again. Retention deletes it in time.
+    pub(super) fn set_aside(&self, hour: i64) -> io::Result<PathBuf> {
+        let aside = self.unreadable(hour);
+        fs::rename(self.events(hour), &aside)?;
+        for path in [self.keys(hour), self.lengths(hour)] {
+            remove_if_present(&path)?;
+        }
+        self.sync()?;
+        Ok(aside)
+    }
+
+    pub(super) fn unreadable(&self, hour: i64) -> PathBuf {
+        self.file(hour, UNREADABLE)
+    }
+
+    /// Hours with a file that was set aside.
+    pub(super) fn set_aside_hours(&self) -> io::Result<Vec<i64>> {
+        self.hours_with(UNREADABLE)
+    }
+
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {
+        self.hours_with("events")
+    }
+
+    fn hours_with(&self, extension: &str) -> io::Result<Vec<i64>> {
         let mut hours = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(at("list", &self.path))? {
             let name = entry?.file_name();
-            let time = name.to_str().and_then(|name| name.strip_suffix(".events"));
-            hours.extend(time.and_then(hour_of_name));
+            let parts = name.to_str().and_then(|name| name.rsplit_once('.'));
+            let time = parts.filter(|(_, found)| *found == extension);
+            hours.extend(time.and_then(|(time, _)| hour_of_name(time)));
         }
         hours.sort_unstable();
         Ok(hours)
@@ -311,9 +339,28 @@ impl TelemetrySegment {
 
     /// Whether the handle refers to the file at `path`, and not to one that was replaced.
     pub(super) fn is_in_place(&self, path: &Path) -> bool {
-        let inode = |file: fs::Metadata| (file.dev(), file.ino());
-        let (open, named) = (self.file.metadata(), fs::metadata(path));
-        open.is_ok_and(|open| named.is_ok_and(|named| inode(open) == inode(named)))
+        is_in_place(&self.file, path)
+    }
+
+    /// Writes the segment again if another program has deleted or replaced its file.
+    pub(super) fn restore(&mut self, directory: &Directory) -> io::Result<()> {
+        let path = directory.events(self.hour);
+        if self.is_in_place(&path) {
+            return Ok(());
+        }
+        let file = path.display();
+        tracing::error!(%file, "another program has deleted or replaced a telemetry file that is being written; writing it again from the open file; exclude the data directory from such programs");
+        let length = self.lengths.written;
+        self.file = Arc::new(segment_file::restore(
+            &self.file,
+            length,
+            &path,
+            directory.sync,
+        )?);
+        directory.sync()?;
+        self.length_file = LengthFile::open(&directory.lengths(self.hour))?;
+        self.lengths = Lengths::from_synced(length);
+        self.length_file.write(self.lengths)
     }
 
     pub(super) fn reopen(&mut self, directory: &Directory, length: u64) -> io::Result<()> {

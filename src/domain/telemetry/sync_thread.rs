@@ -25,7 +25,10 @@ impl SyncThread {
         inner: Arc<Inner>,
         on_failure: impl Fn(&TelemetryError) + Send + 'static,
     ) -> io::Result<Self> {
-        let sync = |inner: &Inner| inner.sync().and_then(|()| inner.close_done());
+        let sync = |inner: &Inner| {
+            inner.restore_deleted();
+            inner.sync().and_then(|()| inner.close_done())
+        };
         Self::start_with(inner, sync, on_failure)
     }
 
@@ -91,6 +94,22 @@ impl Inner {
             TelemetryError::Failed(why) => self.fail(&why),
             other => other,
         })
+    }
+
+    /// Writes the segments again whose files another program has deleted.
+    pub(super) fn restore_deleted(&self) {
+        // An erasure, or the compression, replaces a file on purpose.
+        let Some(_rewriting) = self.rewriting.try_lock() else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        for segment in state.segment.iter_mut().chain(&mut state.done) {
+            if let Err(error) = segment.restore(&self.directory) {
+                // The next round tries again.
+                tracing::error!(%error, "failed to write a deleted telemetry file again");
+            }
+        }
     }
 
     /// Closes finished segments with a last sync and the fingerprint file.

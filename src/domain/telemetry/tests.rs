@@ -2,6 +2,7 @@
 
 mod compressed;
 mod limits;
+mod lost_files;
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -106,7 +106,7 @@ pub fn unix_socket(path: &Path) -> io::Result<unix::net::UnixListener> {
 }
 
 /// Whether a process has the socket open, which may be any other program: a path has no lock.
-fn is_served(path: &Path) -> bool {
+pub fn is_served(path: &Path) -> bool {
     // Does not block: a listener with a full queue would let `connect` wait.
     let connect = || {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -125,10 +125,10 @@ impl Listener {
         Self::from_tcp(tcp_socket(address)?, routes)
     }
 
-    /// Binds a Unix socket. With `is_admin_socket` it is the administration socket: its file mode controls access.
-    pub fn unix(path: &Path, routes: RouteSet, is_admin_socket: bool) -> io::Result<Self> {
-        let mut listener = Self::from_unix(unix_socket(path)?, routes)?;
-        listener.options.is_admin_socket = is_admin_socket;
+    /// The administration socket: the mode of its file controls access.
+    pub fn admin(socket: unix::net::UnixListener) -> io::Result<Self> {
+        let mut listener = Self::from_unix(socket, RouteSet::Ops)?;
+        listener.options.is_admin_socket = true;
         Ok(listener)
     }
 

@@ -339,6 +339,10 @@ impl Writer {
         }
     }
 
+    pub(in crate::store) fn restore_end(&mut self) -> Result<(), StoreError> {
+        self.log.restore_end()
+    }
+
     /// Replaces an engine that has no disk space by one in memory, and makes the store read-only.
     /// Returns the old engine, since closing it may take long.
     pub(in crate::store) fn detach_engine(

@@ -285,6 +285,7 @@ impl Restore<'_> {
     }
 
     fn unpack(&self, layout: &StoreLayout) -> Result<Restored, StoreError> {
+        layout.check_replaceable()?;
         // The backup is read to its end before anything is staged.
         let (head, report) = check_snapshot(self.backup, self.schema)?;
         let own = self.target_instance(layout, &head)?;

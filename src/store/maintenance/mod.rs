@@ -7,6 +7,7 @@ pub(in crate::store) mod copy;
 pub(in crate::store) mod disk_space;
 pub(in crate::store) mod dump;
 pub(in crate::store) mod join;
+pub(in crate::store) mod missing_files;
 pub(in crate::store) mod new_snapshot;
 pub(in crate::store) mod retention;
 mod staging;

@@ -9,16 +9,16 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::descriptor_reserve;
-use crate::store::StoreError;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::MemoryEngine;
 use crate::store::maintenance::compaction::Waste;
-use crate::store::maintenance::new_snapshot;
+use crate::store::maintenance::{missing_files, new_snapshot};
 use crate::store::recovery::opening::{Opened, Recovered, Recovery};
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::apply_to;
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{Closed, Expected, FileLog, Survey};
+use crate::store::{StoreError, StoreLock};
 
 const TICK: Duration = Duration::from_millis(500);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
@@ -39,10 +39,12 @@ pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) on_failure: crate::store::OnFailure,
     pub(in crate::store) backups: Option<PathBuf>,
     pub(in crate::store) clock: crate::store::SnapshotClock,
+    /// The lock of the data directory; another one if its file was deleted.
+    pub(in crate::store) locks: Vec<StoreLock>,
 }
 
 impl MaintenanceThread {
-    pub(in crate::store) fn run(self, stopped: &Receiver<()>) {
+    pub(in crate::store) fn run(mut self, stopped: &Receiver<()>) {
         // Each start begins a segment. Without this check a process that restarts in a loop and
         // never reaches its first checkpoint would fill the disk with segments.
         if let Some(core) = self.core.upgrade()
@@ -76,6 +78,12 @@ impl MaintenanceThread {
             }
             // Connections may have used up the reserve.
             descriptor_reserve::fill();
+            missing_files::restore_lock(&core, &mut self.locks);
+            if core.is_writable() {
+                self.attempt(&core, |core, now| {
+                    missing_files::restore(core, &self.writer, now)
+                });
+            }
             if core.memtable.is_stalled() {
                 self.fall_back_to_memory(&core, disk);
             } else if !core.is_writable() && resumed.elapsed() >= RESUME_EVERY {

@@ -13,12 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use crate::data_file;
 use crate::store::StoreError;
 use crate::store::files::{at, make_directory, rename, replace_file, sync_directory, with_suffix};
+use crate::store::lock::{StoreLock, lock_file};
 use crate::store::snapshot::history::Lineage;
 use crate::types::from_hex;
 
@@ -112,7 +111,7 @@ impl StoreLayout {
         self.data.join("aside")
     }
 
-    fn restored(&self) -> PathBuf {
+    pub(in crate::store) fn restored(&self) -> PathBuf {
         self.data.join("restored")
     }
 
@@ -132,9 +131,9 @@ impl StoreLayout {
         }
     }
 
-    pub(in crate::store) fn lock(&self) -> Result<File, StoreError> {
+    pub(in crate::store) fn lock(&self) -> Result<StoreLock, StoreError> {
         make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
-        let path = self.data.join("lock");
+        let path = lock_file(&self.data);
         let opened = File::options()
             .create(true)
             .truncate(false)
@@ -149,7 +148,7 @@ impl StoreLayout {
         }
         .map_err(|error| unusable(&self.data, error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(lock),
+            Ok(()) => Ok(StoreLock::new(lock)),
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
             Err(TryLockError::Error(error)) => Err(at("lock", &path)(error).into()),
         }
@@ -183,13 +182,22 @@ impl StoreLayout {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     problem.get_or_insert_with(|| "is missing, and so is its copy".to_owned());
                 }
-                Err(error) => return Err(error.into()),
+                // An unreadable sector, or a file of another user: the other copy may be readable.
+                Err(error) => problem = Some(format!("cannot be read, nor its copy: {error}")),
             }
         }
         Err(StoreError::Damaged {
             place: "the file `store/identity`".to_owned(),
             what: problem.unwrap_or_default(),
         })
+    }
+
+    /// Whether both copies are there.
+    pub(in crate::store) fn has_identity(&self) -> bool {
+        let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
+        copies
+            .iter()
+            .all(|path| !matches!(path.try_exists(), Ok(false)))
     }
 
     pub(in crate::store) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
@@ -253,88 +261,8 @@ impl StoreLayout {
         Ok(replace_file(&self.staged().whole(), b"", self.sync)?)
     }
 
-    fn whole(&self) -> PathBuf {
+    pub(in crate::store) fn whole(&self) -> PathBuf {
         self.store().join("whole")
-    }
-
-    /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start
-    /// completes the installation.
-    pub(in crate::store) fn install_staged(&self) -> Result<(), StoreError> {
-        let staged = self.staged();
-        if staged.whole().exists() {
-            if self.exists() {
-                self.exchange_with_staged(&staged)?;
-            } else {
-                rename(&staged.store(), &self.store(), false)?;
-            }
-            sync_directory(&self.data)?;
-            sync_directory(&staged.data)?;
-        }
-        if self.whole().exists() {
-            // The mark moved with the new store, so the store in the staging directory is the old
-            // one.
-            for old in [staged.store(), self.replaced_store()] {
-                if old.exists() {
-                    let moved = self.move_aside(&old, "store")?;
-                    tracing::warn!(kept = %moved.display(), "installed a restored or copied store; kept the old one");
-                }
-            }
-            let whole = self.whole();
-            fs::remove_file(&whole).map_err(at("remove", &whole))?;
-        }
-        match self.clear_staged() {
-            // Leftovers are never read, so a disk that is not writable must not prevent the start.
-            Err(StoreError::Full) => Ok(()),
-            other => other,
-        }
-    }
-
-    fn exchange_with_staged(&self, staged: &Self) -> Result<(), StoreError> {
-        let (new, old) = (staged.store(), self.store());
-        match renameat_with(CWD, &new, CWD, &old, RenameFlags::EXCHANGE) {
-            Ok(()) => Ok(()),
-            // NFS, CIFS and older file systems: the old store is renamed first, and a start that finds only a
-            // staged store completes the installation.
-            Err(errno) if is_exchange_unsupported(errno) => self.rename_both(staged),
-            Err(error) => Err(at("rename to", &old)(error.into()).into()),
-        }
-    }
-
-    /// Logs a message if the file system cannot exchange two directories, before a restore depends on it.
-    pub(in crate::store) fn report_missing_exchange(&self) {
-        let restored = self.restored();
-        let [one, other] = ["one", "other"].map(|name| restored.join(name));
-        // The test uses the staging directory, where the next start removes leftovers.
-        let made = [&restored, &one, &other].map(|path| fs::create_dir(path).is_ok());
-        if made == [true; 3]
-            && let Err(errno) = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
-            && is_exchange_unsupported(errno)
-        {
-            tracing::info!(
-                path = %self.data.display(),
-                "the file system cannot exchange two directories atomically: a restore uses two renames"
-            );
-        }
-        // On a full disk some of them may not exist.
-        for path in [&one, &other, &restored] {
-            let _ = fs::remove_dir(path);
-        }
-    }
-
-    pub(in crate::store) fn rename_both(&self, staged: &Self) -> Result<(), StoreError> {
-        // Synced between the renames: a power cut must not undo only the first one.
-        rename(&self.store(), &self.replaced_store(), self.sync)?;
-        Ok(rename(&staged.store(), &self.store(), self.sync)?)
-    }
-
-    pub(in crate::store) fn clear_staged(&self) -> Result<(), StoreError> {
-        let restored = self.restored();
-        match fs::remove_dir_all(&restored) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(at("remove", &restored)(error).into())
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -428,10 +356,6 @@ fn parse(text: &str) -> Option<Identity> {
         lineage,
         begun: value("begun") == Some("true"),
     })
-}
-
-const fn is_exchange_unsupported(errno: Errno) -> bool {
-    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
 pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {

@@ -2,6 +2,7 @@
 
 pub(in crate::store) mod engine_checks;
 pub(in crate::store) mod evidence;
+pub(in crate::store) mod installation;
 pub(in crate::store) mod layout;
 pub(in crate::store) mod logged_changes;
 pub(in crate::store) mod loss;

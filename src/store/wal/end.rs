@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::data_file;
-use crate::store::files::{at, sync_directory, sync_file};
+use crate::store::files::{FileId, at, sync_directory, sync_file};
 use crate::store::snapshot::history::History;
 use crate::types::from_hex;
 
@@ -158,6 +158,14 @@ impl EndFile {
             turn: slots(&known).map(|(turn, _)| turn).max().unwrap_or(0),
             boot: boot_id(),
         })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn id(&self) -> io::Result<FileId> {
+        Ok(FileId::of(&self.file.metadata()?))
     }
 
     pub(super) fn begin(&mut self, end: End, sync: bool) -> io::Result<()> {

@@ -12,6 +12,7 @@ mod frame;
 mod head;
 mod preallocate;
 mod segment;
+mod segments;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +25,13 @@ use end::EndFile;
 pub(super) use end::{End, StoredEnd, boot_id};
 pub(super) use frame::{Frame, announced_size, frame, parse, payload_at};
 use preallocate::PreallocatedSegment;
-pub(super) use segment::{Closed, Expected, Segment, Segments, Survey, read_frames, read_segment};
+pub(super) use segment::{Expected, Segment, Survey, read_frames, read_segment};
+pub(super) use segments::{Closed, Segments};
 
 use super::StoreError;
-use super::files::{create_private, make_directory, remove_file, rename, sync_data, sync_file};
+use super::files::{
+    create_private, is_in_place, make_directory, remove_file, rename, sync_data, sync_file,
+};
 use crate::data_file::{self, at};
 use crate::store::snapshot::history::History;
 use head::{HEAD_BYTES, Head};
@@ -43,6 +47,11 @@ pub(super) trait CommitLog: Send {
     /// Closes the open segment and starts another one.
     fn roll(&mut self) -> Result<(), StoreError>;
 
+    /// Writes the end record again, after another program has deleted it.
+    fn restore_end(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Returns the history up to the last commit; `None` for a log that stores nothing.
     fn history(&self) -> Option<History> {
         None
@@ -51,6 +60,9 @@ pub(super) trait CommitLog: Send {
 
 /// Size of a segment, unless a single payload needs more.
 const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// End of the names of segments. Earlier versions wrote `.log`, which cleaners of log files delete.
+const ENDING: &str = "wal";
+const OLD_ENDING: &str = "log";
 /// File name while a segment is created; readers of the log ignore it.
 const UNFINISHED: &str = "unfinished";
 
@@ -119,9 +131,11 @@ impl FileLog {
             ..End::default()
         };
         end.begin(at, sync)?;
+        let segments = Segments::new(survey.segments.clone());
+        segments.set_end(end.id()?);
         let mut log = Self {
             directory: directory.to_owned(),
-            segments: Segments::new(survey.segments.clone()),
+            segments,
             open: None,
             preallocated: PreallocatedSegment::new(directory, SEGMENT_BYTES, sync)?,
             next: number + 1,
@@ -140,7 +154,9 @@ impl FileLog {
     }
 
     fn start_segment(&mut self, frame: u64) -> Result<OpenSegment, StoreError> {
-        let path = self.directory.join(format!("{:020}.log", self.next));
+        // Another program may have deleted it.
+        make_directory(&self.directory, self.sync)?;
+        let path = self.directory.join(format!("{:020}.{ENDING}", self.next));
         // A frame is never split over two segments.
         let length = SEGMENT_BYTES.max(frame + HEAD_BYTES as u64);
         let head = Head {
@@ -155,12 +171,15 @@ impl FileLog {
         };
         let file =
             ready.and_then(|ready| ready.map_or_else(|| self.make(&path, length, &head), Ok))?;
-        self.segments.push(Segment {
+        // It has the number of this one and therefore no frames.
+        remove_file(&path.with_extension(OLD_ENDING), false)?;
+        let segment = Segment {
             first: self.next,
             end: u64::MAX,
             path: path.clone(),
             history: self.history,
-        });
+        };
+        self.segments.push(segment, &file.metadata()?);
         Ok(OpenSegment {
             path,
             file,
@@ -219,8 +238,9 @@ impl Drop for FileLog {
 /// Creates a segment file. Its directory entry is not synced.
 fn prepare(path: &Path, length: u64, head: &[u8], sync: bool) -> io::Result<File> {
     let file = create_private(path)?;
-    file.write_all_at(head, 0)?;
-    fill(&file, head.len() as u64, length)?;
+    file.write_all_at(head, 0)
+        .and_then(|()| fill(&file, head.len() as u64, length))
+        .map_err(at("write to", path))?;
     if sync {
         sync_file(&file, path)?;
     }
@@ -242,6 +262,20 @@ fn fill(file: &File, mut from: u64, to: u64) -> io::Result<()> {
 }
 
 impl CommitLog for FileLog {
+    fn restore_end(&mut self) -> Result<(), StoreError> {
+        let mut end = EndFile::open(self.end.path())?;
+        let at = End {
+            written: self.next - 1,
+            synced: self.synced,
+            history: self.history,
+            ..End::default()
+        };
+        end.begin(at, self.sync)?;
+        self.segments.set_end(end.id()?);
+        self.end = end;
+        Ok(())
+    }
+
     fn history(&self) -> Option<History> {
         Some(self.history)
     }
@@ -270,7 +304,9 @@ impl CommitLog for FileLog {
         let Some(open) = &mut self.open else {
             return Err(StoreError::Failed("no WAL segment is open".to_owned()));
         };
-        open.file.write_all_at(&frame, open.position)?;
+        open.file
+            .write_all_at(&frame, open.position)
+            .map_err(at("write to", &open.path))?;
         open.position += size;
         // This is early enough for the next segment to be ready when this one is full.
         if open.position > open.length / 2 {
@@ -298,12 +334,11 @@ impl CommitLog for FileLog {
     }
 
     fn roll(&mut self) -> Result<(), StoreError> {
-        let empty = self
-            .open
-            .as_ref()
-            .is_none_or(|open| open.position == HEAD_BYTES as u64);
-        // An empty segment needs no successor.
-        if !empty {
+        let stays = self.open.as_ref().is_none_or(|open| {
+            open.position == HEAD_BYTES as u64 && is_in_place(&open.file, &open.path)
+        });
+        // An empty segment needs no successor, unless another program has deleted it.
+        if !stays {
             self.sync()?;
             self.sync_end()?;
             self.open = Some(self.start_segment(0)?);

@@ -62,8 +62,12 @@ impl PreallocatedSegment {
         };
         // The head is synced together with the first frame; without a frame it is not needed.
         file.write_all_at(head, 0)?;
-        rename(&self.path, path, self.sync)?;
-        Ok(Some(file))
+        match rename(&self.path, path, self.sync) {
+            Ok(()) => Ok(Some(file)),
+            // Another program has deleted it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

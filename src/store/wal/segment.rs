@@ -5,17 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
-use super::StoreError;
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
+use super::{ENDING, OLD_ENDING, StoreError};
 use crate::data_file::{self, at};
-use crate::store::files::remove_file;
 use crate::store::snapshot::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,87 +22,6 @@ pub(in crate::store) struct Segment {
     pub(in crate::store) path: PathBuf,
     /// The history up to the commit before the first frame; may be unknown.
     pub(in crate::store) history: History,
-}
-
-pub(in crate::store) struct Closed {
-    pub(in crate::store) segments: Vec<Segment>,
-    pub(in crate::store) number: u64,
-}
-
-/// The segments, shared with the threads that retire them. The last one is open for writing.
-#[derive(Clone, Default)]
-pub(in crate::store) struct Segments {
-    all: Arc<Mutex<Vec<Segment>>>,
-    end_sync_requested: Arc<AtomicBool>,
-}
-
-impl Segments {
-    pub(super) fn new(segments: Vec<Segment>) -> Self {
-        Self {
-            all: Arc::new(Mutex::new(segments)),
-            end_sync_requested: Arc::default(),
-        }
-    }
-
-    pub(in crate::store) fn request_end_sync(&self) {
-        // The WAL syncs the record right after its own next sync, so that the record on disk never claims more
-        // commits than were synced.
-        self.end_sync_requested.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn take_end_sync_request(&self) -> bool {
-        self.end_sync_requested.load(Ordering::Relaxed)
-            && self.end_sync_requested.swap(false, Ordering::Relaxed)
-    }
-
-    pub(super) fn push(&self, segment: Segment) {
-        let mut segments = self.all.lock();
-        // A segment of the same name has no frames and is replaced.
-        segments.retain(|other| other.path != segment.path);
-        if let Some(before) = segments.last_mut() {
-            // Frames of a failed roll beyond this number do not belong to the log.
-            before.end = before.end.min(segment.first);
-        }
-        segments.push(segment);
-    }
-
-    pub(in crate::store) fn all(&self) -> Vec<Segment> {
-        self.all.lock().clone()
-    }
-
-    pub(in crate::store) fn closed(&self) -> Option<Closed> {
-        let segments = self.all.lock();
-        let (last, closed) = segments.split_last()?;
-        (!closed.is_empty()).then(|| Closed {
-            segments: closed.to_vec(),
-            number: last.first - 1,
-        })
-    }
-
-    pub(in crate::store) fn history(&self, number: u64) -> History {
-        let segments = self.all.lock();
-        // The chain is known only for the last commit before a segment; otherwise only the timeline is.
-        let after = segments.iter().find(|after| after.first == number + 1);
-        let last = segments.last().map(|last| last.history.unchained());
-        after
-            .map(|after| after.history)
-            .or(last)
-            .unwrap_or_default()
-    }
-
-    pub(in crate::store) fn retire(&self, number: u64) -> Result<(), StoreError> {
-        let mut segments = self.all.lock();
-        // Segments go oldest first, and the last one stays, so that the log has no gaps.
-        while let [oldest, next, ..] = segments.as_slice() {
-            if next.first > number.saturating_add(1) {
-                break;
-            }
-            // Not synced: a segment that a power cut brings back is retired again.
-            remove_file(&oldest.path, false)?;
-            segments.remove(0);
-        }
-        Ok(())
-    }
 }
 
 /// Promised frames that cannot be read: `from` up to, but excluding, `to`.
@@ -372,7 +287,13 @@ pub(in crate::store) fn read_segment(
     if segment.first >= segment.end {
         return Ok(());
     }
-    read_frames(&data_file::read(&segment.path)?, segment, each)
+    let bytes = data_file::read(&segment.path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            StoreError::damaged_file(&segment.path, "is missing: another program has deleted it")
+        }
+        _ => error.into(),
+    })?;
+    read_frames(&bytes, segment, each)
 }
 
 pub(in crate::store) fn read_frames<'a>(
@@ -405,7 +326,10 @@ fn list(directory: &Path) -> Result<Vec<Segment>, StoreError> {
         let first = path
             .file_name()
             .and_then(|name| name.to_str())
-            .and_then(|name| name.strip_suffix(".log"))
+            .and_then(|name| {
+                let (number, ending) = name.rsplit_once('.')?;
+                [ENDING, OLD_ENDING].contains(&ending).then_some(number)
+            })
             .and_then(|number| number.parse().ok());
         if let Some(first) = first {
             segments.push(Segment {
@@ -416,6 +340,7 @@ fn list(directory: &Path) -> Result<Vec<Segment>, StoreError> {
             });
         }
     }
-    segments.sort_by_key(|segment| segment.first);
+    // An empty segment of an earlier version comes before the one that has its number now.
+    segments.sort_by(|one, other| (one.first, &one.path).cmp(&(other.first, &other.path)));
     Ok(segments)
 }

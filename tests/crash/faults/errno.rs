@@ -99,10 +99,10 @@ impl Scene {
         let names = std::fs::read_dir(&log).unwrap().flatten();
         let firsts = names.filter_map(|entry| {
             let name = entry.file_name();
-            name.to_str()?.strip_suffix(".log")?.parse::<u64>().ok()
+            name.to_str()?.strip_suffix(".wal")?.parse::<u64>().ok()
         });
         let last = firsts.max().unwrap();
-        let path = |first: u64| log.join(format!("{first:020}.log"));
+        let path = |first: u64| log.join(format!("{first:020}.wal"));
         let following = (last + 1..last + 600).map(path);
         let all = following.chain([log.join("unfinished")]).collect();
         (path(last), all)

@@ -19,7 +19,7 @@ use playgate::http::access::auth::{
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::routing::route::RateClass;
 use playgate::http::routing::router::RouteSet;
-use playgate::http::server::listener::{Listener, RunningServer, serve};
+use playgate::http::server::listener::{Listener, RunningServer, serve, unix_socket};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
@@ -233,7 +233,7 @@ impl GateOnly {
         while UnixStream::connect(&socket).is_ok() {
             std::thread::yield_now();
         }
-        let admin = Listener::unix(&socket, RouteSet::Ops, true).unwrap();
+        let admin = Listener::admin(unix_socket(&socket).unwrap()).unwrap();
         let running = serve(Arc::clone(&http), vec![public, ops, admin]);
         drop(guard);
         Self {

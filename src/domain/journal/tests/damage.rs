@@ -125,3 +125,29 @@ fn an_erasure_waits_for_a_start_that_can_read_the_files() {
     assert_eq!(journal.run_erasures().unwrap(), 1);
     assert!(all(&journal).is_empty());
 }
+
+#[test]
+fn records_of_a_deleted_file_are_written_again() {
+    let bench = Bench::new();
+    let journal = bench.open();
+    let loses: [fn(&std::path::Path); 2] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| fs::remove_dir_all(path.parent().unwrap()).unwrap(),
+    ];
+    let mut expected = Vec::new();
+    for (round, lose) in (0_i64..).zip(loses) {
+        for at in [2 * round, 2 * round + 1] {
+            journal.record(record(at, 1));
+            expected.push(format!("request-{at}-1"));
+            journal.flush().unwrap();
+            if at % 2 == 0 {
+                lose(bench.files("records").last().unwrap());
+            }
+        }
+    }
+    // As at the end of the service, which finishes the segment at the next start.
+    drop(journal);
+    let mut found = all(&bench.open());
+    found.sort();
+    assert_eq!(found, expected);
+}

@@ -79,6 +79,11 @@ impl From<StoreError> for ApiError {
                 "a member of a fleet cannot be restored alone; docs/fleet.md says how to restore a fleet",
             )
             .with_cause(error),
+            StoreError::NotReplaceable(_) => Self::new(
+                ErrorCode::RestartNotPossible,
+                "the directory `store` of the data directory cannot be replaced: it is a mount point, a link, or part of another file system; the log has the reason",
+            )
+            .with_cause(error),
             // Faults of the installation and not of the load: a retry does not help.
             StoreError::Damaged { .. }
             | StoreError::TooLarge { .. }
