@@ -1,30 +1,13 @@
 // A list with the controls that every list of the console has: search, filters, sorting, count, pages, bulk actions and
 // CSV.
+import { csvFile } from './csv.js';
 import { choice, count, el, quiet, save } from './dom.js';
-import { finder, spoken, t } from './i18n.js';
+import { finder, t } from './i18n.js';
 import { PHONE, confirmed, mayChange, panel, refusal } from './panel.js';
 
 // On a small screen an entry is as tall as a card.
 const PAGE = PHONE.matches ? 10 : 25;
 const TYPING_MS = 250;
-
-/**
- * A cell of a CSV file. A spreadsheet runs a text that begins like a formula, and which character begins a cell depends on its
- * language: after each separator the beginning is made harmless. Full-width signs count as the plain ones. The rules of the
- * command line are the same: `csv_cell` in cli/quality_report.rs.
- */
-function csvCell(value) {
-  if (typeof value === 'number') return String(value);
-  const text = value === undefined || value === null ? '' : String(value);
-  const safe = text.replace(/(^|[;,\t\r\n|])([ \u00a0]*)([=+\-@\uff1d\uff0b\uff0d\uff20])/g, "$1$2'$3");
-  return /[",;\t\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
-/** Spreadsheets of languages with a decimal comma separate by semicolons. */
-const separator = () => (spoken() === 'en' ? ',' : ';');
-
-// Without it spreadsheets read UTF-8 as the encoding of the machine.
-const BYTE_ORDER_MARK = '\ufeff';
 
 const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b)));
 
@@ -265,7 +248,7 @@ export function list(title, load, options) {
       const rows = await (options.loadAll?.(view()) ?? page(view({ offset: 0, limit: Infinity })).then((got) => got.rows));
       const there = columns.filter((column) => column.csv ?? column.value);
       const lines = [there.map(({ head }) => head), ...rows.map((row) => there.map((one) => (one.csv ?? one.value)(row)))];
-      save(`${csv}.csv`, 'text/csv', `${BYTE_ORDER_MARK}${lines.map((line) => line.map(csvCell).join(separator())).join('\r\n')}\r\n`);
+      save(`${csv}.csv`, 'text/csv', csvFile(lines));
       self.say(t`Exported ${count(rows.length)} entries.`);
     } catch (error) {
       self.show(refusal(error));

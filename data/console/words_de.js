@@ -653,5 +653,7 @@ export default {
   "Took": "Dauer",
   "1 programme on {0}, times in {1}": "1 Sendung am {0}, Zeiten in {1}",
   "Heartbeat": "Lebenszeichen",
-  "All users": "Alle Benutzer"
+  "All users": "Alle Benutzer",
+  "Remove the device “{0}”? Playback on it ends.": "Gerät „{0}“ entfernen? Die Wiedergabe darauf endet.",
+  "Removed “{0}”.": "„{0}“ entfernt."
 };

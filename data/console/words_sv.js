@@ -653,5 +653,7 @@ export default {
   "Took": "Tid",
   "1 programme on {0}, times in {1}": "1 program {0}, tider i {1}",
   "Heartbeat": "Livstecken",
-  "All users": "Alla användare"
+  "All users": "Alla användare",
+  "Remove the device “{0}”? Playback on it ends.": "Ta bort enheten ”{0}”? Uppspelning på den avslutas.",
+  "Removed “{0}”.": "Tog bort ”{0}”."
 };

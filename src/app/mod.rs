@@ -2,6 +2,7 @@
 //! Contains no logic.
 
 mod authenticator;
+mod etcd_tls;
 mod fleet_metrics;
 mod key_files;
 mod metrics;
@@ -42,9 +43,10 @@ use crate::services::{AdminTurns, Restart, Services};
 use crate::store::{Store, StoreError};
 use crate::worker_pool::recent_failures::RecentFailures;
 use authenticator::TokenAuthenticator;
+pub use etcd_tls::etcd_tls;
 pub use key_files::KeyError;
 pub use open_store::{StoreOpener, drop_content_keys, has_store, import_store, open_store};
-pub use settings::{backups as backup_settings, etcd_tls, license_systems, tls};
+pub use settings::{backups as backup_settings, license_systems, tls};
 use wiring::Assembly;
 
 const NO_BOOT_ID: &str = "the kernel's boot id cannot be read (/proc/sys/kernel/random/boot_id): after a kill, a loss of the last changes \
@@ -181,7 +183,6 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
     // A store without a partner has served nobody: this is its first start.
     let in_use = !partners.list().is_empty();
     let assembly = Assembly::new(&config, &store, &entropy, guard.expiry(), in_use);
-    let operators = Operators::open(store.clone(), Arc::clone(&entropy))?;
     let mail = assembly.mail(&http.public_url)?;
     let accounts = assembly.accounts(&mail, &partners)?;
     let catalog = assembly.catalog()?;
@@ -214,7 +215,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         activity: Arc::default(),
         fleet: Arc::default(),
         partners,
-        operators,
+        operators: Operators::open(store.clone(), Arc::clone(&entropy))?,
         audit: Audit::open(store.clone()),
         accounts,
         mail,

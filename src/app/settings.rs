@@ -12,14 +12,13 @@ use ring::digest;
 
 use super::{AppError, key_files};
 use crate::config::http::{CorsOrigins, HttpSettings, Network};
-use crate::config::{self, Config, FleetConfig, ListenAddress, Secret};
+use crate::config::{self, Config, ListenAddress, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
     accounts, backups, catalog, entitlement, epg_sources, journal, mail, playback, schedule,
     telemetry,
 };
 use crate::http::response::localized_messages::Messages;
-use crate::ports::client_tls::{ClientTls, ClientTlsFiles};
 use crate::ports::event_sink::HttpSink;
 use crate::ports::geoip::GeoIp;
 use crate::ports::license_server::{
@@ -235,7 +234,7 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
         epg_sources(config).map(|_| ()),
         entitlement(config).map(|_| ()),
         tls(config).map(|_| ()),
-        etcd_tls(&config.fleet).map(|_| ()),
+        super::etcd_tls(&config.fleet).map(|_| ()),
     ]
     .into_iter()
     .filter_map(Result::err)
@@ -349,24 +348,6 @@ pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     };
     let tls = Tls::open(certificate, key)
         .map_err(|error| AppError::Setting(format!("`tls.cert`, `tls.key`: {error}")))?;
-    Ok(Some(Arc::new(tls)))
-}
-
-/// Returns `None` if etcd is not asked over TLS, or with the authorities of the operating system alone.
-pub fn etcd_tls(given: &FleetConfig) -> Result<Option<Arc<ClientTls>>, AppError> {
-    let files = ClientTlsFiles {
-        ca: given.ca.clone(),
-        pair: given.client_cert.clone().zip(given.client_key.clone()),
-    };
-    if files == ClientTlsFiles::default() {
-        return Ok(None);
-    }
-    let keys = match files.pair {
-        Some(_) => "`fleet.ca`, `fleet.client_cert`, `fleet.client_key`",
-        None => "`fleet.ca`",
-    };
-    let tls =
-        ClientTls::open(files).map_err(|error| AppError::Setting(format!("{keys}: {error}")))?;
     Ok(Some(Arc::new(tls)))
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admin::request_body::{self, Sent};
 use super::admin::{AdminError, fetch_url, path, with_query};
 use super::exit::{CommandResult, Failure};
-use super::{Global, epg_report, output, rights};
+use super::{Global, epg_report, output, read_secret, rights};
 use crate::ports::fetch_options::FetchOptions;
 
 /// Electronic programme guide
@@ -92,9 +92,7 @@ impl UrlOptions {
         }
         if let Some(user) = &self.username {
             let password = match &self.password_file {
-                Some(file) => {
-                    std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?
-                }
+                Some(file) => read_secret::read(file)?,
                 None => String::new(),
             };
             let set = options.set_credentials(user, password.trim_end_matches(['\r', '\n']));

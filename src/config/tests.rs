@@ -527,11 +527,42 @@ fn mistakes_that_earlier_versions_accepted_are_warnings() {
     assert!(warnings[0].contains("unencrypted"), "{warnings:?}");
     let warnings = etcd("https://192.0.2.1:2379").good().warnings;
     assert!(warnings.is_empty(), "{warnings:?}");
-    let mail = |host: &str| Case::of(&format!("smtp.host = '{host}'\nmail.from = 'a@b.example'"));
+    let mail = |host: &str| {
+        Case::of(&format!(
+            "public_url = 'https://tv.example'\nsmtp.host = '{host}'\nmail.from = 'a@b.example'"
+        ))
+    };
     let warnings = mail("127.0.0.1:2525").good().warnings;
     assert!(warnings[0].contains("set `smtp.port`"), "{warnings:?}");
     for host in ["127.0.0.1", "mail.example", "2001:db8::1"] {
         assert!(mail(host).good().warnings.is_empty(), "{host}");
+    }
+}
+
+#[test]
+fn links_that_lead_to_the_machine_itself_are_warned_of() {
+    let smtp = "smtp.host = 'mail.example'\nmail.from = 'a@b.example'\n";
+    let proxy = "http.trusted_proxies = ['127.0.0.1']\n";
+    let warned = |text: &str| {
+        let warnings = Case::of(text).good().warnings;
+        warnings
+            .iter()
+            .any(|warning| warning.contains("links in mails"))
+    };
+    for bad in [
+        smtp.to_owned(),
+        proxy.to_owned(),
+        format!("{smtp}public_url = 'http://localhost:8080'\n"),
+        format!("{smtp}accounts.reset_url = 'http://127.0.0.1/reset?token={{token}}'\n"),
+    ] {
+        assert!(warned(&bad), "{bad}");
+    }
+    for good in [
+        String::new(),
+        format!("{smtp}public_url = 'https://tv.example/sub'\n"),
+        format!("{smtp}accounts.reset_url = 'tvapp://reset/{{token}}'\n"),
+    ] {
+        assert!(!warned(&good), "{good}");
     }
 }
 

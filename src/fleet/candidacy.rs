@@ -40,6 +40,8 @@ pub struct Candidacy {
     /// `fleet.may_own`
     may_own: bool,
     unfit: Mutex<Option<String>>,
+    /// Whether no other process of this member, such as that of a copy, can promise an owner that it does not take over.
+    is_known: AtomicBool,
     is_full: AtomicBool,
     /// The claim is kept, and no change reaches the log.
     cannot_append: AtomicBool,
@@ -55,6 +57,7 @@ impl Candidacy {
             lease,
             may_own,
             unfit: Mutex::new(None),
+            is_known: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             cannot_append: AtomicBool::new(false),
             yields_until: AtomicI64::new(i64::MIN),
@@ -79,7 +82,16 @@ impl Candidacy {
 
     /// Whether this member could serve as the owner, at least reads.
     pub(super) fn can_own(&self) -> bool {
-        self.may_own && self.unfit.lock().is_none()
+        self.may_own && self.is_known() && self.unfit.lock().is_none()
+    }
+
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_known(&self) {
+        self.is_known.store(true, Ordering::Release);
     }
 
     #[must_use]
@@ -131,9 +143,23 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(1);
 
+    fn known(may_own: bool) -> Candidacy {
+        let member = Candidacy::new(may_own, LEASE);
+        member.set_known();
+        member
+    }
+
+    #[test]
+    fn a_copy_does_not_claim_before_an_owner_knows_it() {
+        let copy = Candidacy::new(true, LEASE);
+        assert!(!copy.claims_at(i64::MAX));
+        copy.set_known();
+        assert!(copy.claims_at(0));
+    }
+
     #[test]
     fn a_member_with_a_full_disk_claims_only_if_no_other_one_does() {
-        let member = Candidacy::new(true, LEASE);
+        let member = known(true);
         assert!(member.claims_at(0));
         member.set_full(true);
         member.saw_owner();
@@ -151,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_member_that_must_not_own_never_claims() {
-        let never = Candidacy::new(false, LEASE);
+        let never = known(false);
         assert!(!never.claims_at(0) && !never.claims_at(i64::MAX));
-        let unfit = Candidacy::new(true, LEASE);
+        let unfit = known(true);
         assert!(unfit.set_unfit(Some("a lab partner".to_owned())));
         assert!(!unfit.set_unfit(Some("a lab partner".to_owned())));
         assert!(!unfit.claims_at(i64::MAX));
@@ -164,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_member_leaves_the_claim_to_another_for_a_time() {
-        let member = Candidacy::new(true, LEASE);
+        let member = known(true);
         member.yield_claim(0, Duration::from_secs(10));
         assert!(!member.claims_at(9_999));
         assert!(member.claims_at(10_000));

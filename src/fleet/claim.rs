@@ -28,8 +28,6 @@ pub(super) struct DriverState {
     pub(super) fence: Arc<Fence>,
     pub(super) candidacy: Arc<Candidacy>,
     lease: Duration,
-    /// Whether no other process of this member can promise an owner that it does not take over.
-    pub(super) may_claim: AtomicBool,
     /// Why this member must not go on, found by the thread that renews the claim.
     failed: Mutex<Option<String>>,
     stopping: AtomicBool,
@@ -68,7 +66,6 @@ impl DriverState {
             process,
             candidacy: Arc::new(candidacy),
             lease,
-            may_claim: AtomicBool::new(false),
             failed: Mutex::default(),
             stopping: AtomicBool::new(false),
             claim: Mutex::new(None),
@@ -355,7 +352,6 @@ impl ClaimLoop {
             // The claim of its previous process, which ends with the lease.
             Some(_) if !candidacy.can_own() => Ok(None),
             None if self.shared.has_promised() => Ok(None),
-            _ if !self.shared.may_claim.load(Ordering::Acquire) => Ok(None),
             None if !candidacy.claims_at(self.shared.fence.now()) => Ok(None),
             Some(_) | None => self.log.claim(member).map(Some),
         }

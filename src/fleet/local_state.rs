@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_state_of_this_version_is_read_and_that_of_another_fleet_or_version_is_not() {
-        let golden = r#"{"version":1,"fleet":"09","cluster":14841639068965178418,"revision":40,"commit":7,"epoch":31,"owner":"0a","at":1000,"members":[{"id":"0a","name":"north","address":"10.0.0.1:7080","version":"0.1.0","applied":7,"seen":1000,"knows":[],"answered":0,"forwarded":0,"process":"ab","processes":[],"epoch":31}]}"#;
+        let golden = r#"{"version":1,"fleet":"09","cluster":14841639068965178418,"revision":40,"commit":7,"epoch":31,"owner":"0a","at":1000,"members":[{"id":"0a","name":"north","address":"10.0.0.1:7080","version":"0.1.0","applied":7,"seen":1000,"knows":[],"answered":0,"forwarded":0,"process":"ab","processes":[],"epoch":31,"full":false,"may_own":true,"unfit":null}]}"#;
         let data = tempfile::tempdir().unwrap();
         let folder = directory(data.path());
         fs::create_dir(&folder).unwrap();

@@ -20,6 +20,7 @@ mod log_access;
 mod log_upkeep;
 pub mod membership;
 mod own_lease;
+mod peer_error;
 pub mod peer_keys;
 mod peer_places;
 pub mod peer_server;

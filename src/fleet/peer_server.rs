@@ -166,24 +166,7 @@ impl PeerServer {
             return write_line(&mut stream, &refused).await;
         }
         match request {
-            PeerRequest::Forward(origin) => {
-                let take_over = self.take_over.lock().clone();
-                let Some(take_over) = take_over else {
-                    let refused = PeerAnswer::Refused(NOT_THE_OWNER.to_owned());
-                    return write_line(&mut stream, &refused).await;
-                };
-                let Some(serve) = take_over(origin) else {
-                    let refused = PeerAnswer::Refused(TOO_MANY.to_owned());
-                    return write_line(&mut stream, &refused).await;
-                };
-                let accepted = match origin.is_multiplexed {
-                    true => PeerAnswer::Multiplexed,
-                    false => PeerAnswer::Ok,
-                };
-                write_line(&mut stream, &accepted).await?;
-                serve(Box::new(stream));
-                Ok(())
-            }
+            PeerRequest::Forward(origin) => self.take_connection(stream, origin).await,
             PeerRequest::Erase { user } => {
                 let erase = self.erase.lock().clone();
                 let answer = tokio::task::spawn_blocking(move || erased(erase, &user)).await?;
@@ -235,6 +218,29 @@ impl PeerServer {
                 tokio::task::spawn_blocking(work).await?
             }
         }
+    }
+
+    async fn take_connection(
+        &self,
+        mut stream: TlsStream<TcpStream>,
+        origin: ConnectionOrigin,
+    ) -> io::Result<()> {
+        let take_over = self.take_over.lock().clone();
+        let Some(take_over) = take_over else {
+            let refused = PeerAnswer::Refused(NOT_THE_OWNER.to_owned());
+            return write_line(&mut stream, &refused).await;
+        };
+        let Some(serve) = take_over(origin) else {
+            let refused = PeerAnswer::Refused(TOO_MANY.to_owned());
+            return write_line(&mut stream, &refused).await;
+        };
+        let accepted = match origin.is_multiplexed {
+            true => PeerAnswer::Multiplexed,
+            false => PeerAnswer::Ok,
+        };
+        write_line(&mut stream, &accepted).await?;
+        serve(Box::new(stream));
+        Ok(())
     }
 
     /// Ends when this member is not surely the owner: the other member then reads the log.

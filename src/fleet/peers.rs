@@ -24,6 +24,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::beats::{BEATS_MAX, encode_beat};
 use super::candidacy::MemberState;
 use super::membership::{Invitation, Membership};
+pub use super::peer_error::PeerError;
 use super::peer_keys::{KeyStep, PeerKeys};
 use super::peer_tls::{any_name, client_config, joining_config};
 use super::promises::PromiseGiven;
@@ -127,20 +128,6 @@ impl Welcome {
             key: from_hex(&self.key)?,
         })
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum PeerError {
-    #[error("{address}: {error}")]
-    Connect { address: String, error: io::Error },
-    #[error("{address} has another key: the invitation is for another fleet")]
-    OtherKey { address: String },
-    #[error("{address} has too many connections")]
-    Busy { address: String },
-    #[error("{address} refuses: {why}")]
-    Refused { address: String, why: String },
-    #[error("{0}")]
-    File(io::Error),
 }
 
 #[derive(Clone)]

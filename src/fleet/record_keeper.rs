@@ -284,7 +284,7 @@ impl RecordKeeper {
     /// Finds out whether this process may become the owner: no earlier process of this member, and no other copy of it,
     /// can promise a previous owner that this member does not take over.
     fn trust(&mut self, roster: &Roster, is_owner: bool) {
-        if self.shared.may_claim.load(Ordering::Acquire) {
+        if self.shared.candidacy.is_known() {
             return;
         }
         let own = &self.shared.process;
@@ -298,7 +298,7 @@ impl RecordKeeper {
         // Nobody else could be promised anything.
         let is_alone = roster.members.len() == 1;
         if is_owner || is_next || is_known || is_alone {
-            self.shared.may_claim.store(true, Ordering::Release);
+            self.shared.candidacy.set_known();
         } else if !self.is_untrusted_logged {
             self.is_untrusted_logged = true;
             tracing::warn!(

@@ -38,6 +38,7 @@ impl Console {
             "catalog_edit.js": media::SCRIPT,
             "catalog_import.js": media::SCRIPT,
             "chart.js": media::SCRIPT,
+            "csv.js": media::SCRIPT,
             "dom.js": media::SCRIPT,
             "fleet.js": media::SCRIPT,
             "grid.js": media::SCRIPT,

@@ -42,6 +42,6 @@ mod tests {
         ] {
             assert_eq!(slug(name), id);
         }
-        assert_eq!(slug(&"é b".repeat(200)).len(), 100 - 1);
+        assert!(slug(&"é b".repeat(200)).len() <= LENGTH_MAX);
     }
 }

@@ -298,7 +298,7 @@ mod tests {
         for (name, hours) in [
             ("America/Vancouver", -7),
             ("America/Edmonton", -6),
-            ("America/Winnipeg", -6),
+            ("America/Winnipeg", -5),
             ("Europe/Stockholm", 1),
             ("UTC", 0),
         ] {

@@ -42,6 +42,7 @@ const { userId, token } = await login(PASSWORD);
 userToken = token;
 const user = { path: { userId } };
 got(await api.GET('/api/user/v1/users/{userId}', { params: user }));
+for (const email of [`new-${identity}`, identity]) got(await api.PUT('/api/user/v1/users/{userId}/email', { params: user, body: { email, password: PASSWORD } }));
 got(await api.PUT('/api/user/v1/users/{userId}/pin', { params: user, body: { newPinCode: '2580', password: PASSWORD } }));
 const change = { parentalControl: { enabled: true, limit: 15 }, pinCode: '2580' };
 assert(got(await api.PUT('/api/user/v1/users/{userId}', { params: user, body: change })).parentalControl.enabled, 'parental control is on');

@@ -254,6 +254,8 @@ fn record_users(recorder: &mut Recorder, server: &Appliance) {
     };
     let mut visit = viewer.start().unwrap();
     recorder.record("user sessions", &[ANN]);
+    recorder.record("user devices", &[ANN]);
+    recorder.record("user streams", &[ANN]);
     let event = json!([{
         "timestamp": real_time().0,
         "source": "APP_ACTION",
@@ -275,6 +277,7 @@ fn record_mail_and_telemetry(recorder: &mut Recorder) {
     let newest = mails[0]["id"].as_str().unwrap();
     recorder.record("mail show", &[newest]);
     recorder.record("mail preview", &["reset"]);
+    recorder.record("mail retry", &[]);
     recorder.record("telemetry report", &[]);
 }
 

@@ -292,8 +292,8 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
         mailed_token(appliance)
     };
     // Tries the route of clients and the page that the mail links to.
-    let is_refused = |appliance: &Appliance, token: &str| {
-        let body = json!({"token": token, "password": "goats gruff and gruffer"}).to_string();
+    let is_refused_with = |appliance: &Appliance, token: &str, password: &str| {
+        let body = json!({"token": token, "password": password}).to_string();
         let target = "/api/login/v2/password/reset";
         let answer = appliance.ask("POST", target, &headers, &body);
         let page = appliance.ask("GET", &format!("/reset?token={token}"), &[], "");
@@ -305,6 +305,9 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
             (200, false) => false,
             odd => panic!("{odd:?}"),
         }
+    };
+    let is_refused = |appliance: &Appliance, token: &str| {
+        is_refused_with(appliance, token, "goats gruff and gruffer")
     };
     let old = request_reset(&appliance);
     clock.set(2);
@@ -325,7 +328,8 @@ fn an_expired_reset_token_stays_expired_when_the_clock_goes_back() {
     // A token that is mailed from now on works, once.
     let new = request_reset(&appliance);
     assert!(!is_refused(&appliance, &new));
-    assert!(is_refused(&appliance, &new));
+    // With the same password the request counts as sent twice.
+    assert!(is_refused_with(&appliance, &new, "another meadow path"));
 }
 
 #[test]
@@ -335,10 +339,12 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     let playing = fixture.play(&old, "film", "tv");
     let entitlement = fixture.token(&old, "film");
     let statuses = |viewer: &_, token: &str, playlist: &str| {
+        // First: the preflight replaces the session of the device, whose playlist ends with it.
+        let fetched = fixture.fetch(playlist, &[]).status;
         (
             fixture.entitle(viewer, "film", "").status,
             fixture.preflight(viewer, "film", token, &[]).status,
-            fixture.fetch(playlist, &[]).status,
+            fetched,
         )
     };
     // Control: before the clock moves everything is valid.
@@ -346,7 +352,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
         statuses(&old, &entitlement, &playing.playlist),
         (200, 200, 200)
     );
-    fixture.server.wait(31 * DAY);
+    fixture.server.wait(61 * DAY);
     assert_eq!(fixture.fetch(&playing.playlist, &[]).status, 403);
     let body = json!({"identity": "ann@example.com", "accessKey": PASSWORD});
     let log_in = || {
@@ -360,7 +366,7 @@ fn what_had_expired_stays_expired_when_the_clock_goes_back() {
     check_clock();
     let later = log_in();
     assert_eq!(fixture.entitle(&old, "film", "").status, 401);
-    fixture.server.wait(-31 * DAY);
+    fixture.server.wait(-61 * DAY);
     check_clock();
     assert_eq!(fixture.entitle(&old, "film", "").status, 401);
     assert_eq!(

@@ -296,9 +296,10 @@ fn a_failed_store_has_its_code_and_reads_continue() {
         &[],
     );
     let ann = server.sign_up("ann@example.com");
-    // The open segment can still be written, but the next one cannot be created.
+    // The open segment can still be written, but the next one cannot be created, nor the lost one made again.
     let log = data_dir.unwrap().join("store/log");
     fs::rename(&log, log.with_extension("away")).unwrap();
+    fs::write(&log, "").unwrap();
     let bearer = format!("Bearer {}", server.admin);
     let write = |round: usize| {
         let title = round.to_string().repeat(400);
@@ -324,5 +325,6 @@ fn a_failed_store_has_its_code_and_reads_continue() {
     let read = server.user(&ann.token, "GET", &target, &Value::Null);
     assert_eq!((read.status, &read.json()["name"]), (200, &json!("Ann")));
     // The store is verified at the end of each test.
+    fs::remove_file(&log).unwrap();
     fs::rename(log.with_extension("away"), &log).unwrap();
 }

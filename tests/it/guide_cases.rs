@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::external_tools::skip;
+use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, Wire};
 use crate::support::server::TestServer;
 
@@ -261,6 +262,8 @@ fn the_hour_that_occurs_twice_is_told_by_the_order_of_the_file() {
             row(&start, &stop, "se", title)
         })
         .collect();
+    let lab = cases.server.services.lab_clock.as_ref().unwrap();
+    lab.set_now(playgate::types::UnixSeconds(DAY - 34 * 86_400));
     let report = cases.import("source=stockholm", &xml(&rows));
     assert_eq!(report["skipped"], json!({}), "{report}");
     // 25 October is 34 days before.
@@ -375,11 +378,7 @@ fn an_evening_that_moves_keeps_its_ids_and_its_blackout() {
         .server
         .operator("GET", &format!("broadcasts/{}/why", ids[0]), &Value::Null);
     assert_eq!(why.status, 404);
-    assert!(
-        why.json()["message"].to_string().contains("Quiz"),
-        "{}",
-        why.json()
-    );
+    assert!(why.json().to_string().contains("Quiz"), "{}", why.json());
     let live = cases
         .server
         .operator("GET", &format!("broadcasts/{overrun}/why"), &Value::Null);
@@ -586,19 +585,15 @@ fn an_export_is_limited_by_days_and_livestreams() {
 
 /// Runs the built binary with a directory of zone files of its own.
 fn run(directory: &Path, arguments: &[&str]) -> String {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_playgate"))
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_playgate"));
+    command
         .args(arguments)
         .arg("--config")
-        .arg(directory.join("playgate.toml"))
-        .env_remove("PLAYGATE_DATA_DIR")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .arg(directory.join("playgate.toml"));
+    let output = command.output_in_time();
+    let [text, error] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{arguments:?}: {text}{error}");
     text
 }
 

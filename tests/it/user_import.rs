@@ -63,7 +63,7 @@ fn users_are_imported_with_the_hashes_of_other_services() {
     assert_eq!(json!(at), json!([5, 6, 7, 8]));
     for (failure, says) in failed
         .iter()
-        .zip(["cost limit", "must be", "must be", "excludes"])
+        .zip(["cost limit", "must be", "MD5", "excludes"])
     {
         let message = failure["message"].as_str().unwrap();
         assert!(

@@ -32,6 +32,7 @@ const ARGUMENTS: &[(&str, &str, Access)] = &[
     ("catalog import", "file", Access::ReadCatalog),
     ("doctor", "bundle", Access::CreateNew),
     ("epg import", "guide", Access::Read),
+    ("epg import", "password_file", Access::Read),
     ("lab check", "html", Access::Replace),
     ("lab check", "junit", Access::Replace),
     ("lab check", "profile", Access::Read),

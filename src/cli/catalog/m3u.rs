@@ -189,7 +189,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
     let own = given("tvg-id").filter(|id| LivestreamId::parse(id).is_ok());
     let id = match (own, name) {
         (Some(own), _) => own.to_owned(),
-        (None, Some(name)) => match slug(name) {
+        (None, Some(name)) => match id_of(name) {
             // A name of signs alone.
             id if id.is_empty() => "channel".to_owned(),
             id => id,
@@ -237,6 +237,20 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
         livestream,
         attributes,
     })
+}
+
+/// An id from a name. One in Latin letters is without those that have accents, as the first version made it: a list that
+/// is imported again must give the same livestreams.
+fn id_of(name: &str) -> String {
+    let id = slug(name);
+    let plain = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let plain: Vec<String> = (plain.filter(|word| !word.is_empty()))
+        .map(str::to_ascii_lowercase)
+        .collect();
+    match id.is_ascii() && !plain.is_empty() {
+        true => plain.join("-"),
+        false => id,
+    }
 }
 
 #[cfg(test)]

@@ -193,7 +193,10 @@ fn inability(state: Option<&MemberState>) -> Option<String> {
     if state.is_full {
         return Some("has a full disk".to_owned());
     }
-    (!state.can_own).then(|| "does not follow the log".to_owned())
+    (!state.can_own).then(|| {
+        "does not follow the log, or was moved to another machine and no owner has seen it yet"
+            .to_owned()
+    })
 }
 
 impl Fleet {

@@ -51,7 +51,7 @@ pub(super) fn for_members(
         MemberState {
             commit: link.follower.commit(),
             is_owner,
-            can_own: is_following && candidacy.may_own() && unfit.is_none(),
+            can_own: is_following && candidacy.may_own() && candidacy.is_known() && unfit.is_none(),
             is_full: candidacy.is_full(),
             may_own: candidacy.may_own(),
             unfit,

@@ -419,7 +419,8 @@ fn an_uploaded_guide_is_recorded_as_the_last_one_of_its_source() {
     lab.feeds.record("main", &report, now).unwrap();
     let state = lab.state("main");
     let last = state.last.unwrap();
-    assert_eq!((last.at, last.unmapped, last.changed), (now, 0, 1));
+    let counts = (last.unmapped, last.added, last.removed);
+    assert_eq!((last.at, counts), (now, (0, 1, 1)));
     // The next fetch is unconditional, although the source has not changed.
     assert_eq!(state.etag, None);
     lab.run(2);

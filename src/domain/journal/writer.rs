@@ -183,7 +183,8 @@ impl JournalWriter {
 
     fn work(&mut self, job: JournalJob) {
         match job {
-            JournalJob::Flush => {}
+            // Whoever reads next needs the file.
+            JournalJob::Flush => self.restore_deleted(),
             JournalJob::Finish => self.finish(),
             JournalJob::Forget(subject) => {
                 // Must precede the end of the segment: records of the subject that are still queued are dropped later.

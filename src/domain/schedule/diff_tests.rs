@@ -159,18 +159,13 @@ fn an_evening_that_moves_keeps_its_ids() {
     // A title that occurs several times is aligned in its order.
     let hourly = |shift: i64| {
         let rows = (0..5).map(|n| {
-            format!(
-                "Show@{}-{} Gap{n}@{}-{}",
-                n * 3600 + shift,
-                n * 3600 + 600 + shift,
-                n * 3600 + 600 + shift,
-                (n + 1) * 3600 + shift
-            )
+            let (from, to) = (n * 7_200 + shift, (n + 1) * 7_200 + shift);
+            format!("Show@{from}-{} Gap{n}@{}-{to}", from + 600, from + 600)
         });
         rows.collect::<Vec<_>>().join(" ")
     };
     let before = apply(&[], &hourly(0)).list;
-    let after = apply(&before, &format!("Cut@0-4200 {}", hourly(4200))).list;
+    let after = apply(&before, &format!("Cut@0-2700 {}", hourly(2_700))).list;
     let shows = |list: &[Broadcast]| -> Vec<BroadcastId> {
         list.iter()
             .filter(|b| &*b.metadata.title == "Show")

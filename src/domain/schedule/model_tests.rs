@@ -1,11 +1,13 @@
 //! Compares the importer with a naive model of its rules: a sequence of random guides with random defects, from
-//! text to stored broadcasts. The model implements every rule as a scan of all rows.
+//! text to stored broadcasts. What the normaliser does has properties of its own.
 
 use crate::types::Zone;
 use proptest::prelude::*;
 
+use super::super::import::Skipped;
 use super::super::import::parsed_guide::{ChannelMap, ParsedGuide};
 use super::super::import::xmltv::{Xmltv, XmltvOptions};
+use super::super::normalise::{KeptRow, normalise};
 use super::super::ratings::Ratings;
 use super::super::source_spans::ImportPriority;
 use super::*;
@@ -79,120 +81,54 @@ fn text(rows: &[Row]) -> String {
 }
 
 /// A broadcast in the model.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
-    start: i64,
-    stop: i64,
-    title: String,
-    /// Identity of the broadcast, numbered in order of appearance.
-    id: usize,
+/// Returns the rows of a channel as the normaliser has them, which has properties of its own. The end of a last row that the
+/// guide does not tell is that of what the model has.
+fn normalised(guide: &mut ParsedGuide, name: &str, known: &[Broadcast]) -> Vec<(i64, i64, String)> {
+    let Some(channel) = guide.channels.remove(name) else {
+        return Vec::new();
+    };
+    let titles: Vec<_> = (channel.texts.into_iter())
+        .map(|(_, metadata)| metadata.title.to_string())
+        .collect();
+    let (mut skipped, mut repairs) = (Skipped::default(), Repairs::default());
+    let rows = normalise(channel.rows, &mut skipped, &mut repairs);
+    let at = |at: UnixSeconds| (at.0 - MIDNIGHT) / 300;
+    let row = |row: KeptRow<u32>| {
+        let (start, mut stop) = (at(row.start), at(row.stop));
+        if row.is_estimated {
+            let known = || known.iter().map(shown);
+            let same = known().find(|b| b.0 == start).map(|b| b.1);
+            let next = known().map(|b| b.0).filter(|at| *at > start).min();
+            stop = stop.min(same.or(next).unwrap_or(stop));
+        }
+        (start, stop, titles[row.payload as usize].clone())
+    };
+    rows.into_iter().map(row).collect()
 }
 
-/// Returns the rows of a channel that the rules keep, in order.
-fn apply_rules(rows: &[&Row]) -> Vec<(i64, i64, String)> {
-    let good: Vec<_> = (rows.iter())
-        .filter(|row| !row.title.trim().is_empty() && row.stop.is_none_or(|stop| stop > row.start))
-        .collect();
-    let first: Vec<_> = (0..good.len())
-        .filter(|at| {
-            good[..*at]
-                .iter()
-                .all(|before| before.start != good[*at].start)
-        })
-        .map(|at| good[at])
-        .collect();
-    let next = |start: i64| {
-        first
-            .iter()
-            .map(|row| row.start)
-            .filter(|s| *s > start)
-            .min()
-    };
-    let stopped: Vec<_> = first
-        .iter()
-        .filter_map(|row| {
-            Some((
-                row.start,
-                row.stop.or(next(row.start))?,
-                row.title.to_owned(),
-            ))
-        })
-        .collect();
-    let inside = |row: &(i64, i64, String)| stopped.iter().any(|o| o.0 < row.0 && o.1 >= row.1);
-    let kept: Vec<_> = stopped.iter().filter(|row| !inside(row)).collect();
-    let cut = |row: &(i64, i64, String)| {
-        let later = kept.iter().map(|row| row.0).filter(|start| *start > row.0);
-        later.min().map_or(row.1, |start| row.1.min(start))
-    };
-    let mut list: Vec<_> = kept.iter().map(|r| (r.0, cut(r), r.2.clone())).collect();
-    list.sort();
-    list
+fn shown(broadcast: &Broadcast) -> (i64, i64, String) {
+    let at = |at: UnixSeconds| (at.0 - MIDNIGHT) / 300;
+    let title = broadcast.metadata.title.to_string();
+    (at(broadcast.start), at(broadcast.stop), title)
 }
 
-/// Imports a guide in the model: replaces the span, and keeps the ids of programmes that match.
-fn import_guide(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut usize) -> Vec<Kept> {
+/// Imports rows in the model: they replace what meets their span, and cut what began before it, unless that has moved.
+fn import_guide(
+    existing: &[Broadcast],
+    rows: &[(i64, i64, String)],
+    has_moved: impl Fn(&Broadcast) -> bool,
+) -> Vec<(i64, i64, String)> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-        return existing.to_vec();
+        return existing.iter().map(shown).collect();
     };
     let (from, to) = (first.0, last.1);
-    let touched = |b: &&Kept| b.stop > from && b.start < to;
-    let mut list: Vec<Kept> = existing.iter().filter(|b| !touched(b)).cloned().collect();
-    let old: Vec<&Kept> = existing.iter().filter(touched).collect();
-    let mut of_row: Vec<Option<usize>> = vec![None; rows.len()];
-    let mut used = vec![false; old.len()];
-    let mut join = |row: usize, at: usize, of_row: &mut Vec<Option<usize>>| {
-        if of_row[row].is_none() && !used[at] {
-            (of_row[row], used[at]) = (Some(at), true);
-        }
-    };
-    let pairs: Vec<(usize, usize)> = (0..rows.len())
-        .flat_map(|row| (0..old.len()).map(move |at| (row, at)))
-        .collect();
-    for (row, at) in &pairs {
-        if rows[*row].0 == old[*at].start && rows[*row].2 == old[*at].title {
-            join(*row, *at, &mut of_row);
-        }
-    }
-    let mut moved: Vec<_> = pairs
-        .iter()
-        .filter(|(row, at)| {
-            let (start, stop, title) = &rows[*row];
-            let before = old[*at];
-            stop - start == before.stop - before.start && *title == before.title
-        })
-        .map(|(row, at)| ((rows[*row].0 - old[*at].start).abs(), *row, *at))
-        .filter(|(distance, _, _)| *distance <= 6)
-        .collect();
-    moved.sort();
-    for (_, row, at) in moved {
-        join(row, at, &mut of_row);
-    }
-    for (row, at) in &pairs {
-        if rows[*row].0 == old[*at].start {
-            join(*row, *at, &mut of_row);
-        }
-    }
-    for (row, at) in rows.iter().zip(of_row) {
-        let id = at.map_or_else(
-            || {
-                *next_id += 1;
-                *next_id
-            },
-            |at| old[at].id,
-        );
-        list.push(Kept {
-            start: row.0,
-            stop: row.1,
-            title: row.2.clone(),
-            id,
-        });
-    }
-    for (before, used) in old.iter().zip(used) {
-        if !used && before.start < from {
-            list.push(Kept {
-                stop: from,
-                ..(*before).clone()
-            });
+    let mut list = rows.to_vec();
+    for old in existing {
+        let (start, stop, title) = shown(old);
+        if stop <= from || start >= to {
+            list.push((start, stop, title));
+        } else if start < from && !has_moved(old) {
+            list.push((start, from, title));
         }
     }
     list.sort();
@@ -229,29 +165,29 @@ proptest! {
             now: NOW,
             retention_days: 30,
         };
-        let mut model: BTreeMap<&str, Vec<Kept>> = BTreeMap::new();
-        let mut numbers: BTreeMap<usize, BroadcastId> = BTreeMap::new();
-        let mut next_id = 0;
+        let mut titles: BTreeMap<BroadcastId, String> = BTreeMap::new();
         for rows in guides {
+            let names = ["news", "film"];
+            let before = names.map(|name| schedule.broadcasts(&livestream(name)).unwrap());
+            let mut guide = draft(&text(&rows));
             schedule.import(draft(&text(&rows)), &options).unwrap();
-            for (name, news) in [("news", true), ("film", false)] {
-                let of_channel: Vec<&Row> = rows.iter().filter(|row| row.news == news).collect();
-                let before = model.entry(name).or_default();
-                *before = import_guide(before, &apply_rules(&of_channel), &mut next_id);
+            for (name, before) in names.iter().zip(&before) {
                 let stored = schedule.broadcasts(&livestream(name)).unwrap();
-                let shown: Vec<_> = stored
-                    .iter()
-                    .map(|b| {
-                        let at = |at: UnixSeconds| (at.0 - MIDNIGHT) / 300;
-                        (at(b.start), at(b.stop), b.metadata.title.to_string())
-                    })
-                    .collect();
-                let expected: Vec<_> = before.iter().map(|k| (k.start, k.stop, k.title.clone())).collect();
-                prop_assert_eq!(shown, expected, "{}", name);
-                // A broadcast keeps its id for ever, and no other broadcast gets it.
-                for (kept, broadcast) in before.iter().zip(&stored) {
-                    let id = numbers.entry(kept.id).or_insert_with(|| broadcast.id.clone());
-                    prop_assert_eq!(&*id, &broadcast.id);
+                let rows = normalised(&mut guide, name, before);
+                let has_moved = |old: &Broadcast| {
+                    let is_row = |new: &&Broadcast| new.id == old.id && rows.contains(&shown(new));
+                    stored.iter().find(is_row).is_some_and(|new| new.start != old.start)
+                };
+                let expected = import_guide(before, &rows, has_moved);
+                let all: Vec<_> = stored.iter().map(shown).collect();
+                prop_assert_eq!(all, expected, "{}", name);
+                // The same start and title is the same broadcast, and an id never goes to another title.
+                for new in &stored {
+                    let old = before.iter().find(|old| old.start == new.start && old.metadata.title == new.metadata.title);
+                    prop_assert!(old.is_none_or(|old| old.id == new.id));
+                    let title = new.metadata.title.to_string();
+                    let known = titles.entry(new.id.clone()).or_insert_with(|| title.clone());
+                    prop_assert_eq!(&*known, &title);
                 }
                 let ids: BTreeSet<_> = stored.iter().map(|b| &b.id).collect();
                 prop_assert_eq!(ids.len(), stored.len());

@@ -239,7 +239,7 @@ mod tests {
                     title: if row.starts_with('!') {
                         0
                     } else {
-                        1 + at as u32
+                        1 + u32::try_from(at).unwrap()
                     },
                     fullness: 0,
                     payload: at,
@@ -340,7 +340,7 @@ mod tests {
                 line: at as u64 + 1,
                 start: UnixSeconds(*start),
                 stop: stop.map(UnixSeconds),
-                title: if *titled { 1 + at as u32 } else { 0 },
+                title: if *titled { 1 + u32::try_from(at).unwrap() } else { 0 },
                 fullness: 0,
                 payload: at,
             }).collect();

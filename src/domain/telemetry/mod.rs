@@ -208,11 +208,9 @@ impl Telemetry {
                 Err(TelemetryError::Full) => {
                     state.dedup.remember(&directory.fingerprints(hour)?, hour);
                 }
-                Err(error) => {
-                    report_unreadable(directory, hour, error)?;
-                    let aside = directory.set_aside(hour)?;
-                    tracing::error!(aside = %aside.display(), "set the telemetry file of this hour aside, so that a new one can be begun; retention deletes it");
-                }
+                // A new file could begin, but its events would be the only ones of this hour that exports find. The error
+                // may pass: the next start tries again.
+                Err(error) => return Err(error),
             }
         }
         *self.inner.state.lock() = state;

@@ -177,12 +177,6 @@ impl Inner {
             dropped += 1;
         }
         drop(state);
-        for hour in self.directory.set_aside_hours()? {
-            if hour < oldest {
-                remove_if_present(&self.directory.unreadable(hour))?;
-                dropped += 1;
-            }
-        }
         if dropped > 0 {
             self.directory.sync()?;
         }

@@ -25,9 +25,6 @@ const HOUR: i64 = crate::types::time::HOUR;
 /// Start of a fingerprint file. The last byte is the version.
 const KEYS_MARK: [u8; 4] = *b"PGk\x01";
 
-/// End of the name of a file that a start could not read.
-const UNREADABLE: &str = "unreadable";
-
 pub(super) struct Directory {
     path: PathBuf,
     sync: bool,
@@ -74,26 +71,6 @@ impl Directory {
 
     pub(super) fn forwarded(&self) -> PathBuf {
         self.path.join("forwarded.cursors")
-    }
-
-    /// Moves the file of an hour away, so that the hour can be written to again. Retention deletes it in time.
-    pub(super) fn set_aside(&self, hour: i64) -> io::Result<PathBuf> {
-        let aside = self.unreadable(hour);
-        fs::rename(self.events(hour), &aside)?;
-        for path in [self.keys(hour), self.lengths(hour)] {
-            remove_if_present(&path)?;
-        }
-        self.sync()?;
-        Ok(aside)
-    }
-
-    pub(super) fn unreadable(&self, hour: i64) -> PathBuf {
-        self.file(hour, UNREADABLE)
-    }
-
-    /// Hours with a file that was set aside.
-    pub(super) fn set_aside_hours(&self) -> io::Result<Vec<i64>> {
-        self.hours_with(UNREADABLE)
     }
 
     pub(super) fn hours(&self) -> io::Result<Vec<i64>> {

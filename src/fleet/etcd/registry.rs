@@ -334,7 +334,7 @@ mod tests {
             ..record.clone()
         };
         assert!(!ended.is_alive(1_001));
-        let golden = r#"{"address":"10.0.0.1:7080","answered":0,"applied":7,"epoch":0,"forwarded":0,"id":"0a","knows":[],"name":"north","process":"ab","processes":[],"seen":1000,"version":"0.1.0"}"#;
+        let golden = r#"{"address":"10.0.0.1:7080","answered":0,"applied":7,"epoch":0,"forwarded":0,"full":false,"id":"0a","knows":[],"may_own":true,"name":"north","process":"ab","processes":[],"seen":1000,"unfit":null,"version":"0.1.0"}"#;
         assert_eq!(text(&record), golden);
     }
 

@@ -150,7 +150,6 @@ fn renaming_error(store: &Path, error: io::Error) -> StoreError {
             store,
             "it is on another file system than the data directory, or in a lower layer of an overlay",
         ),
-        Some(Errno::PERM | Errno::ACCESS) => not_replaceable(store, "this user may not rename it"),
         _ => at("rename to", store)(error).into(),
     }
 }

@@ -19,7 +19,7 @@ fn segments(data: &Path) -> Vec<PathBuf> {
     let log = fs::read_dir(data.join("store/log")).unwrap();
     let mut found: Vec<_> = log
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "log"))
+        .filter(|path| path.extension().is_some_and(|end| end == "wal"))
         .collect();
     found.sort();
     found

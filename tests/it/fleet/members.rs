@@ -7,8 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::disk::Disk;
-use super::operations::{data_dir, doctor, ops};
+use super::operations::{doctor, ops};
 use super::stale_reads::User;
 use super::trial::Fleet;
 use super::{playgate, send, send_within, until};
@@ -16,7 +15,6 @@ use crate::support::appliance::binary;
 use crate::support::certificates::certificates;
 use crate::support::external_tools::{free_port, program};
 use crate::support::process::{InTime as _, first_json_line, signal};
-use crate::support::server::PASSWORD;
 
 /// A request that is answered at once does not wait for an owner, which takes ten seconds.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -40,7 +38,6 @@ fn each_member_of_a_fleet_is_judged_by_itself() {
     a_member_that_may_not_own_is_no_next_owner(&mut fleet, standby);
     requests_of_one_connection_share_one_to_the_owner(&mut fleet, standby);
     the_owner_hands_over_on_request(&fleet, standby);
-    an_owner_with_a_full_disk_hands_over(&mut fleet);
     a_standby_lives_without_owner_and_etcd(&fleet);
 }
 
@@ -301,76 +298,6 @@ fn the_owner_hands_over_on_request(fleet: &Fleet, to: usize) {
     fleet.wait_until_equal();
     let again = playgate(&fleet.members[from].config, &arguments).unwrap_err();
     assert!(again.contains("is the owner already"), "{again}");
-}
-
-/// As root, since the member gets a disk of its own.
-fn an_owner_with_a_full_disk_hands_over(fleet: &mut Fleet) {
-    let at = (fleet.owner() + 1) % 3;
-    let Ok(disk) = Disk::tmpfs("size=256m") else {
-        assert!(std::env::var_os("CI").is_none(), "needs root");
-        return;
-    };
-    let config = fleet.members[at].config.clone();
-    let before = data_dir(&config);
-    fleet.members[at].process.stop();
-    let mut copy = Command::new("cp");
-    let copied = copy.arg("-a").arg(before.join(".")).arg(disk.path());
-    assert!(copied.status_in_time().success());
-    let text = fs::read_to_string(&config).unwrap();
-    let moved = format!("data_dir = \"{}\"", disk.path().display());
-    let old = text
-        .lines()
-        .find(|line| line.starts_with("data_dir = "))
-        .unwrap();
-    fs::write(&config, text.replace(old, &moved)).unwrap();
-    fleet.members[at].process.start(&config, &[]);
-    fleet.wait_until_equal();
-    let name = fleet.members[at].name.clone();
-    until("the member with its own disk as the owner", || {
-        let _ = playgate(&config, &["fleet", "handover", "--to", &name]);
-        (fleet.owner() == at).then_some(())
-    });
-
-    let filling = fs::File::create(disk.path().join("filling")).unwrap();
-    // Whatever is free, to the last page: the store gives back what it has reserved.
-    let fill = || {
-        let mode = rustix::fs::FallocateFlags::empty();
-        loop {
-            let space = rustix::fs::statvfs(disk.path()).unwrap();
-            let free = space.f_bavail * space.f_frsize;
-            let length = filling.metadata().unwrap().len();
-            if free == 0 || rustix::fs::fallocate(&filling, mode, length, free).is_err() {
-                return;
-            }
-        }
-    };
-    let next = until("an owner with space", || {
-        fill();
-        let owner = fleet.owner();
-        (owner != at).then_some(owner)
-    });
-    let body = json!({"identity": "space@example.com", "accessKey": PASSWORD}).to_string();
-    until("a sign-up", || {
-        let headers = [("Service-AccessToken", &*fleet.partner)];
-        let address = fleet.members[next].address;
-        let target = "/api/login/v2/auth/email";
-        let (status, _) = send(address, "PUT", target, &headers, &body)?;
-        (status == 200).then_some(())
-    });
-    // The owner is lost: of the two that are left, only one has space.
-    fleet.members[next].process.kill();
-    let third = (0..3).find(|one| *one != at && *one != next).unwrap();
-    until("the other member with space", || {
-        fill();
-        (fleet.owner() == third).then_some(())
-    });
-    let member = &mut fleet.members[next];
-    member.process.start(&member.config, &[]);
-    fs::remove_file(disk.path().join("filling")).unwrap();
-    fleet.wait_until_equal();
-    // Its disk is unmounted.
-    fleet.members[at].process.stop();
-    fs::write(&config, text).unwrap();
 }
 
 /// A supervisor would end it, and it still takes heartbeats.

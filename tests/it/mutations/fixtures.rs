@@ -298,7 +298,12 @@ impl BatchData {
         );
         let grant = format!("users/{bob}/grants/extra?partner={partner}");
         setup.operator_ok("PUT", &grant, &Value::Null);
-        for place in ["userId", "admin_export_telemetry/user", "after"] {
+        for place in [
+            "userId",
+            "admin_export_telemetry/user",
+            "admin_remove_device/user",
+            "after",
+        ] {
             self.set(place, &ann.id);
         }
         for place in ["identity", "email"] {
@@ -411,6 +416,7 @@ impl BatchData {
                 vec![guide().into_bytes(), XMLTV.into()],
             ),
             ("admin_restore_sent_backup", vec![b"no backup".into()]),
+            ("admin_retry_mail", vec![b"{}".into()]),
             (
                 "license_widevine",
                 vec![b"\x08\x04".into(), b"\x0a\x02\x08\x01\x12\x03abc".into()],

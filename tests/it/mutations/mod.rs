@@ -47,7 +47,9 @@ const BATCH: u64 = 100;
 const BATCHES_PER_SERVER: u64 = 24;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Routes that cannot succeed here, because the process would have to restart.
-const WITHOUT_SUCCESS: [&str; 3] = [
+const WITHOUT_SUCCESS: [&str; 4] = [
+    // There is no fleet.
+    "admin_hand_over",
     "admin_restore_backup",
     "admin_restore_sent_backup",
     // The front page answers only browsers.

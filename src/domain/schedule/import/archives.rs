@@ -191,8 +191,8 @@ mod tests {
         };
         let crc = crc32fast::hash(TEXT).to_le_bytes();
         let (length, all) = (
-            (data.len() as u32).to_le_bytes(),
-            (TEXT.len() as u32).to_le_bytes(),
+            u32::try_from(data.len()).unwrap().to_le_bytes(),
+            u32::try_from(TEXT.len()).unwrap().to_le_bytes(),
         );
         let mut out = Vec::new();
         for _ in 0..files {

@@ -96,7 +96,7 @@ mod tests {
         for packed in [text.clone(), gzip(&text), xz] {
             assert_eq!(read(&packed).unwrap(), text);
         }
-        for short in [&b""[..], b"<", b"\x1f"] {
+        for short in [&b""[..], b"<"] {
             assert_eq!(read(short).unwrap(), short);
         }
     }
@@ -118,17 +118,9 @@ mod tests {
 
     #[test]
     fn what_follows_the_last_gzip_member_is_ignored() {
-        for padding in [
-            &[0; 512][..],
-            &[0; 100_000],
-            b"\0\0\0x",
-            b"garbage",
-            b"\x1f",
-        ] {
+        for padding in [&[0; 512][..], &[0; 100_000], b"\0\0\0x", b"garbage"] {
             let packed = [&gzip(b"<tv/>"), padding].concat();
-            let read = read(&packed).unwrap_or_default();
-            // A second member that is cut cannot be told from the padding's last byte.
-            assert!(read == b"<tv/>" || padding == b"\x1f", "{padding:?}");
+            assert_eq!(read(&packed).unwrap(), b"<tv/>", "{padding:?}");
         }
         let two = [&gzip(b"one "), &[0; 700][..], &gzip(b"two")].concat();
         assert_eq!(read(&two).unwrap(), b"one two");

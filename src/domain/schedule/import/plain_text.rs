@@ -3,7 +3,7 @@
 //! Nothing expands: each reference of a fixed table gives one or two characters, and what a document type declares is
 //! never looked up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 const TABLE: &str = include_str!("../../../../data/html-entities.txt");
@@ -160,9 +160,11 @@ pub(super) fn without_markup(text: &str) -> Option<String> {
     }
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
+    let mut closed: Option<HashSet<String>> = None;
     while let Some((before, after)) = rest.split_once('<') {
         plain.push_str(before);
-        match tag(after) {
+        let closed = closed.get_or_insert_with(|| closed_elements(text));
+        match tag(after, closed) {
             Some((separator, after)) => {
                 plain.push_str(separator);
                 rest = after;
@@ -180,7 +182,7 @@ pub(super) fn without_markup(text: &str) -> Option<String> {
 }
 
 /// Reads the tag or comment after a `<`. Returns what it means for the text, and the text after it.
-fn tag(text: &str) -> Option<(&'static str, &str)> {
+fn tag<'a>(text: &'a str, closed: &HashSet<String>) -> Option<(&'static str, &'a str)> {
     if let Some(comment) = text.strip_prefix("!--") {
         // Without an end it hides the rest, as in a browser: looking for one again and again would take long.
         return Some(("", comment.split_once("-->").map_or("", |(_, after)| after)));
@@ -207,7 +209,21 @@ fn tag(text: &str) -> Option<(&'static str, &str)> {
     if is_one_of(&BLOCKS) {
         return Some(("\n", after));
     }
-    is_one_of(&INLINE).then_some(("", after))
+    // `Plan <b>` is a title, and no bold text.
+    let is_closed = || closed.contains(&name.to_ascii_lowercase());
+    (is_one_of(&INLINE) && (name.eq_ignore_ascii_case("img") || is_closed())).then_some(("", after))
+}
+
+/// Names of the elements that a text closes.
+fn closed_elements(text: &str) -> HashSet<String> {
+    let name = |(at, _): (usize, &str)| {
+        let rest = text.get(at + 2..)?;
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric())?;
+        rest.get(..end)
+            .filter(|name| name.len() <= 10)
+            .map(str::to_ascii_lowercase)
+    };
+    text.match_indices("</").filter_map(name).collect()
 }
 
 /// Whether an element of XML inside of a text begins a line of it.
@@ -307,6 +323,7 @@ mod tests {
         }
         for same in [
             "5 < 6 > 3",
+            "Plan <b>",
             "<Untitled>",
             "I <3 you",
             "a & b",

@@ -136,6 +136,7 @@ impl<R: Read> XmlCursor<R> {
                         text.push('\n');
                     }
                 }
+                Event::End(child) if begins_line(child.name().as_ref()) => text.push('\n'),
                 _ => {}
             }
         }
