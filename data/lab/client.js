@@ -135,9 +135,21 @@ export class Client extends EventTarget {
 
   async #beat(viewing) {
     if (this.#viewing !== viewing) return;
-    const name = (rest) => this.#service.name(`Play-${rest}`);
     viewing.nextBeat = Date.now() + viewing.interval * 1000;
-    const answer = await this.#service.asUser('POST', viewing.heartbeat, {
+    const answer = await this.heartbeat(viewing);
+    if (this.#viewing !== viewing) return;
+    if (answer.status === 429 || answer.status === 503) {
+      viewing.nextBeat = Date.now() + Math.max(answer.retryAfter ?? RETRY_SECONDS, 1) * 1000;
+    }
+    viewing.timer = setTimeout(() => this.#beat(viewing), viewing.nextBeat - Date.now());
+    await this.#heed(viewing, answer);
+    this.#changed();
+  }
+
+  /** One heartbeat, of the log-in that the service holds. */
+  heartbeat(viewing) {
+    const name = (rest) => this.#service.name(`Play-${rest}`);
+    return this.#service.asUser('POST', viewing.heartbeat, {
       headers: {
         ...viewing.headers,
         [name('Timestamp')]: String(Math.floor(this.position())),
@@ -146,13 +158,6 @@ export class Client extends EventTarget {
         [name('ResolutionHeight')]: String(this.#video.videoHeight),
       },
     });
-    if (this.#viewing !== viewing) return;
-    if (answer.status === 429 || answer.status === 503) {
-      viewing.nextBeat = Date.now() + Math.max(answer.retryAfter ?? RETRY_SECONDS, 1) * 1000;
-    }
-    viewing.timer = setTimeout(() => this.#beat(viewing), viewing.nextBeat - Date.now());
-    await this.#heed(viewing, answer);
-    this.#changed();
   }
 
   async #heed(viewing, answer) {
@@ -167,9 +172,8 @@ export class Client extends EventTarget {
     } else if (code === 'PIN_CODE_REQUIRED' || code === 'ENTITLEMENT_EXPIRED' || code === 'ENTITLEMENT_INVALID') {
       if (!viewing.asking && (await this.#renew(viewing)) && viewing.held) this.#goOn(viewing, this.position());
     } else if ([401, 403, 404, 410].includes(status)) {
-      const { reason } = answer.body?.error?.details ?? {};
       this.#drop(viewing);
-      this.#say(`${answer.message}${reason ? ` (${reason})` : ''}`);
+      this.#say(refusal(answer));
     }
     // Anything else says nothing about the session: the next heartbeat may do better.
   }
@@ -262,8 +266,9 @@ export class Client extends EventTarget {
     if (this.#viewing !== viewing) return;
     if (!(error instanceof MediaFailure)) throw error;
     this.#drop(viewing);
-    this.#say(error.message || 'This cannot be played at present.');
-    await this.#end(viewing);
+    this.#say(refusal(error.answer ?? error));
+    // The media of a session end with it, so they may tell of its end before a heartbeat does.
+    if (error.answer?.code !== 'SESSION_ENDED') await this.#end(viewing);
   }
 
   /** Lets go of the player. */
@@ -300,8 +305,9 @@ export class Client extends EventTarget {
 
 /** The words for the viewer, with what the details add. */
 function refusal(answer) {
-  const { attemptsLeft, sessions, retryAfter } = answer.body?.error?.details ?? {};
+  const { reason, attemptsLeft, sessions, retryAfter } = answer.body?.error?.details ?? {};
   const more = [
+    reason,
     attemptsLeft !== undefined && `${attemptsLeft} attempts left`,
     sessions?.length && `playing: ${sessions.map((one) => `${one.assetId} on ${one.deviceModel}`).join(', ')}`,
     retryAfter !== undefined && `try again in ${retryAfter} s`,

@@ -32,18 +32,16 @@ export function situations({ client, service, films, channels }) {
     {
       name: 'Displace',
       id: 'displace',
-      note: 'Starts the same title a second time on this device. The next heartbeat of the first is answered with 410.',
+      note: 'Starts the same title a second time on this device. The next heartbeat or media request of the first is answered with 410.',
       missing: any,
       run: async () => displace(service, await playing()),
     },
     {
       name: 'Expired token',
       id: 'expired',
-      note: 'Ends the log-in that plays. The next heartbeat is answered with 401; the player logs in once and goes on.',
+      note: 'Takes the player its token. The next heartbeat is answered with 401; the player logs in once and goes on.',
       missing: any,
-      run: async () => {
-        if (await playing()) await expire(service);
-      },
+      run: async () => expire(client, service, await playing()),
     },
   ];
 }
@@ -58,12 +56,17 @@ async function displace(service, viewing) {
   if (answer.ok) await service.call('DELETE', answer.body.heartbeat, { headers: { ...headers, ...answer.body.headers } });
 }
 
-/** A second log-in ends the first, whose token the player still holds. */
-async function expire(service) {
+/**
+ * Ends the log-in whose token the player holds. A session ends with its log-in, so a heartbeat of a second log-in takes it
+ * over first.
+ */
+async function expire(client, service, viewing) {
+  if (!viewing) return;
   const { user } = service;
   const answer = await service.logIn();
   if (answer.ok) {
     const { token, userId } = answer.body;
+    await client.heartbeat(viewing);
     await service.call('DELETE', `api/user/v1/users/${userId}/sessions/${user.sessionId}`, { token });
     service.user = user;
   }
