@@ -9,7 +9,6 @@ use super::server::{Server, ServerExit, announce, on_runtime, start_log};
 use super::server_signals::ServerSignals;
 use super::startup::{self, Startup};
 use super::{Global, load_at_start};
-use crate::config::compared;
 
 /// Run the server until SIGTERM or SIGINT. Prints one line with its address on standard output when it is
 /// ready; logs to standard error.
@@ -67,9 +66,16 @@ impl Serve {
                 announce(&server);
                 return server.run().await;
             };
-            let settings = compared(&startup.effective, &membership.key);
-            let member = FleetMember::start(&startup, membership, &store, settings).await?;
-            Server::run_member(startup, store, reload, member).await
+            let mut signals = startup.listen_for_signals()?;
+            let started = tokio::select! {
+                signal = signals.end() => {
+                    tracing::info!(signal, "stopping; the member has not read the log of its fleet yet");
+                    return Ok(ServerExit::StoppedEarly);
+                }
+                started = FleetMember::start(&startup, membership, &store) => started,
+            };
+            startup.signals = Some(signals);
+            Server::run_member(startup, store, reload, started?).await
         })
     }
 }

@@ -88,6 +88,11 @@ impl Startup {
         Ok(self)
     }
 
+    /// Takes the signals of the server, for as long as the caller handles them.
+    pub(super) fn listen_for_signals(&mut self) -> Result<ServerSignals, Failure> {
+        self.signals.take().map_or_else(ServerSignals::listen, Ok)
+    }
+
     pub(super) fn open(&self) -> Result<Store, StoreError> {
         self.opening(None)()
     }
@@ -152,10 +157,7 @@ pub(super) async fn open_or_wait(
     startup: &mut Startup,
     reload: &Reload,
 ) -> Result<Option<Store>, Failure> {
-    let mut signals = startup
-        .signals
-        .take()
-        .map_or_else(ServerSignals::listen, Ok)?;
+    let mut signals = startup.listen_for_signals()?;
     let opened = tokio::select! {
         signal = signals.end() => {
             tracing::info!(signal, "stopping; the store is not open yet");

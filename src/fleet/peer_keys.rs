@@ -101,7 +101,8 @@ impl PeerKeys {
         state.next.is_none().then_some(state.own)
     }
 
-    pub(super) fn presented(&self) -> [u8; 32] {
+    #[must_use]
+    pub fn presented(&self) -> [u8; 32] {
         let state = self.state.read();
         let next = state.next.filter(|next| next.is_presented);
         next.map_or(state.own, |next| next.seed)

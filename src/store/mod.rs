@@ -170,6 +170,10 @@ impl Store {
         .run()?;
         // Recovery may have released the reserved space, so the watermarks are measured again.
         space.check();
+        if recovered.log.is_none() && options.fleet == FleetAccess::Member {
+            // Another member has what this one could read. Without a WAL it could not follow.
+            return Err(StoreError::Full);
+        }
         let Recovered {
             engine,
             log,

@@ -1,6 +1,5 @@
 //! The service as a member of a fleet: its threads and connections to other members, and the wait until it is the owner.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +21,7 @@ use crate::cli::server::ServerExit;
 use crate::cli::server_signals::ServerSignals;
 use crate::cli::signals::SignalAction;
 use crate::cli::startup::Startup;
+use crate::cli::systemd;
 use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
 use crate::fleet::candidacy::Candidacy;
@@ -150,12 +150,11 @@ pub(in crate::cli) enum StandbyEnd {
 
 impl FleetMember {
     /// Opens the listeners and joins the log. Connections that arrive before etcd answers wait, as they do for a new
-    /// owner. `settings`: those that must be equal on all members.
+    /// owner.
     pub(in crate::cli) async fn start(
         startup: &Startup,
         membership: Membership,
         store: &Store,
-        settings: BTreeMap<String, String>,
     ) -> Result<Self, Failure> {
         let config = &startup.config;
         let examiner = examiner(config, membership.clone())?;
@@ -165,7 +164,11 @@ impl FleetMember {
         let listener = listen(&config.fleet.listen).await?;
         let pass_on = pass_on(client.clone(), standing.clone(), own.clone());
         let early = EarlyListeners::open(startup, &pass_on).await?;
-        let driver = start_driver(startup, &membership, store, &examiner, sender).await?;
+        // etcd may be away for longer than the unit's start time-out.
+        let extending = systemd::extend_timeout("reading the log of the fleet");
+        let driver = start_driver(startup, &membership, store, &examiner, sender).await;
+        extending.abort();
+        let driver = driver?;
         let candidacy = driver.candidacy();
         tokio::spawn(own_state::watch_disk(store.clone(), Arc::clone(&candidacy)));
         // As many as clients: each needs one at most.
@@ -205,7 +208,12 @@ impl FleetMember {
                 let others = others.map(|other| other.address);
                 others.chain([own_address.clone()]).collect()
             }),
-            state: own_state::for_members(&link, &candidacy, settings),
+            state: own_state::for_members(
+                &link,
+                &candidacy,
+                startup.effective.clone(),
+                client.keys(),
+            ),
             yields: driver.yields(),
             copying: Mutex::default(),
         };

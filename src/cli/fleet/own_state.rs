@@ -1,6 +1,5 @@
 //! What a member knows of itself: for its probes and metrics, for other members, and for its candidacy.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +9,9 @@ use tokio::time::sleep;
 
 use super::pass_on::FleetLink;
 use crate::cli::lab_partners::check_lab_partners;
+use crate::config::{Effective, compared};
 use crate::fleet::candidacy::{Candidacy, MemberState};
+use crate::fleet::peer_keys::PeerKeys;
 use crate::fleet::peer_server::ReadState;
 use crate::fleet::standing::Standing;
 use crate::observe::fleet::OwnState;
@@ -41,7 +42,8 @@ pub(super) async fn watch_disk(store: Store, candidacy: Arc<Candidacy>) {
 pub(super) fn for_members(
     link: &Arc<FleetLink>,
     candidacy: &Arc<Candidacy>,
-    settings: BTreeMap<String, String>,
+    effective: Vec<Effective>,
+    keys: Arc<PeerKeys>,
 ) -> ReadState {
     let (link, candidacy) = (Arc::clone(link), Arc::clone(candidacy));
     Arc::new(move || {
@@ -55,7 +57,8 @@ pub(super) fn for_members(
             is_full: candidacy.is_full(),
             may_own: candidacy.may_own(),
             unfit,
-            settings: settings.clone(),
+            // With the key that all members present now: it can be rotated.
+            settings: compared(&effective, &keys.presented()),
         }
     })
 }

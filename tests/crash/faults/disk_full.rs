@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::appliance::{Appliance, Launch};
 use crate::harness::client::NoResponse;
-use crate::harness::disk::Disk;
+use crate::harness::disk::{Disk, fill};
 use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::{Rng, skip};
 use crate::workload::{Mix, Workload};
@@ -166,19 +166,6 @@ impl Drop for Scene {
 
 fn launch(disk: &Disk) -> Launch {
     Launch::new(&disk.path().join("data"))
-}
-
-/// Writes until not a single byte fits.
-fn fill(path: &Path) {
-    let mut file = File::create(path).unwrap();
-    let mut size = 1 << 20;
-    while size > 0 {
-        // A failed write may have written part of its data.
-        if file.write_all(&vec![1; size]).is_err() {
-            size /= 2;
-        }
-    }
-    let _ = file.sync_all();
 }
 
 /// Creates files until the disk has no inode left.

@@ -2,6 +2,7 @@
 //! Dropping the value unmounts them, also after a panic.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -189,4 +190,17 @@ pub fn run(command: &mut Command) -> Result<(), String> {
         return Ok(());
     }
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+/// Writes until not a single byte fits.
+pub fn fill(path: &Path) {
+    let mut file = fs::File::create(path).unwrap();
+    let mut size = 1 << 20;
+    while size > 0 {
+        // A failed write may have written part of its data.
+        if file.write_all(&vec![1; size]).is_err() {
+            size /= 2;
+        }
+    }
+    let _ = file.sync_all();
 }

@@ -446,7 +446,7 @@ fn an_etcd_that_was_restored_from_an_older_copy_is_noticed() {
 }
 
 /// Copies a directory with everything in it.
-fn copy_directory(from: &Path, to: &Path) {
+pub fn copy_directory(from: &Path, to: &Path) {
     let copied = Command::new("cp")
         .arg("-a")
         .arg(from)

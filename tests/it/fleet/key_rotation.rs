@@ -6,12 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::playgate;
+use super::operations::doctor;
 use super::stale_reads::User;
 use super::trial::Fleet;
+use super::{playgate, until};
 use crate::support::stop_on_drop::StopOnDrop;
 
-const LEASE: &str = "8s";
+/// A longer lease than usual, so that a busy machine does not lose it: there are no answers without an owner. And a secret, which
+/// members compare by a digest.
+const SETTINGS: [(&str, &str); 5] = [
+    ("PLAYGATE_FLEET_LEASE", "8s"),
+    ("PLAYGATE_SMTP_HOST", "127.0.0.1"),
+    ("PLAYGATE_SMTP_USERNAME", "mailer"),
+    ("PLAYGATE_SMTP_PASSWORD", "the same everywhere"),
+    ("PLAYGATE_MAIL_FROM", "playgate@example.org"),
+];
 
 fn data(config: &Path) -> PathBuf {
     config.with_extension("")
@@ -35,8 +44,7 @@ fn keys(fleet: &Fleet) -> Vec<String> {
 
 #[test]
 fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
-    // A longer lease than usual, so that a busy machine does not lose it: there are no answers without an owner.
-    let Some(mut fleet) = Fleet::with(&[("PLAYGATE_FLEET_LEASE", LEASE)]) else {
+    let Some(mut fleet) = Fleet::with(&SETTINGS) else {
         return;
     };
     let owner = fleet.owner();
@@ -57,9 +65,7 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
         assert!(!data(&member.config).join("fleet/next-key.json").exists());
     }
     let its_config = config(&fleet, other);
-    fleet.members[other]
-        .process
-        .start(&its_config, &[("PLAYGATE_FLEET_LEASE", LEASE)]);
+    fleet.members[other].process.start(&its_config, &SETTINGS);
     fleet.wait_until_equal();
 
     // Changes and reads at a standby go to the owner, or ask it, over connections with the key.
@@ -111,12 +117,27 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     // A member that starts again, and one that joins, have the new key.
     fs::remove_dir_all(data(&thief)).unwrap();
     fleet.members[standby].process.stop();
-    fleet.members[standby]
-        .process
-        .start(&own, &[("PLAYGATE_FLEET_LEASE", LEASE)]);
+    fleet.members[standby].process.start(&own, &SETTINGS);
+    fleet.wait_until_equal();
+    assert_eq!(differing(&own), Vec::<Value>::new());
     let word = playgate(&config(&fleet, owner), &["fleet", "invite"]).unwrap();
     join(&word).unwrap();
     assert_eq!(key(&member_file(&thief)), after[0]);
     playgate(&own, &["fleet", "leave", "--name", "fourth"]).unwrap();
     fleet.wait_until_equal();
+
+    // Control.
+    let mut settings = SETTINGS;
+    settings[3].1 = "another";
+    fleet.members[standby].process.stop();
+    fleet.members[standby].process.start(&own, &settings);
+    until("the secret that differs", || differing(&own).pop());
+}
+
+/// What says that the secret of [`SETTINGS`] differs between members.
+fn differing(config: &Path) -> Vec<Value> {
+    let mut found = doctor(config);
+    let differs = |text: &str| text.contains("`smtp.password` differs");
+    found.retain(|found| differs(found["finding"].as_str().unwrap()));
+    found
 }

@@ -38,7 +38,7 @@ fn each_member_of_a_fleet_is_judged_by_itself() {
     a_member_that_may_not_own_is_no_next_owner(&mut fleet, standby);
     requests_of_one_connection_share_one_to_the_owner(&mut fleet, standby);
     the_owner_hands_over_on_request(&fleet, standby);
-    a_standby_lives_without_owner_and_etcd(&fleet);
+    a_standby_lives_without_owner_and_etcd(&mut fleet);
 }
 
 /// Its processes would go on in the background, and hold ports and files.
@@ -301,7 +301,7 @@ fn the_owner_hands_over_on_request(fleet: &Fleet, to: usize) {
 }
 
 /// A supervisor would end it, and it still takes heartbeats.
-fn a_standby_lives_without_owner_and_etcd(fleet: &Fleet) {
+fn a_standby_lives_without_owner_and_etcd(fleet: &mut Fleet) {
     let owner = fleet.owner();
     let standby = (0..3).find(|at| {
         let ops = ops(&fleet.members[*at].config);
@@ -324,6 +324,15 @@ fn a_standby_lives_without_owner_and_etcd(fleet: &Fleet) {
         metrics.contains("\nplaygate_fleet_following 0\n"),
         "{metrics}"
     );
+    // A member that starts now waits for etcd, and still ends on request.
+    let member = &mut fleet.members[owner];
+    member.process.start(&member.config, &[]);
+    let ops = self::ops(&member.config);
+    until("the reason of the member that starts", || {
+        let (_, body) = send_within(AT_ONCE, ops, "GET", "/readyz", &[], "")?;
+        body.contains("has not read the log").then_some(())
+    });
+    member.process.stop();
     fleet.resume_etcd_majority();
 }
 

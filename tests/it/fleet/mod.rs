@@ -9,6 +9,7 @@
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
 //! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
+//! | `full_disk` | an owner that has no disk space |
 //! | `forwarding` | telemetry of all members, forwarded to a sink |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
@@ -28,6 +29,7 @@ mod etcd_data;
 mod figures;
 mod formats;
 mod forwarding;
+mod full_disk;
 mod idle_cost;
 mod joiner;
 mod key_rotation;
