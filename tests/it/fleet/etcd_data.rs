@@ -15,7 +15,7 @@ use super::{playgate, single_node_config, until};
 use crate::support::external_tools::{free_port, program};
 use crate::support::process::{InTime as _, KilledOnDrop};
 
-fn ask(url: &str, path: &str, body: &Value) -> Value {
+pub fn ask(url: &str, path: &str, body: &Value) -> Value {
     until("an answer of etcd", || {
         let mut command = Command::new("curl");
         // Long answers have chunks.
@@ -31,7 +31,7 @@ fn ask(url: &str, path: &str, body: &Value) -> Value {
     })
 }
 
-fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     BASE64.encode(text.as_bytes())
 }
 

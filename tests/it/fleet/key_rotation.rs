@@ -1,7 +1,9 @@
 //! The key of the members is replaced while they run.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
@@ -10,6 +12,8 @@ use super::operations::doctor;
 use super::stale_reads::User;
 use super::trial::Fleet;
 use super::{playgate, until};
+use crate::support::appliance::{binary, err};
+use crate::support::process::InTime as _;
 use crate::support::stop_on_drop::StopOnDrop;
 
 /// A longer lease than usual, so that a busy machine does not lose it: there are no answers without an owner. And a secret, which
@@ -121,7 +125,7 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     fleet.wait_until_equal();
     assert_eq!(differing(&own), Vec::<Value>::new());
     let word = playgate(&config(&fleet, owner), &["fleet", "invite"]).unwrap();
-    join(&word).unwrap();
+    join_by_standard_input(&thief, &word);
     assert_eq!(key(&member_file(&thief)), after[0]);
     playgate(&own, &["fleet", "leave", "--name", "fourth"]).unwrap();
     fleet.wait_until_equal();
@@ -132,6 +136,20 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     fleet.members[standby].process.stop();
     fleet.members[standby].process.start(&own, &settings);
     until("the secret that differs", || differing(&own).pop());
+}
+
+/// As `fleet invite | ssh fourth fleet join -`, so that no list of processes shows the invitation.
+fn join_by_standard_input(config: &Path, word: &str) {
+    let mut command = binary();
+    let arguments = ["fleet", "join", "-", "--name", "fourth"];
+    command.arg("--config").arg(config).args(arguments);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut joining = command.spawn().unwrap();
+    let mut input = joining.stdin.take().unwrap();
+    input.write_all(word.as_bytes()).unwrap();
+    drop(input);
+    let joined = joining.output_in_time();
+    assert!(joined.status.success(), "{}", err(&joined));
 }
 
 /// What says that the secret of [`SETTINGS`] differs between members.

@@ -10,6 +10,7 @@
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
 //! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
 //! | `full_disk` | an owner that has no disk space |
+//! | `full_etcd` | an etcd at its quota, and the commands of the page |
 //! | `forwarding` | telemetry of all members, forwarded to a sink |
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
@@ -30,6 +31,7 @@ mod figures;
 mod formats;
 mod forwarding;
 mod full_disk;
+mod full_etcd;
 mod idle_cost;
 mod joiner;
 mod key_rotation;
