@@ -15,6 +15,7 @@
 //! | `machines` | members and etcd on disks and in network namespaces that can be cut off |
 //! | `joiner` | a fourth machine, whose member joins |
 //! | `ledger` | clients, and what they were answered |
+//! | `lost_machines` | two of three machines are gone |
 //! | `viewer` | a viewer who plays |
 //! | `campaign` | faults while clients write and read |
 //! | `key_rotation` | a new key for members that run |
@@ -36,6 +37,7 @@ mod idle_cost;
 mod joiner;
 mod key_rotation;
 mod ledger;
+mod lost_machines;
 mod machines;
 mod members;
 mod operations;

@@ -153,6 +153,10 @@ impl Fleet {
         })
     }
 
+    pub fn etcd_pid(&self, at: usize) -> u32 {
+        self.etcd_pids[at]
+    }
+
     /// Pauses two of the three members of etcd. The third one has no quorum and answers no request.
     pub fn pause_etcd_majority(&self) {
         assert!(self.etcd_majority().all(pause));

@@ -1,0 +1,89 @@
+//! Two of three machines are gone for good, and with them the majority of etcd.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::operations::sign_up;
+use super::stale_reads::User;
+use super::trial::Fleet;
+use super::{playgate, post, until};
+use crate::support::process::{KilledOnDrop, signal};
+use crate::support::server::PASSWORD;
+
+/// Starts the etcd that had this process id, with more arguments.
+fn start_again(arguments: &[String], more: &[&str]) -> KilledOnDrop {
+    let mut command = Command::new(&arguments[0]);
+    command.args(&arguments[1..]).args(more);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    KilledOnDrop(command.stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn arguments(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| String::from_utf8(word.to_vec()).unwrap())
+        .collect()
+}
+
+/// The procedure of the page.
+#[test]
+fn a_fleet_continues_on_the_one_machine_that_is_left() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    assert_eq!(sign_up(&fleet, "before@example.com"), Some(200));
+    fleet.wait_until_equal();
+    // The commands of the other tests run on the first member too.
+    let left = 0;
+    for lost in [1, 2] {
+        fleet.members[lost].process.kill();
+        assert!(signal(fleet.etcd_pid(lost), Signal::KILL));
+    }
+    let member = &mut fleet.members[left];
+    member.process.stop();
+    let etcd = arguments(fleet.etcd_pid(left));
+    assert!(signal(fleet.etcd_pid(left), Signal::KILL));
+
+    let answers = |fleet: &Fleet| {
+        until("the status of the fleet", || {
+            Some(fleet.status()).filter(|status| status.len() == 3)
+        })
+    };
+    let alone = start_again(&etcd, &["--force-new-cluster"]);
+    answers(&fleet);
+    drop(alone);
+    let _etcd = start_again(&etcd, &[]);
+    answers(&fleet);
+    let member = &mut fleet.members[left];
+    member.process.start(&member.config, &[]);
+    assert_eq!(fleet.owner(), left);
+    for lost in [1, 2] {
+        let leave = ["fleet", "leave", "--name", &fleet.members[lost].name];
+        playgate(&fleet.members[left].config, &leave).unwrap();
+    }
+    assert_eq!(fleet.status().len(), 1);
+    let address = fleet.members[left].address;
+    until("the user of before", || {
+        log_in(&fleet, "before@example.com").filter(|status| *status == 200)
+    });
+    User::sign_up(&fleet, address, "after@example.com");
+    // Others join as at first.
+    playgate(&fleet.members[left].config, &["fleet", "invite"]).unwrap();
+}
+
+fn log_in(fleet: &Fleet, email: &str) -> Option<u16> {
+    let body = serde_json::json!({"identity": email, "accessKey": PASSWORD}).to_string();
+    let headers = [("Service-AccessToken", &*fleet.partner)];
+    let (status, _) = post(
+        fleet.members[0].address,
+        "/api/login/v2/auth/email",
+        &headers,
+        &body,
+    )?;
+    Some(status)
+}
