@@ -119,14 +119,17 @@ class Launcher:
         if descriptors:
             names = [name for name, _ in self.sockets.values()]
             environment |= {"LISTEN_FDS": str(len(descriptors)), "LISTEN_FDNAMES": ":".join(names)}
+        proc = proc_options(unit)
         self.process = subprocess.Popen(
-            [
+            # In a mount namespace of its own, as systemd does it.
+            (["unshare", "--mount"] if proc else [])
+            + [
                 sys.executable,
                 __file__,
                 str(self.root),
                 f"{uid}:{gid}:{unit.get('UMask', '0022')}",
                 ",".join(map(str, descriptors)),
-                proc_options(unit),
+                proc,
             ]
             + shlex.split(unit.get("ExecStart")),
             env=environment,
@@ -284,9 +287,6 @@ class Launcher:
 def become(root, identity, descriptors, proc, command):
     """Sets up the process before exec: inherited sockets from fd 3, /proc, chroot, user."""
     if proc:
-        # In a mount namespace of its own, as systemd does it.
-        os.unshare(os.CLONE_NEWNS)
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         subprocess.run(["mount", "-t", "proc", "-o", f"nosuid,nodev,noexec,{proc}", "proc", f"{root}/proc"], check=True)
     uid, gid, mask = identity.split(":")
     # Moves them to high numbers first, so that dup2 overwrites none of them.
