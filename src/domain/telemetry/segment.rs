@@ -141,7 +141,7 @@ impl Directory {
     }
 
     /// Logs and ignores errors other than a failed sync: the file only speeds up the next start.
-    fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
+    pub(super) fn write_fingerprints(&self, hour: i64, keys: &[Fingerprint]) -> io::Result<()> {
         let mut bytes = KEYS_MARK.to_vec();
         bytes.extend(keys.iter().flat_map(|key| key.0.to_le_bytes()));
         append_checksum(&mut bytes);
@@ -223,7 +223,8 @@ pub(super) struct TelemetrySegment {
     file: Arc<File>,
     lengths: Lengths,
     length_file: LengthFile,
-    keys: Vec<Fingerprint>,
+    /// Shared with the sync thread, which writes them after the last sync.
+    keys: Arc<Vec<Fingerprint>>,
 }
 
 impl TelemetrySegment {
@@ -255,11 +256,11 @@ impl TelemetrySegment {
             file: Arc::new(file),
             lengths,
             length_file,
-            keys,
+            keys: Arc::new(keys),
         })
     }
 
-    pub(super) fn keys(&self) -> &[Fingerprint] {
+    pub(super) const fn keys(&self) -> &Arc<Vec<Fingerprint>> {
         &self.keys
     }
 
@@ -279,7 +280,7 @@ impl TelemetrySegment {
             });
         }
         self.lengths.written += frames.len() as u64;
-        self.keys.extend_from_slice(keys);
+        Arc::make_mut(&mut self.keys).extend_from_slice(keys);
         Ok(())
     }
 
@@ -308,10 +309,6 @@ impl TelemetrySegment {
         // An older sync that ends later must not revert the result of a newer one.
         self.lengths.synced = self.lengths.synced.max(length);
         self.write_lengths()
-    }
-
-    pub(super) fn close(self, directory: &Directory) -> io::Result<()> {
-        directory.write_fingerprints(self.hour, &self.keys)
     }
 
     /// Whether the handle refers to the file at `path`, and not to one that was replaced.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use super::Inner;
 use super::error::TelemetryError;
+use super::segment::TelemetrySegment;
+use crate::domain::segment_file::remove_if_present;
 use crate::store::sync_data;
 
 /// Together with the duration of a sync, this stays below the promised 500 ms.
@@ -115,24 +117,27 @@ impl Inner {
     /// Closes finished segments with a last sync and the fingerprint file.
     fn close_done(&self) -> Result<(), TelemetryError> {
         loop {
-            let (hour, (file, length)) = match self.state.lock().done.first() {
-                Some(done) => (done.hour, done.handle()),
+            let (hour, (file, length), keys) = match self.state.lock().done.first() {
+                Some(done) => (done.hour, done.handle(), Arc::clone(done.keys())),
                 None => return Ok(()),
             };
             // Both take long for a large segment, so they run without the state lock.
             if self.settings.sync {
                 self.or_fail(sync_data(&file, &self.directory.events(hour)).map_err(Into::into))?;
             }
-            let done = {
+            let written = self.directory.write_fingerprints(hour, &keys);
+            self.or_fail(written.map_err(Into::into))?;
+            let closed = {
                 let mut state = self.state.lock();
-                // The segment may be open again, or removed by retention.
-                let at = state.done.iter().position(|done| done.hour == hour);
-                at.map(|at| state.done.swap_remove(at))
+                let is_same =
+                    |done: &TelemetrySegment| done.hour == hour && done.handle().1 == length;
+                match state.done.iter().position(is_same) {
+                    Some(at) => state.done.swap_remove(at).synced(length),
+                    // It was opened again, or removed by retention: the fingerprints are outdated.
+                    None => remove_if_present(&self.directory.keys(hour)).map_err(Into::into),
+                }
             };
-            if let Some(mut done) = done {
-                self.or_fail(done.synced(length))?;
-                self.or_fail(done.close(&self.directory).map_err(Into::into))?;
-            }
+            self.or_fail(closed)?;
         }
     }
 

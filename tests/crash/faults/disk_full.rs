@@ -2,7 +2,6 @@
 //! running, a start works, and writes resume without help once there is space.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
