@@ -170,6 +170,9 @@ fn reason(kind: &str) -> &str {
 fn repair(kind: &str) -> &str {
     match kind {
         "badCharacter" => "characters that are not in the encoding of the guide (replaced)",
+        "encoding" => {
+            "characters of windows-1252 where the guide should be UTF-8 (read as windows-1252)"
+        }
         "bareAmpersand" => "`&` that should be `&amp;`",
         "markup" => "texts with HTML (made plain)",
         "stop" => "ends that are missing or before the start (set to the next start)",
@@ -177,6 +180,7 @@ fn repair(kind: &str) -> &str {
         "lastStop" => "ends of a channel's last programme (estimated)",
         "repeatedHour" => "times in the hour that occurs twice (placed by their order)",
         "copy" => "copies (the fuller one is imported)",
+        "detail" => "dates and other details that are not understood (left out)",
         other => other,
     }
 }

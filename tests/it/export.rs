@@ -541,9 +541,12 @@ fn has_validators() -> bool {
         .all(|name| program(name).is_some())
 }
 
+/// `live` is the one element that grabbers write, recorders read and the definition lacks. All else must be valid.
 fn assert_valid_xmltv(export: &[u8]) {
     if has_validators() {
-        assert_eq!(complaints(export), [""; 0]);
+        let export = String::from_utf8_lossy(export);
+        let defined = export.replace("    <live/>\n", "");
+        assert_eq!(complaints(defined.as_bytes()), [""; 0]);
     }
 }
 

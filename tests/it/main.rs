@@ -38,6 +38,7 @@ mod fleet;
 mod framing;
 mod geoip;
 mod guide_cases;
+mod guide_details;
 mod hostile_data;
 mod http2;
 mod import_crash;

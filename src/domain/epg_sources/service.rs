@@ -180,6 +180,7 @@ impl EpgSources {
         };
         let mut parsed = ParsedGuide::read_mapped(&mut *guide, mapping)?;
         parsed.repairs.count_of(Repair::BadCharacter, bad.count());
+        parsed.repairs.count_of(Repair::Encoding, bad.foreign());
         Ok(parsed)
     }
 

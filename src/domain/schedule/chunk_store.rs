@@ -10,7 +10,7 @@ use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Heads, ScheduleHead, chunks}
 use crate::store::{All, Derived, Durability, Store, StoreError};
 use crate::types::LivestreamId;
 
-/// Chunks read at a time, and written in one write batch: at most 192 KiB, so that other commits do not wait long.
+/// Chunks read at a time, and written in one write batch: usually up to 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
 const SWEEP_MAX: usize = 1_000;
 /// Maximum chunks that one retention run removes: several days of a usual schedule.

@@ -7,6 +7,7 @@
 pub(crate) mod channel;
 mod channel_builder;
 mod chunk_store;
+pub(crate) mod details;
 pub(crate) mod diff;
 pub(crate) mod ids;
 pub mod import;
@@ -31,6 +32,8 @@ pub mod tables;
 pub(crate) mod tv_day;
 
 pub use channel::Program;
+pub(crate) use details::calendar_date;
+pub use details::{Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage};
 pub use import_apply::MakeLivestreams;
 pub use model::{Broadcast, Image, Metadata};
 pub use query::{Body, QueryError, ScheduleResponse, ScheduleSettings};

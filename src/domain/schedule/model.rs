@@ -4,10 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::details::Details;
 use crate::types::{BroadcastId, UnixSeconds};
 
-/// Bytes. Together, these limits keep a broadcast below the 12 KiB of a chunk, and so below the 16
-/// KiB that the store accepts as one value.
+/// Bytes. Together, these limits keep a broadcast without details below the 12 KiB of a chunk, and one with them below
+/// the 16 KiB that the store accepts as one value.
 pub(crate) const TITLE_MAX: usize = 500;
 pub(crate) const SUBTITLE_MAX: usize = 300;
 pub(crate) const DESCRIPTION_MAX: usize = 4_000;
@@ -69,6 +70,8 @@ pub struct Metadata {
     pub season: Option<u16>,
     /// Counted from 1.
     pub episode: Option<u16>,
+    /// `None` instead of empty ones.
+    pub details: Option<Box<Details>>,
 }
 
 impl Metadata {
@@ -92,11 +95,16 @@ impl Metadata {
         for label in self.categories.iter_mut().chain(self.rating.as_mut()) {
             cut |= shorten(label, LABEL_MAX);
         }
+        if let Some(mut details) = self.details.take() {
+            cut |= details.bound();
+            self.details = details.boxed();
+        }
         cut
     }
 }
 
-fn shorten(text: &mut Box<str>, max: usize) -> bool {
+/// Returns whether the text was too long.
+pub(super) fn shorten(text: &mut Box<str>, max: usize) -> bool {
     if text.len() <= max {
         return false;
     }
@@ -119,6 +127,8 @@ pub struct Broadcast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::schedule::details::{Credit, CreditKind, PreviousShowing};
+    use crate::store::VALUE_MAX;
 
     #[test]
     fn the_image_type_follows_from_its_proportions() {
@@ -161,6 +171,7 @@ mod tests {
             subtitle: Some("s".repeat(1_000).into()),
             season: Some(u16::MAX),
             episode: Some(u16::MAX),
+            details: None,
         };
         assert!(metadata.bound());
         assert_eq!(metadata.title.chars().count(), TITLE_MAX / 2);
@@ -174,5 +185,26 @@ mod tests {
         let bytes = bincode::serde::encode_to_vec(&broadcast, bincode::config::standard()).unwrap();
         assert!(bytes.len() <= 12 * 1024, "{}", bytes.len());
         assert!(!broadcast.metadata.clone().bound());
+        let mut broadcast = broadcast;
+        let mut details = Details {
+            date: Some("2026-11-28".into()),
+            previously_shown: Some(PreviousShowing {
+                start: Some("2026-11-28T20:00:00Z".into()),
+                channel: Some("c".repeat(1_000).into()),
+            }),
+            ..Details::default()
+        };
+        for number in 0..100 {
+            details.add_credit(Credit {
+                kind: CreditKind::Guest,
+                name: format!("{number}{}", "n".repeat(number)).into(),
+                role: Some("r".repeat(1_000).into()),
+                guest: true,
+            });
+        }
+        broadcast.metadata.details = details.boxed();
+        assert!(broadcast.metadata.bound());
+        let bytes = bincode::serde::encode_to_vec(&broadcast, bincode::config::standard()).unwrap();
+        assert!(bytes.len() <= VALUE_MAX - 64, "{}", bytes.len());
     }
 }

@@ -1,5 +1,6 @@
 //! Renders a broadcast as JSON of the interface, once per import. Optional members are absent, never null.
 
+use super::details::{Credit, Details, TypedImage};
 use super::json_writer;
 use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
@@ -63,41 +64,156 @@ pub(super) fn broadcast(
     out.extend_from_slice(b",\"fastForward\":");
     json_writer::boolean(rights.fast_forward, out);
     out.push(b'}');
-    images(&broadcast.metadata.images, out);
+    let typed = metadata.details.as_ref().map(|d| d.images.as_slice());
+    images(&metadata.images, typed.unwrap_or_default(), out);
     if let Some(age) = broadcast.metadata.pg_age {
         out.extend_from_slice(b",\"pgAge\":");
         json_writer::number(age.into(), out);
+    }
+    let categories = metadata.categories.iter();
+    list("categories", categories, out, |category, out| {
+        json_writer::text(category, out);
+    });
+    if let Some(known) = &metadata.details {
+        details(known, out);
     }
     out.push(b'}');
     RenderedBroadcast { id, title }
 }
 
-fn images(images: &[Image], out: &mut Vec<u8>) {
-    for (at, image) in images.iter().enumerate() {
-        let before: &[u8] = if at == 0 {
-            b",\"images\":[{\"type\":"
+/// Writes a list as a member; an empty one is absent.
+fn list<T>(
+    name: &str,
+    items: impl Iterator<Item = T>,
+    out: &mut Vec<u8>,
+    write: impl Fn(T, &mut Vec<u8>),
+) {
+    let mut is_empty = true;
+    for item in items {
+        if is_empty {
+            begin(name, out);
+            out.push(b'[');
         } else {
-            b",{\"type\":"
-        };
-        out.extend_from_slice(before);
-        json_writer::text(&image.kind, out);
-        out.extend_from_slice(b",\"default\":");
-        json_writer::boolean(image.default, out);
-        out.extend_from_slice(b",\"filename\":");
-        json_writer::text(&image.filename, out);
-        out.extend_from_slice(b",\"embeddedText\":");
-        json_writer::boolean(image.embedded_text, out);
-        out.push(b'}');
+            out.push(b',');
+        }
+        is_empty = false;
+        write(item, out);
     }
-    if !images.is_empty() {
+    if !is_empty {
         out.push(b']');
     }
 }
 
-fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
+/// An image of the guide, and what is known of it as an image of a purpose.
+type AnyImage<'a> = (Option<&'a Image>, Option<&'a TypedImage>);
+
+/// Writes the plain images and then those with a purpose. One that is both is written once.
+fn images(plain: &[Image], typed: &[TypedImage], out: &mut Vec<u8>) {
+    let typed_as = |image: &Image| typed.iter().find(|other| other.filename == image.filename);
+    let is_plain = |image: &TypedImage| plain.iter().any(|o| o.filename == image.filename);
+    let both = plain.iter().map(|image| (Some(image), typed_as(image)));
+    let rest = typed.iter().filter(|image| !is_plain(image));
+    let all = both.chain(rest.map(|image| (None, Some(image))));
+    // The first image is the default where no plain one is.
+    let is_default =
+        |at: usize, image: Option<&Image>| image.map_or(at == 0, |image| image.default);
+    let all = all
+        .enumerate()
+        .map(|(at, any)| (is_default(at, any.0), any));
+    list("images", all, out, |(is_default, any), out| {
+        image(is_default, any, out);
+    });
+}
+
+fn image(is_default: bool, (plain, typed): AnyImage<'_>, out: &mut Vec<u8>) {
+    let kind = plain.map(|image| &*image.kind);
+    let filename = plain.map(|image| &*image.filename);
+    out.extend_from_slice(b"{\"type\":");
+    json_writer::text(
+        kind.or(typed.map(TypedImage::kind)).unwrap_or_default(),
+        out,
+    );
+    out.extend_from_slice(b",\"default\":");
+    json_writer::boolean(is_default, out);
+    out.extend_from_slice(b",\"filename\":");
+    let filename = filename.or(typed.map(|image| &*image.filename));
+    json_writer::text(filename.unwrap_or_default(), out);
+    out.extend_from_slice(b",\"embeddedText\":");
+    json_writer::boolean(plain.is_some_and(|image| image.embedded_text), out);
+    if let Some(purpose) = typed.and_then(|image| image.purpose) {
+        text_member("purpose", purpose.as_str(), out);
+    }
+    if let Some(size) = typed.and_then(|image| image.size) {
+        begin("size", out);
+        json_writer::number(size.into(), out);
+    }
+    out.push(b'}');
+}
+
+fn details(details: &Details, out: &mut Vec<u8>) {
+    if let Some(date) = &details.date {
+        text_member("date", date, out);
+    }
+    for (name, flag) in [
+        ("new", details.is_new),
+        ("live", details.is_live),
+        ("premiere", details.is_premiere),
+    ] {
+        // Absent where the guide says nothing: that a programme is not new is more than it says.
+        if flag {
+            begin(name, out);
+            json_writer::boolean(true, out);
+        }
+    }
+    if let Some(previous) = &details.previously_shown {
+        begin("previouslyShown", out);
+        let (start, channel) = (previous.start.as_deref(), previous.channel.as_deref());
+        object(&[("start", start), ("channel", channel)], out);
+        out.push(b'}');
+    }
+    list("credits", details.credits.iter(), out, credit);
+}
+
+fn credit(credit: &Credit, out: &mut Vec<u8>) {
+    let (kind, name) = (Some(credit.kind.as_str()), Some(&*credit.name));
+    let role = credit.role.as_deref();
+    object(&[("kind", kind), ("name", name), ("role", role)], out);
+    if credit.guest {
+        begin("guest", out);
+        json_writer::boolean(true, out);
+    }
+    out.push(b'}');
+}
+
+/// Writes an object of texts without its closing brace.
+fn object(members: &[(&str, Option<&str>)], out: &mut Vec<u8>) {
+    let before = out.len();
+    for (name, value) in members {
+        if let Some(value) = value {
+            text_member(name, value, out);
+        }
+    }
+    // The first member has a comma, which the brace replaces.
+    match out.get_mut(before) {
+        Some(comma) => *comma = b'{',
+        None => out.push(b'{'),
+    }
+}
+
+fn text_member(name: &str, text: &str, out: &mut Vec<u8>) {
+    begin(name, out);
+    json_writer::text(text, out);
+}
+
+/// Writes the name of a member that is not the first.
+fn begin(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
+}
+
+fn member(name: &str, at: UnixSeconds, out: &mut Vec<u8>) {
+    begin(name, out);
     json_writer::number(at.0, out);
 }
 
@@ -126,6 +242,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::domain::schedule::details::{CreditKind, ImagePurpose, PreviousShowing};
     use crate::domain::schedule::model::Metadata;
     use crate::types::BroadcastId;
 
@@ -175,6 +292,7 @@ mod tests {
                 subtitle: Some("S\"".into()),
                 season: Some(2),
                 episode: Some(5),
+                details: None,
             },
         };
         let rights = BroadcastRights {
@@ -198,7 +316,7 @@ mod tests {
                     {"type": "square", "default": false,
                      "filename": "https://example.test/a?b=\"c\"", "embeddedText": true}
                 ],
-                "pgAge": 16
+                "pgAge": 16, "categories": ["News"]
             })
         );
         let bare = Broadcast {
@@ -213,6 +331,107 @@ mod tests {
             json!({
                 "id": "b\"1", "title": "T", "start": 10, "stop": 20, "liveAvailable": false,
                 "extendedRights": {"pause": false, "rewind": false, "fastForward": false}
+            })
+        );
+    }
+
+    /// The members of a broadcast that others do not have.
+    fn own_members(images: Vec<Image>, details: Details) -> Value {
+        let metadata = Metadata {
+            title: "T".into(),
+            images,
+            details: details.boxed(),
+            ..Metadata::default()
+        };
+        let given = Broadcast {
+            id: BroadcastId::parse("b").unwrap(),
+            start: UnixSeconds(10),
+            stop: UnixSeconds(20),
+            metadata,
+        };
+        let mut value = parsed(&given, &BroadcastRights::default());
+        let members = value.as_object_mut().unwrap();
+        for name in [
+            "id",
+            "title",
+            "start",
+            "stop",
+            "liveAvailable",
+            "extendedRights",
+        ] {
+            members.remove(name).unwrap();
+        }
+        value
+    }
+
+    #[test]
+    fn details_are_members_of_their_own() {
+        let typed = |filename: &str, purpose, size| TypedImage {
+            filename: filename.into(),
+            purpose,
+            size,
+            is_upright: None,
+        };
+        let whole = Details {
+            date: Some("2026-11".into()),
+            is_new: true,
+            is_live: true,
+            is_premiere: true,
+            previously_shown: Some(PreviousShowing {
+                start: None,
+                channel: Some("one".into()),
+            }),
+            credits: vec![
+                Credit {
+                    kind: CreditKind::Actor,
+                    name: "A \"B\"".into(),
+                    role: Some("C".into()),
+                    guest: true,
+                },
+                Credit {
+                    kind: CreditKind::Director,
+                    name: "D".into(),
+                    role: None,
+                    guest: false,
+                },
+            ],
+            images: vec![
+                typed("p", Some(ImagePurpose::Poster), Some(2)),
+                typed("b", Some(ImagePurpose::Backdrop), None),
+            ],
+        };
+        let icon = Image {
+            kind: "square".into(),
+            default: false,
+            filename: "b".into(),
+            embedded_text: false,
+        };
+        assert_eq!(
+            own_members(vec![icon], whole),
+            json!({
+                "images": [
+                    {"type": "square", "default": false, "filename": "b", "embeddedText": false, "purpose": "backdrop"},
+                    {"type": "three-four", "default": false, "filename": "p", "embeddedText": false,
+                     "purpose": "poster", "size": 2}
+                ],
+                "date": "2026-11", "new": true, "live": true, "premiere": true,
+                "previouslyShown": {"channel": "one"},
+                "credits": [
+                    {"kind": "actor", "name": "A \"B\"", "role": "C", "guest": true},
+                    {"kind": "director", "name": "D"}
+                ]
+            })
+        );
+        let images_only = Details {
+            previously_shown: Some(PreviousShowing::default()),
+            images: vec![typed("s", None, None)],
+            ..Details::default()
+        };
+        assert_eq!(
+            own_members(Vec::new(), images_only),
+            json!({
+                "images": [{"type": "sixteen-nine", "default": true, "filename": "s", "embeddedText": false}],
+                "previouslyShown": {}
             })
         );
     }

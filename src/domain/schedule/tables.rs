@@ -18,7 +18,7 @@ use super::source_spans::AllSourceSpans;
 use crate::store::{Entries, Index, Record, Schema, Table, TreeName, read_record};
 use crate::types::LivestreamId;
 
-/// Bytes. One broadcast never exceeds it.
+/// Bytes. One broadcast without details never exceeds it; one with many has a chunk of its own.
 pub const CHUNK_MAX: usize = 12 * 1024;
 
 pub type ChunkKey = (LivestreamId, i64, u64, u32);
@@ -30,38 +30,39 @@ pub struct Chunk {
 }
 
 impl Record for Chunk {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, bytes: &[u8]) -> Option<Self> {
         match version {
-            1 => read_record::<v1::Chunk>(bytes).map(Self::from),
+            1 => read_record::<old::Chunk<old::Metadata1>>(bytes).map(Self::from),
+            2 => read_record::<old::Chunk<old::Metadata2>>(bytes).map(Self::from),
             _ => None,
         }
     }
 }
 
-/// Version 1, in which broadcasts have no subtitle, season and episode.
-mod v1 {
+/// Earlier versions: in version 2 broadcasts have no details, in version 1 no subtitle, season and episode either.
+mod old {
     use serde::Deserialize;
 
     use crate::domain::schedule::model::{self, Image};
     use crate::types::{BroadcastId, UnixSeconds};
 
     #[derive(Deserialize)]
-    pub(super) struct Chunk {
-        broadcasts: Vec<Broadcast>,
+    pub(super) struct Chunk<M> {
+        broadcasts: Vec<Broadcast<M>>,
     }
 
     #[derive(Deserialize)]
-    struct Broadcast {
+    struct Broadcast<M> {
         id: BroadcastId,
         start: UnixSeconds,
         stop: UnixSeconds,
-        metadata: Metadata,
+        metadata: M,
     }
 
     #[derive(Deserialize)]
-    struct Metadata {
+    pub(super) struct Metadata1 {
         title: Box<str>,
         description: Option<Box<str>>,
         images: Vec<Image>,
@@ -70,21 +71,46 @@ mod v1 {
         rating: Option<Box<str>>,
     }
 
-    impl From<Chunk> for super::Chunk {
-        fn from(old: Chunk) -> Self {
+    #[derive(Deserialize)]
+    pub(super) struct Metadata2 {
+        first: Metadata1,
+        subtitle: Option<Box<str>>,
+        season: Option<u16>,
+        episode: Option<u16>,
+    }
+
+    impl From<Metadata1> for model::Metadata {
+        fn from(old: Metadata1) -> Self {
+            Self {
+                title: old.title,
+                description: old.description,
+                images: old.images,
+                categories: old.categories,
+                pg_age: old.pg_age,
+                rating: old.rating,
+                ..Self::default()
+            }
+        }
+    }
+
+    impl From<Metadata2> for model::Metadata {
+        fn from(old: Metadata2) -> Self {
+            Self {
+                subtitle: old.subtitle,
+                season: old.season,
+                episode: old.episode,
+                ..old.first.into()
+            }
+        }
+    }
+
+    impl<M: Into<model::Metadata>> From<Chunk<M>> for super::Chunk {
+        fn from(old: Chunk<M>) -> Self {
             let broadcasts = old.broadcasts.into_iter().map(|old| model::Broadcast {
                 id: old.id,
                 start: old.start,
                 stop: old.stop,
-                metadata: model::Metadata {
-                    title: old.metadata.title,
-                    description: old.metadata.description,
-                    images: old.metadata.images,
-                    categories: old.metadata.categories,
-                    pg_age: old.metadata.pg_age,
-                    rating: old.metadata.rating,
-                    ..model::Metadata::default()
-                },
+                metadata: old.metadata.into(),
             });
             Self {
                 broadcasts: broadcasts.collect(),
@@ -176,6 +202,9 @@ pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::schedule::details::{
+        Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage,
+    };
     use crate::domain::schedule::model::{DESCRIPTION_MAX, Image, Metadata};
     use crate::types::{BroadcastId, UnixSeconds};
 
@@ -244,11 +273,43 @@ mod tests {
         let metadata = &mut chunk.broadcasts[0].metadata;
         metadata.subtitle = Some("s".into());
         (metadata.season, metadata.episode) = (Some(2), Some(5));
-        let bytes = bincode::serde::encode_to_vec(&chunk, bincode::config::standard()).unwrap();
-        assert_eq!(
-            data_encoding::HEXLOWER.encode(&bytes),
-            old + "01017301020105"
-        );
+        let second = old + "01017301020105";
+        let bytes = data_encoding::HEXLOWER.decode(second.as_bytes()).unwrap();
+        assert_eq!(<Chunk as Record>::upgrade(2, &bytes).as_ref(), Some(&chunk));
+        let hex = |chunk: &Chunk| {
+            let bytes = bincode::serde::encode_to_vec(chunk, bincode::config::standard());
+            data_encoding::HEXLOWER.encode(&bytes.unwrap())
+        };
+        assert_eq!(hex(&chunk), second.clone() + "00");
+        chunk.broadcasts[0].metadata.details = Details {
+            date: Some("2026".into()),
+            is_new: true,
+            is_live: false,
+            is_premiere: true,
+            previously_shown: Some(PreviousShowing {
+                start: Some("2020".into()),
+                channel: Some("x".into()),
+            }),
+            credits: vec![Credit {
+                kind: CreditKind::Actor,
+                name: "A".into(),
+                role: Some("B".into()),
+                guest: true,
+            }],
+            images: vec![TypedImage {
+                filename: "f".into(),
+                purpose: Some(ImagePurpose::Still),
+                size: Some(3),
+                is_upright: Some(true),
+            }],
+        }
+        .boxed();
+        let details =
+            "01 010432303236 010001 01010432303230010178 0101014101014201 010166010201030101"
+                .replace(' ', "");
+        assert_eq!(hex(&chunk), second + &details);
+        let bytes = data_encoding::HEXLOWER.decode(hex(&chunk).as_bytes());
+        assert_eq!(read_record::<Chunk>(&bytes.unwrap()), Some(chunk));
         let head = ScheduleHead { generation: 7 };
         let bytes = bincode::serde::encode_to_vec(head, bincode::config::standard()).unwrap();
         assert_eq!(bytes, [7]);

@@ -7,9 +7,11 @@
 use std::io::{BufRead, Cursor, Read};
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::epg_json_details::{self, WireDetails};
 use crate::domain::schedule::import::bounded_lines::BoundedLines;
-use crate::domain::schedule::import::repairs::Repairs;
+use crate::domain::schedule::import::repairs::{Repair, Repairs};
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use crate::domain::schedule::import::{
     DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
@@ -53,6 +55,14 @@ struct WireBroadcast {
     stop: Option<i64>,
     images: Option<Vec<WireImage>>,
     pg_age: Option<u8>,
+    // Of any form, since one that is not understood costs no broadcast.
+    categories: Option<Value>,
+    date: Option<Value>,
+    new: Option<Value>,
+    live: Option<Value>,
+    premiere: Option<Value>,
+    previously_shown: Option<Value>,
+    credits: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +75,8 @@ struct WireImage {
     filename: String,
     #[serde(default)]
     embedded_text: bool,
+    purpose: Option<Value>,
+    size: Option<Value>,
 }
 
 enum ParserPosition {
@@ -85,6 +97,7 @@ pub(crate) struct JsonGuide<R> {
     position: ParserPosition,
     livestream: String,
     value: Vec<u8>,
+    repairs: Repairs,
 }
 
 impl<R: Read> JsonGuide<R> {
@@ -94,6 +107,7 @@ impl<R: Read> JsonGuide<R> {
             position: ParserPosition::Outside,
             livestream: String::new(),
             value: Vec::new(),
+            repairs: Repairs::default(),
         }
     }
 
@@ -282,29 +296,50 @@ impl<R: Read> GuideEvents for JsonGuide<R> {
         let Some(start) = wire.start.map(UnixSeconds) else {
             return problem(Skip::BadTime);
         };
+        let (stop, id) = (wire.stop.map(UnixSeconds), wire.id.clone());
+        let (metadata, left_out) = metadata(wire);
+        self.repairs.add_many(Repair::Detail, line, left_out);
         Ok(Some(GuideEvent::Programme(Box::new(GuideProgramme {
             line,
             channel: self.livestream.clone(),
             start,
-            stop: wire.stop.map(UnixSeconds),
-            id: wire.id.clone(),
+            stop,
+            id,
             repeated: RepeatedHour::default(),
-            metadata: metadata(wire),
+            metadata,
         }))))
     }
 
     fn repairs(&self) -> Repairs {
-        Repairs::default()
+        self.repairs.clone()
     }
 }
 
-fn metadata(wire: WireBroadcast) -> Metadata {
-    let images = wire.images.unwrap_or_default().into_iter();
+/// Returns how many details were not understood as well.
+fn metadata(wire: WireBroadcast) -> (Metadata, u64) {
+    let images = wire.images.unwrap_or_default();
+    let details = WireDetails {
+        categories: wire.categories,
+        date: wire.date,
+        new: wire.new,
+        live: wire.live,
+        premiere: wire.premiere,
+        previously_shown: wire.previously_shown,
+        credits: wire.credits,
+    };
+    let mut read = details.read();
+    for image in &images {
+        let members = (image.purpose.as_ref(), image.size.as_ref());
+        let text = (&*image.kind, &*image.filename);
+        if let Some(typed) = epg_json_details::typed_image(text, members) {
+            read.details.add_image(typed);
+        }
+    }
     let given = |text: Option<String>| {
         let text = text.as_deref().map_or("", str::trim);
         (!text.is_empty()).then(|| text.into())
     };
-    Metadata {
+    let metadata = Metadata {
         // Rows without a title are skipped later, like those of XMLTV.
         title: wire.title.unwrap_or_default().trim().into(),
         description: given(wire.description),
@@ -313,6 +348,7 @@ fn metadata(wire: WireBroadcast) -> Metadata {
         season: wire.season.filter(|number| *number > 0),
         episode: wire.episode.filter(|number| *number > 0),
         images: images
+            .into_iter()
             .map(|image| Image {
                 kind: image.kind.into(),
                 default: image.default,
@@ -320,10 +356,12 @@ fn metadata(wire: WireBroadcast) -> Metadata {
                 embedded_text: image.embedded_text,
             })
             .collect(),
-        categories: Vec::new(),
+        categories: read.categories,
         pg_age: wire.pg_age,
         rating: None,
-    }
+        details: read.details.boxed(),
+    };
+    (metadata, read.left_out)
 }
 
 #[cfg(test)]
@@ -386,6 +424,7 @@ mod tests {
                 subtitle: Some("S".into()),
                 season: Some(2),
                 episode: Some(5),
+                details: None,
             },
         };
         assert_eq!(events[0], GuideEvent::Programme(Box::new(expected)));

@@ -8,6 +8,7 @@ pub(crate) mod cmcd;
 pub(crate) mod conformance;
 pub(crate) mod entitlement;
 pub(crate) mod epg_json;
+mod epg_json_details;
 pub(crate) mod epg_sources;
 mod event_members;
 pub(crate) mod fleet;

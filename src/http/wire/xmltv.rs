@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::domain::catalog::Livestream;
-use crate::domain::schedule::{Broadcast, Image, Schedule};
+use crate::domain::schedule::{
+    Broadcast, CreditKind, Details, Image, ImagePurpose, Schedule, TypedImage,
+};
 use crate::http::response::body::BodyPiece;
 use crate::types::UnixSeconds;
 
@@ -65,15 +67,97 @@ fn programmes(channel: &str, broadcasts: &[Broadcast]) -> String {
         if let Some(description) = &metadata.description {
             element(&mut out, "desc", description);
         }
+        let details = metadata.details.as_deref();
+        if let Some(details) = details {
+            credits(&mut out, details);
+        }
         for category in &metadata.categories {
             element(&mut out, "category", category);
         }
         icons(&mut out, &metadata.images);
         episode(&mut out, metadata.season, metadata.episode);
+        if let Some(details) = details {
+            showings(&mut out, details);
+        }
         rating(&mut out, metadata.rating.as_deref(), metadata.pg_age);
+        typed_images(&mut out, details.map_or(&[], |d| d.images.as_slice()));
         out.push_str("  </programme>\n");
     }
     out
+}
+
+/// Writes credits and date.
+fn credits(out: &mut String, details: &Details) {
+    let mut credits: Vec<_> = details.credits.iter().collect();
+    // The XMLTV definition has the kinds in this order.
+    credits.sort_by_key(|credit| credit.kind);
+    for (at, credit) in credits.iter().enumerate() {
+        if at == 0 {
+            out.push_str("    <credits>\n");
+        }
+        let (name, role) = (credit.kind.as_str(), credit.role.as_deref());
+        attributes(out, &format!("      <{name}"), &[]);
+        // Only actors have them in XMLTV.
+        if credit.kind == CreditKind::Actor {
+            attributes(out, "", role.map(|role| ("role", role)).as_slice());
+            let guest = credit.guest.then_some(("guest", "yes"));
+            attributes(out, "", guest.as_slice());
+        }
+        text(out, ">", &credit.name, &format!("</{name}>\n"));
+    }
+    if !credits.is_empty() {
+        out.push_str("    </credits>\n");
+    }
+    if let Some(date) = &details.date {
+        element(out, "date", &date.replace('-', ""));
+    }
+}
+
+/// Writes the elements that recorders decide by.
+fn showings(out: &mut String, details: &Details) {
+    if let Some(previous) = &details.previously_shown {
+        let start = previous.start.as_deref().map(|start| {
+            let digits = start.replace(['-', ':', 'T'], "");
+            digits.replace('Z', " +0000")
+        });
+        let start = start.as_deref().map(|start| ("start", start));
+        attributes(out, "    <previously-shown", start.as_slice());
+        let channel = previous.channel.as_deref();
+        let channel = channel.map(|channel| ("channel", channel));
+        attributes(out, "", channel.as_slice());
+        out.push_str("/>\n");
+    }
+    for (name, flag) in [
+        ("premiere", details.is_premiere),
+        ("new", details.is_new),
+        // Not in the definition; grabbers write it and recorders read it.
+        ("live", details.is_live),
+    ] {
+        if flag {
+            attributes(out, &format!("    <{name}"), &[]);
+            out.push_str("/>\n");
+        }
+    }
+}
+
+fn typed_images(out: &mut String, images: &[TypedImage]) {
+    for image in images {
+        let orient = image
+            .is_upright
+            .map(|is_upright| if is_upright { "P" } else { "L" });
+        let size = image.size.map(|size| size.to_string());
+        let given = [
+            ("type", image.purpose.map(ImagePurpose::as_str)),
+            ("size", size.as_deref()),
+            ("orient", orient),
+        ];
+        out.push_str("    <image");
+        for (name, value) in given {
+            let attribute = value.map(|value| (name, value));
+            attributes(out, "", attribute.as_slice());
+        }
+        text(out, ">", &image.filename, "</image>\n");
+    }
 }
 
 /// Writes season and episode, which XMLTV counts from 0.
@@ -174,8 +258,38 @@ fn time(at: UnixSeconds) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::Metadata;
+    use crate::domain::schedule::{Credit, Metadata, PreviousShowing};
     use crate::types::{BroadcastId, LivestreamId};
+
+    fn details() -> Details {
+        let credit = |kind, name: &str, guest: bool| Credit {
+            kind,
+            name: name.into(),
+            role: guest.then(|| "<R>".into()),
+            guest,
+        };
+        Details {
+            date: Some("2026-11".into()),
+            is_new: true,
+            is_live: true,
+            is_premiere: true,
+            previously_shown: Some(PreviousShowing {
+                start: Some("2020-01-31T20:00:00Z".into()),
+                channel: Some("x".into()),
+            }),
+            credits: vec![
+                credit(CreditKind::Guest, "G", true),
+                credit(CreditKind::Actor, "A", true),
+                credit(CreditKind::Director, "D & E", false),
+            ],
+            images: vec![TypedImage {
+                filename: "https://i.example/p?a&b".into(),
+                purpose: Some(ImagePurpose::Poster),
+                size: Some(3),
+                is_upright: Some(true),
+            }],
+        }
+    }
 
     #[test]
     fn livestream_and_its_programmes_are_exported() {
@@ -204,6 +318,7 @@ mod tests {
             stop: UnixSeconds(start + 60),
             metadata: metadata.clone(),
         };
+        metadata.details = Some(Box::new(details()));
         let aged = Metadata {
             title: "A".into(),
             pg_age: Some(16),
@@ -226,10 +341,21 @@ mod tests {
     <title>T &amp; t</title>
     <sub-title>Part &lt;2&gt;</sub-title>
     <desc>d&#10;d</desc>
+    <credits>
+      <director>D &amp; E</director>
+      <actor role="&lt;R&gt;" guest="yes">A</actor>
+      <guest>G</guest>
+    </credits>
+    <date>202611</date>
     <category>c</category>
     <icon src="https://i.example/?a&amp;b" width="400" height="400"/>
     <episode-num system="xmltv_ns">2.1.</episode-num>
+    <previously-shown start="20200131200000 +0000" channel="x"/>
+    <premiere/>
+    <new/>
+    <live/>
     <rating system="FSK"><value>12</value></rating>
+    <image type="poster" size="3" orient="P">https://i.example/p?a&amp;b</image>
   </programme>
   <programme start="20260822000100 +0000" stop="20260822000200 +0000" channel="a&amp;&quot;b">
     <title>A</title>

@@ -1,28 +1,80 @@
 //! Decodes guides to UTF-8: what the first bytes or the XML declaration say, else UTF-8. Streams.
 //!
-//! A byte that means nothing in the encoding costs that character. It is counted, and the rest of the guide is read.
+//! A byte that means nothing in the encoding costs that character. It is counted, and the rest of the guide is read. Many of
+//! them in a guide that should be UTF-8 are windows-1252: programs wrote that for decades, and others pass it on under the wrong
+//! name. Each character is read for itself then, so that a guide that was joined from both is read as well.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use encoding_rs::{DecoderResult, Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{DecoderResult, Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::GuideError;
 
 /// Bytes in which a declaration has to stand.
 const HEAD_BYTES: u64 = 1_024;
-const BLOCK_BYTES: usize = 32 * 1024;
+/// Also the part in which characters of windows-1252 are counted.
+const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes that are decoded at a time.
+const TEXT_BYTES: usize = 32 * 1024;
 const LABEL_MAX: usize = 40;
+/// Fewer single bytes that are no UTF-8 may be damage.
+const FOREIGN_MIN: u64 = 3;
+/// So many characters of UTF-8 to one other show that the others are damage, such as texts that were cut in a character.
+const FOREIGN_SHARE: u64 = 4;
 
 /// How many characters were replaced, shared with the report.
 #[derive(Debug, Clone, Default)]
-pub struct BadCharacters(Arc<AtomicU64>);
+pub struct BadCharacters(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    bad: AtomicU64,
+    foreign: AtomicU64,
+}
 
 impl BadCharacters {
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.0.bad.load(Relaxed)
+    }
+
+    /// Those that were read as windows-1252.
+    #[must_use]
+    pub fn foreign(&self) -> u64 {
+        self.0.foreign.load(Relaxed)
+    }
+}
+
+/// What is no UTF-8 so far, beside what is.
+#[derive(Debug, Default)]
+struct Evidence {
+    utf8: u64,
+    other: u64,
+    /// Of the others, those behind another one. Texts of other alphabets consist of them.
+    in_a_row: u64,
+    /// Whether the current block is counted.
+    is_counted: bool,
+}
+
+impl Evidence {
+    fn count(&mut self, block: &[u8]) {
+        for chunk in block.utf8_chunks() {
+            let begins = chunk.valid().bytes().filter(|byte| *byte >= 0xc0);
+            self.utf8 += u64::try_from(begins.count()).unwrap_or(0);
+            if !chunk.invalid().is_empty() {
+                self.in_a_row += u64::from(chunk.valid().is_empty());
+                self.other += 1;
+            }
+        }
+        self.is_counted = true;
+    }
+
+    fn is_windows_1252(&self) -> bool {
+        self.other >= FOREIGN_MIN
+            && self.utf8 <= self.other * FOREIGN_SHARE
+            && self.in_a_row * 2 <= self.other
     }
 }
 
@@ -31,7 +83,10 @@ pub struct Utf8Reader<R> {
     source: R,
     decoder: encoding_rs::Decoder,
     bad: BadCharacters,
+    evidence: Evidence,
     block: Box<[u8]>,
+    /// Bytes that the block has.
+    filled: usize,
     /// The part of the block that is not decoded yet.
     rest: std::ops::Range<usize>,
     ended: bool,
@@ -53,10 +108,12 @@ pub fn to_utf8<'a>(
         source: Box::new(Cursor::new(head).chain(source)),
         decoder: encoding.new_decoder_with_bom_removal(),
         bad: BadCharacters::default(),
+        evidence: Evidence::default(),
         block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+        filled: 0,
         rest: 0..0,
         ended: false,
-        text: String::with_capacity(BLOCK_BYTES),
+        text: String::with_capacity(TEXT_BYTES),
         given: 0,
         finished: false,
     })
@@ -122,9 +179,7 @@ impl<R: Read> Utf8Reader<R> {
         self.given = 0;
         while self.text.is_empty() && !self.finished {
             if self.rest.is_empty() && !self.ended {
-                let got = self.source.read(&mut self.block)?;
-                self.rest = 0..got;
-                self.ended = got == 0;
+                self.fill()?;
             }
             let input = self.block.get(self.rest.clone()).unwrap_or_default();
             let (result, used) = (self.decoder).decode_to_string_without_replacement(
@@ -136,13 +191,53 @@ impl<R: Read> Utf8Reader<R> {
             match result {
                 DecoderResult::InputEmpty => self.finished = self.ended,
                 DecoderResult::OutputFull => {}
-                DecoderResult::Malformed(_, _) => {
-                    self.bad.0.fetch_add(1, Relaxed);
-                    self.text.push(char::REPLACEMENT_CHARACTER);
+                DecoderResult::Malformed(length, after) => {
+                    let end = self.rest.start.checked_sub(usize::from(after));
+                    let start = end.and_then(|end| end.checked_sub(usize::from(length)));
+                    // The begin of the sequence may have been in the block before.
+                    let bytes = start.zip(end).map_or(0..0, |(start, end)| start..end);
+                    self.replace(bytes);
                 }
             }
         }
         Ok(())
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.filled = 0;
+        self.evidence.is_counted = false;
+        // Sources give a little at a time, and the evidence is that of a whole block.
+        while let Some(rest) = self.block.get_mut(self.filled..).filter(|r| !r.is_empty()) {
+            match self.source.read(rest) {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(got) => self.filled += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.rest = 0..self.filled;
+        Ok(())
+    }
+
+    /// Writes what stands for bytes of the block that are no character.
+    fn replace(&mut self, bytes: std::ops::Range<usize>) {
+        let bytes = self.block.get(bytes).unwrap_or_default();
+        let is_utf8 = self.decoder.encoding() == UTF_8;
+        if is_utf8 && !self.evidence.is_counted {
+            let block = self.block.get(..self.filled).unwrap_or_default();
+            self.evidence.count(block);
+        }
+        if is_utf8 && !bytes.is_empty() && self.evidence.is_windows_1252() {
+            let (text, _) = WINDOWS_1252.decode_without_bom_handling(bytes);
+            self.text.push_str(&text);
+            self.bad.0.foreign.fetch_add(1, Relaxed);
+        } else {
+            self.text.push(char::REPLACEMENT_CHARACTER);
+            self.bad.0.bad.fetch_add(1, Relaxed);
+        }
     }
 }
 
@@ -222,6 +317,57 @@ mod tests {
         let bytes = [long.as_bytes(), b"caf\xe9 <", long.as_bytes(), b"\xe2\x82"].concat();
         let expected = format!("{long}caf\u{fffd} <{long}\u{fffd}");
         assert_eq!(read(&bytes), Ok((expected, 2)));
+    }
+
+    fn latin1(text: &str) -> Vec<u8> {
+        text.chars()
+            .map(|c| u8::try_from(u32::from(c)).unwrap())
+            .collect()
+    }
+
+    fn read_counted(bytes: &[u8]) -> (String, u64, u64) {
+        let mut reader = to_utf8(Box::new(bytes)).unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        let bad = reader.bad_characters();
+        (text, bad.count(), bad.foreign())
+    }
+
+    #[test]
+    fn windows_1252_under_the_name_of_utf_8_is_read() {
+        let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+        let text = format!(
+            "{head}Café Åre söndag, «Élan» à 5 £ {}",
+            "x".repeat(300_000)
+        );
+        assert_eq!(read_counted(&latin1(&text)), (text.clone(), 0, 8));
+        // Punctuation of Windows, which Latin-1 does not have.
+        let quotes = [head.as_bytes(), b"\x93Rosa\x92s\x94 \x96 \x80 5"].concat();
+        let read = format!("{head}“Rosa’s” – € 5");
+        assert_eq!(read_counted(&quotes), (read, 0, 5));
+        // A guide that was joined from both.
+        let joined = [
+            &*latin1(&text),
+            "Grüße, 日本".repeat(5).as_bytes(),
+            &latin1(&text),
+        ]
+        .concat();
+        let expected = format!("{text}{}{text}", "Grüße, 日本".repeat(5));
+        assert_eq!(read_counted(&joined).0, expected);
+    }
+
+    #[test]
+    fn damage_in_utf_8_is_not_taken_for_windows_1252() {
+        // Texts that were cut within a character.
+        let cut = ["Søndag på øen, ".repeat(3).as_bytes(), b"caf\xc3<"].concat();
+        let (text, bad, foreign) = read_counted(&cut.repeat(100));
+        assert_eq!((bad, foreign), (100, 0));
+        assert!(text.contains("caf\u{fffd}<"));
+        // One byte says nothing.
+        assert_eq!(read_counted(b"<tv>caf\xe9</tv>").1, 1);
+        // Cyrillic of windows-1251: letters in a row.
+        let cyrillic = b"\xcf\xe5\xf0\xe2\xfb\xe9 \xea\xe0\xed\xe0\xeb ".repeat(100);
+        assert_eq!(read_counted(&cyrillic).2, 0);
     }
 
     #[test]

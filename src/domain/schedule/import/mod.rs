@@ -14,6 +14,7 @@ mod plain_text;
 pub mod repairs;
 mod xml_cursor;
 pub mod xmltv;
+mod xmltv_details;
 pub(crate) mod xmltv_time;
 
 use std::collections::BTreeMap;

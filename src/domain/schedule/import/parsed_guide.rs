@@ -268,6 +268,7 @@ fn fullness(metadata: &Metadata) -> u16 {
         usize::from(metadata.pg_age.is_some()),
         usize::from(metadata.episode.is_some()),
         usize::from(metadata.season.is_some()),
+        metadata.details.as_ref().map_or(0, |d| d.fullness()),
     ];
     let sum = length(&metadata.description)
         + length(&metadata.subtitle)

@@ -8,6 +8,8 @@ use super::LINES_MAX;
 pub enum Repair {
     /// A byte that is no character in the encoding of the guide.
     BadCharacter,
+    /// A character of windows-1252 in a guide that says it is UTF-8.
+    Encoding,
     /// An `&` that begins no reference.
     BareAmpersand,
     /// HTML in a text, or references that were escaped twice.
@@ -22,6 +24,8 @@ pub enum Repair {
     RepeatedHour,
     /// Of two copies of a row the one that says more.
     Copy,
+    /// A date or another detail that was not understood and is left out.
+    Detail,
 }
 
 impl Repair {
@@ -29,6 +33,7 @@ impl Repair {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadCharacter => "badCharacter",
+            Self::Encoding => "encoding",
             Self::BareAmpersand => "bareAmpersand",
             Self::Markup => "markup",
             Self::Stop => "stop",
@@ -36,6 +41,7 @@ impl Repair {
             Self::LastStop => "lastStop",
             Self::RepeatedHour => "repeatedHour",
             Self::Copy => "copy",
+            Self::Detail => "detail",
         }
     }
 }

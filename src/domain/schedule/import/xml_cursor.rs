@@ -97,11 +97,17 @@ impl<R: Read> XmlCursor<R> {
 
     /// Returns the trimmed text of the open element with that of its children, which are markup, as plain text.
     pub(super) fn text(&mut self) -> Result<String, GuideError> {
+        self.text_without(&[])
+    }
+
+    /// The same without what is in some children.
+    pub(super) fn text_without(&mut self, hidden: &[&str]) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
         let (line, mut bare) = (self.line, 0_u64);
         let mut text = String::new();
         let mut is_plain = true;
         while self.depth > outside {
+            let mut is_hidden = false;
             let event = self.next()?;
             // The rest of an oversized text is read and dropped.
             if text.len() > TEXT_MAX {
@@ -130,6 +136,7 @@ impl<R: Read> XmlCursor<R> {
                         }
                     }
                 }
+                Event::Start(child) if hidden.contains(&child.name().as_ref()) => is_hidden = true,
                 Event::Start(child) => {
                     is_plain = false;
                     if begins_line(child.name().as_ref()) {
@@ -138,6 +145,9 @@ impl<R: Read> XmlCursor<R> {
                 }
                 Event::End(child) if begins_line(child.name().as_ref()) => text.push('\n'),
                 _ => {}
+            }
+            if is_hidden {
+                self.skip()?;
             }
         }
         self.repairs.add_many(Repair::BareAmpersand, line, bare);

@@ -11,10 +11,12 @@ use quick_xml::events::{BytesStart, Event};
 use super::episode::EpisodeNumber;
 use super::repairs::Repairs;
 use super::xml_cursor::XmlCursor;
+use super::xmltv_details;
 use super::{
     GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
     Skip,
 };
+use crate::domain::schedule::details::Details;
 use crate::domain::schedule::import::xmltv_time;
 use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata};
 use crate::domain::schedule::ratings::Ratings;
@@ -147,6 +149,7 @@ impl<R: Read> Xmltv<R> {
         let mut subtitles = Best::new(&self.options.languages);
         let mut number = EpisodeNumber::default();
         let mut metadata = Metadata::default();
+        let mut details = Details::default();
         while let Some(child) = self.cursor.child()? {
             match child.name().as_ref() {
                 kind @ ("title" | "sub-title" | "desc") => {
@@ -179,9 +182,13 @@ impl<R: Read> Xmltv<R> {
                         add_rating(&mut metadata, &self.options.ratings, &system, &value);
                     }
                 }
-                _ => self.cursor.skip()?,
+                _ => {
+                    let zone = self.options.zone;
+                    xmltv_details::read(&mut details, (&mut self.cursor, &child), zone)?;
+                }
             }
         }
+        metadata.details = details.boxed();
         metadata.title = titles.finish().unwrap_or_default().into();
         metadata.description = descriptions.finish().map(Into::into);
         metadata.subtitle = subtitles.finish().map(Into::into);
@@ -306,7 +313,8 @@ fn matches_language(lang: &str, wanted: &str) -> bool {
 
 fn add_category(metadata: &mut Metadata, text: &str) {
     let known = metadata.categories.iter().any(|known| &**known == text);
-    if !text.is_empty() && !known && metadata.categories.len() < CATEGORIES_MAX {
+    // One more than the limit shows that something is cut.
+    if !text.is_empty() && !known && metadata.categories.len() <= CATEGORIES_MAX {
         metadata.categories.push(text.into());
     }
 }
@@ -315,7 +323,7 @@ fn add_image<R: Read>(metadata: &mut Metadata, cursor: &mut XmlCursor<R>, icon: 
     let Some(filename) = cursor.attribute(icon, "src").filter(|src| !src.is_empty()) else {
         return;
     };
-    if metadata.images.len() >= IMAGES_MAX {
+    if metadata.images.len() > IMAGES_MAX {
         return;
     }
     let mut side = |name| {

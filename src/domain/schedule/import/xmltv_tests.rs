@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::schedule::details::{Credit, CreditKind};
 use crate::domain::schedule::import::repairs::Repair;
 use crate::domain::schedule::import::{PIECE_MAX, Skip};
 use crate::types::UnixSeconds;
@@ -97,6 +98,16 @@ fn a_whole_programme_is_read() {
             subtitle: None,
             season: Some(2),
             episode: Some(3),
+            details: Details {
+                credits: vec![Credit {
+                    kind: CreditKind::Actor,
+                    name: "Somebody".into(),
+                    role: None,
+                    guest: false,
+                }],
+                ..Details::default()
+            }
+            .boxed(),
         },
     };
     assert_eq!(events[2], GuideEvent::Programme(Box::new(expected)));
