@@ -9,6 +9,7 @@ import { folded, form, panel } from './panel.js';
 const EVERY = 60; // seconds
 const CHANNELS = 25; // of a page of the grid
 const IDS_MAX = 200; // livestreams that the API takes at a time
+const LIST_LENGTH = 6000; // characters of them: the target of a request has at most 8 KiB
 
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about }) {
@@ -79,6 +80,22 @@ async function channels(wanted) {
   return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
+/** The ids in lists that fit into one request each. */
+function lists(ids) {
+  const parts = [];
+  let room = 0;
+  for (const id of ids) {
+    const length = encodeURIComponent(id).length + 3; // with its comma
+    if (room < length || parts.at(-1).length === IDS_MAX) {
+      parts.push([]);
+      room = LIST_LENGTH;
+    }
+    parts.at(-1).push(id);
+    room -= length;
+  }
+  return parts;
+}
+
 /** The broadcasts of livestreams in a period. A TV day has the zone of its livestream: the neighbours belong to it. */
 async function broadcasts(ids, from, to) {
   if (!ids.length) return new Map();
@@ -86,7 +103,7 @@ async function broadcasts(ids, from, to) {
   const last = new Date(to * 1000).toISOString().slice(0, 10);
   const days = [];
   for (let date = shiftDay(first, -1); date <= last; date = shiftDay(date, 1)) days.push(date);
-  const parts = Array.from({ length: Math.ceil(ids.length / IDS_MAX) }, (_, i) => ids.slice(i * IDS_MAX, (i + 1) * IDS_MAX));
+  const parts = lists(ids);
   const asked = days.flatMap((date) => parts.map((part) => [date, part.join(',')]));
   const all = await Promise.all(
     asked.map(([date, livestreams]) => get(at`schedule/day/${date}` + query({ livestreams }))),

@@ -3,6 +3,24 @@
 
 const SHOWN_HEADERS = ['retry-after', 'etag', 'www-authenticate', 'x-playgate-fault', 'x-request-id'];
 const MOST_IDS = 200;
+/** Characters of the ids in a request, whose target has at most 8 KiB. */
+const MOST_CHARACTERS = 6000;
+
+/** The ids in lists that fit into one request each. */
+function lists(ids) {
+  const parts = [];
+  let room = 0;
+  for (const id of ids) {
+    const length = encodeURIComponent(id).length + 1;
+    if (room < length || parts.at(-1).length === MOST_IDS) {
+      parts.push([]);
+      room = MOST_CHARACTERS;
+    }
+    parts.at(-1).push(id);
+    room -= length;
+  }
+  return parts;
+}
 const KEPT = 'playgate.lab.user';
 const DEVICE = 'playgate.lab.device';
 
@@ -163,9 +181,8 @@ export class Interface extends EventTarget {
 
   /** The answers about any number of livestreams as one, or the first refusal. A request takes at most 200 ids. */
   async #ofLivestreams(path, ids) {
-    const parts = Array.from({ length: Math.ceil(ids.length / MOST_IDS) }, (_, i) => ids.slice(i * MOST_IDS, (i + 1) * MOST_IDS));
     const ask = (some) => this.call('GET', `${path}?livestreams=${some.map(encodeURIComponent)}`);
-    const answers = await Promise.all(parts.map(ask));
+    const answers = await Promise.all(lists(ids).map(ask));
     return answers.find(({ ok }) => !ok) ?? { ...answers[0], body: Object.assign({}, ...answers.map(({ body }) => body)) };
   }
 

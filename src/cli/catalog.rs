@@ -1,6 +1,7 @@
 //! `playgate catalog`: livestreams, assets, offers, keys and rights from one file.
 
 mod m3u;
+mod m3u_guide;
 
 use std::cell::RefCell;
 use std::fs::File;

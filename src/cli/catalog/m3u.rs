@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::m3u_guide::GuideRemarks;
 use crate::types::LivestreamId;
 use crate::types::slug::slug;
 
@@ -39,7 +40,11 @@ pub(super) fn to_catalog(text: &str) -> Result<ReadPlaylist, String> {
     let mut group = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        if let Some(entry) = line.strip_prefix("#EXTINF:") {
+        if let Some(head) = line.strip_prefix(HEAD) {
+            // Nothing of it is needed, so that an open quote in it is no mistake.
+            let head = attributes(head).map(|(attributes, _)| attributes);
+            list.guide.read_head(&head.unwrap_or_default());
+        } else if let Some(entry) = line.strip_prefix("#EXTINF:") {
             if let Some((before, _)) = heading.replace((number, entry)) {
                 list.wrong(before, "the address is missing");
             }
@@ -60,9 +65,11 @@ pub(super) fn to_catalog(text: &str) -> Result<ReadPlaylist, String> {
         return Err(joined(list.mistakes).join("; "));
     }
     let all: Vec<&Value> = livestreams.values().collect();
+    let mut remarks = joined(list.remarks);
+    remarks.extend(list.guide.remarks());
     Ok(ReadPlaylist {
         catalog: json!({"livestream": all}).to_string(),
-        remarks: joined(list.remarks),
+        remarks,
     })
 }
 
@@ -79,6 +86,7 @@ fn joined(mut lines: Vec<String>) -> Vec<String> {
 struct Entries {
     mistakes: Vec<String>,
     remarks: Vec<String>,
+    guide: GuideRemarks,
 }
 
 impl Entries {
@@ -124,20 +132,6 @@ impl Entries {
         if !headers.is_empty() {
             self.remark(at, "the headers behind `|` are left out: players send none");
         }
-        for (name, what) in [
-            (
-                "tvg-shift",
-                "is not part of a catalogue; set `shift` of the channel in `epg.sources`",
-            ),
-            (
-                "catchup-source",
-                "is left out: templates differ between players",
-            ),
-        ] {
-            if given.attributes.contains_key(name) {
-                self.remark(at, &format!("`{name}` {what}"));
-            }
-        }
         if livestreams.contains_key(&given.id) {
             let free = (2..).map(|n: u32| format!("{}-{n}", given.id));
             let id = free
@@ -153,6 +147,7 @@ impl Entries {
             }
             given.id = id;
         }
+        self.guide.read((at, &given.id), &given.attributes);
         livestreams.insert(given.id, given.livestream);
     }
 }
@@ -163,10 +158,10 @@ struct Entry {
     livestream: Value,
 }
 
-/// Parses the text after `#EXTINF:`, which is `duration name="value" …,title`.
-fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry, &'static str> {
+/// Attributes in quotes, and what follows the last of them.
+fn attributes(text: &str) -> Result<(BTreeMap<String, String>, &str), &'static str> {
     let mut attributes: BTreeMap<String, String> = BTreeMap::new();
-    let mut rest = entry;
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("=\"") {
         let open = "a quote is not closed; add a `\"` behind the value";
         let (value, more) = after.split_once('"').ok_or(open)?;
@@ -174,6 +169,12 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
         attributes.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         rest = more;
     }
+    Ok((attributes, rest))
+}
+
+/// Parses the text after `#EXTINF:`, which is `duration name="value" …,title`.
+fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry, &'static str> {
+    let (attributes, rest) = attributes(entry)?;
     // Found after the attributes: titles and attributes may both contain commas.
     let title = rest.split_once(',').map_or("", |(_, title)| title.trim());
     let given = |name: &str| {
@@ -326,7 +327,7 @@ mod tests {
             .collect();
         assert_eq!(
             lines,
-            ["4:", "6:", "8:", "10:", "12:"],
+            ["4:", "8:", "10:", "12:", "moves"],
             "{:?}",
             playlist.remarks
         );
