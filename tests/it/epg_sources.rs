@@ -5,8 +5,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -557,4 +559,116 @@ fn import_progress_is_shown_at_a_terminal() {
         report.contains("added       48") && !report.contains("sent"),
         "{seen}"
     );
+}
+
+/// How a server of slow guides is doing.
+#[derive(Default)]
+struct SlowServer {
+    /// Whether a client waits for the slow guide.
+    is_open: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl SlowServer {
+    /// `/slow` gives its guide byte by byte, and `/fast` answers once somebody waits for that. `/late` begins to answer after a
+    /// second and a half, unless the client has gone.
+    fn start() -> (String, Arc<Self>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Self::default());
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let state = Arc::clone(&shared);
+                // A client that disconnects is no error here.
+                thread::spawn(move || state.serve(&mut stream.unwrap()));
+            }
+        });
+        (address, state)
+    }
+
+    fn serve(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let guide = guide();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", guide.len());
+        match head.split(' ').nth(1).unwrap() {
+            "/slow" => {
+                stream.write_all(answer.as_bytes())?;
+                self.is_open.store(true, Ordering::SeqCst);
+                let mut sent = Ok(());
+                for byte in guide.as_bytes() {
+                    if self.is_over.load(Ordering::SeqCst) || sent.is_err() {
+                        break;
+                    }
+                    sent = stream.write_all(&[*byte]);
+                    thread::park_timeout(Duration::from_millis(500));
+                }
+                self.is_open.store(false, Ordering::SeqCst);
+                sent
+            }
+            "/fast" => {
+                until("a client of the slow guide", || {
+                    self.is_open.load(Ordering::SeqCst)
+                });
+                stream.write_all((answer + &guide).as_bytes())
+            }
+            _ => {
+                stream.set_read_timeout(Some(Duration::from_millis(1_500)))?;
+                // The time is over, or the client has closed the connection.
+                match stream.read_exact(&mut [0]) {
+                    Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+                        stream.write_all((answer + &guide).as_bytes())
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_of_one_byte_at_a_time_holds_up_no_other() {
+    let (address, state) = SlowServer::start();
+    let installation = Installation::new();
+    installation.configure(&[
+        ("slow", format!("{address}/slow")),
+        ("fast", format!("{address}/fast")),
+    ]);
+    let config = installation.config();
+    let mut appliance = Appliance::start_with(&installation.data(), &["--config", &config]);
+    wait_for(&installation, "fast");
+    let fast = installation.json(&["epg", "sources", "fast", "--json"]);
+    assert_eq!(fast["lastImport"]["added"], ROWS);
+    // An operator's command does not wait either.
+    let report = installation.json(&["epg", "refresh", "fast", "--json"]);
+    assert_eq!(report["unchanged"], ROWS, "{report}");
+    assert!(
+        state.is_open.load(Ordering::SeqCst),
+        "the slow guide is still on its way"
+    );
+    let slow = installation.json(&["epg", "sources", "slow", "--json"]);
+    assert_ne!(slow["state"], "ok");
+    state.is_over.store(true, Ordering::SeqCst);
+    appliance.kill();
+}
+
+#[test]
+fn a_guide_that_is_made_on_request_is_waited_for() {
+    let (address, _state) = SlowServer::start();
+    let installation = Installation::new();
+    let late = format!("{address}/late");
+    let import = ["epg", "import", &late, "--create-livestreams", "--json"];
+    let impatient = installation.run(&[&import[..], &["--timeout", "1"]].concat());
+    let error = String::from_utf8_lossy(&impatient.stderr).into_owned();
+    assert!(
+        !impatient.status.success() && error.contains("did not answer in time"),
+        "{error}"
+    );
+    assert_eq!(installation.json(&import)["added"], ROWS);
 }

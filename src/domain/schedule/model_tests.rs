@@ -1,5 +1,5 @@
 //! Compares the importer with a naive model of its rules: a sequence of random guides with random defects, from
-//! text to stored broadcasts. What the normaliser does has properties of its own.
+//! text to stored broadcasts with their ids. What the normaliser does has properties of its own.
 
 use crate::types::Zone;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn any_row() -> impl Strategy<Value = Row> {
         Just(Clock::West),
         Just(Clock::Bare)
     ];
-    let title = prop::sample::select(vec!["A", "B", "C", "D", "E", "", " "]);
+    let title = prop::sample::select(vec!["A", "B", "C", "News", "NEWS!", "News at six", "", " "]);
     let length = prop::option::weighted(0.9, -1i64..14);
     (prop::bool::weighted(0.7), 0i64..120, length, title, clock).prop_map(
         |(news, start, length, title, clock)| Row {
@@ -81,6 +81,15 @@ fn text(rows: &[Row]) -> String {
 }
 
 /// A broadcast in the model.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    start: i64,
+    stop: i64,
+    title: String,
+    /// Identity of the broadcast, numbered in order of appearance.
+    id: usize,
+}
+
 /// Returns the rows of a channel as the normaliser has them, which has properties of its own. The end of a last row that the
 /// guide does not tell is that of what the model has.
 fn normalised(guide: &mut ParsedGuide, name: &str, known: &[Broadcast]) -> Vec<(i64, i64, String)> {
@@ -112,23 +121,141 @@ fn shown(broadcast: &Broadcast) -> (i64, i64, String) {
     (at(broadcast.start), at(broadcast.stop), title)
 }
 
+/// The titles of this test without case and signs.
+fn folded(title: &str) -> String {
+    title.to_lowercase().replace('!', "")
+}
+
+/// Whether one title is the other one with more words. A single letter says too little.
+fn is_corrected(one: &str, other: &str) -> bool {
+    let (one, other) = (folded(one), folded(other));
+    one.len() >= 4 && other.len() >= 4 && (one.starts_with(&other) || other.starts_with(&one))
+}
+
+/// What is left of each title: in order if the numbers are equal, else the nearest first, in the order of time.
+fn align(old: &[&Kept], rows: &[(i64, i64, String)], of_row: &mut [Option<usize>]) {
+    let distance = |(row, at): (usize, usize)| (rows[row].0 - old[at].start).abs();
+    let titles: BTreeSet<String> = rows.iter().map(|row| folded(&row.2)).collect();
+    for title in titles {
+        let left: Vec<usize> = (0..rows.len())
+            .filter(|row| of_row[*row].is_none() && folded(&rows[*row].2) == title)
+            .collect();
+        let known: Vec<usize> = (0..old.len())
+            .filter(|at| !of_row.contains(&Some(*at)) && folded(&old[*at].title) == title)
+            .collect();
+        let limit = if known.len() == 1 { 144 } else { 72 };
+        let in_order: Vec<_> = left.iter().copied().zip(known.iter().copied()).collect();
+        if left.len() == known.len() && in_order.iter().all(|pair| distance(*pair) <= limit) {
+            in_order
+                .into_iter()
+                .for_each(|(row, at)| of_row[row] = Some(at));
+            continue;
+        }
+        // Eight broadcasts in each direction are compared.
+        let is_near = |row: usize, at: usize| {
+            let before = known.iter().filter(|at| old[**at].start < rows[row].0);
+            let (middle, position) = (before.count(), known.iter().position(|known| *known == at));
+            position.is_some_and(|position| position + 8 >= middle && position < middle + 8)
+        };
+        let pairs = left
+            .iter()
+            .flat_map(|row| known.iter().map(|at| (*row, *at)));
+        let mut near: Vec<_> = pairs
+            .filter(|(row, at)| is_near(*row, *at))
+            .map(|pair| (distance(pair), pair))
+            .filter(|(distance, _)| *distance <= 72)
+            .collect();
+        near.sort();
+        let mut joined: Vec<(usize, usize)> = Vec::new();
+        for (_, (row, at)) in near {
+            let crosses = |(r, a): &(usize, usize)| (*r < row) != (*a < at);
+            let is_free = of_row[row].is_none() && !of_row.contains(&Some(at));
+            if is_free && !joined.iter().any(crosses) {
+                of_row[row] = Some(at);
+                joined.push((row, at));
+            }
+        }
+    }
+}
+
+/// Finds the broadcast whose id each row gets. Every rule is a scan of all pairs that are left.
+fn matches(old: &[&Kept], rows: &[(i64, i64, String)]) -> Vec<Option<usize>> {
+    let mut of_row: Vec<Option<usize>> = vec![None; rows.len()];
+    let all: Vec<(usize, usize)> = (0..rows.len())
+        .flat_map(|row| (0..old.len()).map(move |at| (row, at)))
+        .collect();
+    let join = |of_row: &mut Vec<Option<usize>>, (row, at): (usize, usize)| {
+        if of_row[row].is_none() && !of_row.contains(&Some(at)) {
+            of_row[row] = Some(at);
+        }
+    };
+    let distance = |(row, at): (usize, usize)| (rows[row].0 - old[at].start).abs();
+    let length = |start: i64, stop: i64| stop - start;
+    // The same start and title.
+    for (row, at) in &all {
+        if rows[*row].0 == old[*at].start && rows[*row].2 == old[*at].title {
+            join(&mut of_row, (*row, *at));
+        }
+    }
+    // The same title and length within half an hour, the nearest first.
+    let mut moved: Vec<_> = all
+        .iter()
+        .filter(|(row, at)| {
+            let (start, stop, title) = &rows[*row];
+            *title == old[*at].title
+                && length(*start, *stop) == length(old[*at].start, old[*at].stop)
+        })
+        .map(|pair| (distance(*pair), *pair))
+        .filter(|(distance, _)| *distance <= 6)
+        .collect();
+    moved.sort();
+    for (_, pair) in moved {
+        join(&mut of_row, pair);
+    }
+    // A corrected title at the same time.
+    for (row, at) in &all {
+        let ((start, stop, title), known) = (&rows[*row], old[*at]);
+        let is_same = folded(title) == folded(&known.title);
+        let is_part = *stop == known.stop && is_corrected(title, &known.title);
+        if *start == known.start && (is_same || is_part) {
+            join(&mut of_row, (*row, *at));
+        }
+    }
+    align(old, rows, &mut of_row);
+    of_row
+}
+
 /// Imports rows in the model: they replace what meets their span, and cut what began before it, unless that has moved.
-fn import_guide(
-    existing: &[Broadcast],
-    rows: &[(i64, i64, String)],
-    has_moved: impl Fn(&Broadcast) -> bool,
-) -> Vec<(i64, i64, String)> {
+fn import_guide(existing: &[Kept], rows: &[(i64, i64, String)], next_id: &mut usize) -> Vec<Kept> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-        return existing.iter().map(shown).collect();
+        return existing.to_vec();
     };
     let (from, to) = (first.0, last.1);
-    let mut list = rows.to_vec();
-    for old in existing {
-        let (start, stop, title) = shown(old);
-        if stop <= from || start >= to {
-            list.push((start, stop, title));
-        } else if start < from && !has_moved(old) {
-            list.push((start, from, title));
+    let touched = |b: &&Kept| b.stop > from && b.start < to;
+    let mut list: Vec<Kept> = existing.iter().filter(|b| !touched(b)).cloned().collect();
+    let old: Vec<&Kept> = existing.iter().filter(touched).collect();
+    let of_row = matches(&old, rows);
+    for ((start, stop, title), at) in rows.iter().zip(&of_row) {
+        let id = at.map_or_else(
+            || {
+                *next_id += 1;
+                *next_id
+            },
+            |at| old[at].id,
+        );
+        list.push(Kept {
+            start: *start,
+            stop: *stop,
+            title: title.clone(),
+            id,
+        });
+    }
+    for (at, before) in old.iter().enumerate() {
+        if !of_row.contains(&Some(at)) && before.start < from {
+            list.push(Kept {
+                stop: from,
+                ..(*before).clone()
+            });
         }
     }
     list.sort();
@@ -165,29 +292,31 @@ proptest! {
             now: NOW,
             retention_days: 30,
         };
+        let mut model: BTreeMap<&str, Vec<Kept>> = BTreeMap::new();
+        let mut numbers: BTreeMap<usize, BroadcastId> = BTreeMap::new();
         let mut titles: BTreeMap<BroadcastId, String> = BTreeMap::new();
+        let mut next_id = 0;
         for rows in guides {
             let names = ["news", "film"];
             let before = names.map(|name| schedule.broadcasts(&livestream(name)).unwrap());
             let mut guide = draft(&text(&rows));
             schedule.import(draft(&text(&rows)), &options).unwrap();
-            for (name, before) in names.iter().zip(&before) {
-                let stored = schedule.broadcasts(&livestream(name)).unwrap();
+            for (name, before) in names.into_iter().zip(&before) {
                 let rows = normalised(&mut guide, name, before);
-                let has_moved = |old: &Broadcast| {
-                    let is_row = |new: &&Broadcast| new.id == old.id && rows.contains(&shown(new));
-                    stored.iter().find(is_row).is_some_and(|new| new.start != old.start)
-                };
-                let expected = import_guide(before, &rows, has_moved);
+                let kept = model.entry(name).or_default();
+                *kept = import_guide(kept, &rows, &mut next_id);
+                let stored = schedule.broadcasts(&livestream(name)).unwrap();
                 let all: Vec<_> = stored.iter().map(shown).collect();
+                let expected: Vec<_> = kept.iter().map(|k| (k.start, k.stop, k.title.clone())).collect();
                 prop_assert_eq!(all, expected, "{}", name);
-                // The same start and title is the same broadcast, and an id never goes to another title.
-                for new in &stored {
-                    let old = before.iter().find(|old| old.start == new.start && old.metadata.title == new.metadata.title);
-                    prop_assert!(old.is_none_or(|old| old.id == new.id));
-                    let title = new.metadata.title.to_string();
-                    let known = titles.entry(new.id.clone()).or_insert_with(|| title.clone());
-                    prop_assert_eq!(&*known, &title);
+                // A broadcast keeps its id for ever, and no other broadcast gets it.
+                for (kept, new) in kept.iter().zip(&stored) {
+                    let id = numbers.entry(kept.id).or_insert_with(|| new.id.clone());
+                    prop_assert_eq!(&*id, &new.id, "{} {:?}", name, kept);
+                    // An id never goes to another title, but to a correction of it.
+                    let title = titles.entry(new.id.clone()).or_insert_with(|| kept.title.clone());
+                    let is_same = folded(title) == folded(&kept.title) || is_corrected(title, &kept.title);
+                    prop_assert!(is_same, "{} and {}", title, kept.title);
                 }
                 let ids: BTreeSet<_> = stored.iter().map(|b| &b.id).collect();
                 prop_assert_eq!(ids.len(), stored.len());
