@@ -1,8 +1,10 @@
 //! Loop channels over HTTP: livestreams that repeat a clip.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
+use playgate::ports::clock::Clock as _;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;
@@ -396,4 +398,264 @@ fn an_early_start_over_reaches_as_far_back_in_hls_as_in_dash() {
         .unwrap();
     assert_eq!(first.parse::<i64>().unwrap(), (NOON.0 - 7_200) / 2);
     assert!(!media.contains("ENDLIST"));
+}
+
+/// The segments of a media playlist: seconds and name.
+fn segments(playlist: &str) -> Vec<(f64, &str)> {
+    let lines: Vec<&str> = playlist.lines().collect();
+    let pairs = lines.windows(2).filter_map(|pair| {
+        let seconds = pair[0].strip_prefix("#EXTINF:")?.split(',').next()?;
+        Some((seconds.parse().unwrap(), pair[1]))
+    });
+    pairs.collect()
+}
+
+fn tag<'a>(playlist: &'a str, name: &str) -> Option<&'a str> {
+    let mut found = playlist.lines().filter_map(|line| {
+        let value = line.strip_prefix(name)?.strip_prefix(':')?;
+        Some(value)
+    });
+    let value = found.next();
+    assert!(found.next().is_none(), "{name} occurs twice");
+    value
+}
+
+/// RFC 8216, and the authoring specification of Apple for live playlists.
+#[test]
+fn live_playlists_keep_the_rules_of_hls_at_every_update() {
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "hls");
+    let master = fixture.fetch(&live, &[]);
+    let master = text(&master);
+    assert!(master.starts_with("#EXTM3U\n"));
+    assert!(master.contains("\n#EXT-X-INDEPENDENT-SEGMENTS\n"));
+    let variants = || {
+        master
+            .lines()
+            .filter(|line| line.starts_with("#EXT-X-STREAM-INF:"))
+    };
+    assert_eq!(variants().count(), 2);
+    for variant in variants() {
+        for name in [
+            "BANDWIDTH=",
+            "AVERAGE-BANDWIDTH=",
+            "CODECS=",
+            "RESOLUTION=",
+            "FRAME-RATE=",
+            "CLOSED-CAPTIONS=",
+        ] {
+            assert!(variant.contains(name), "{name} of {variant}");
+        }
+    }
+    let mut before: [Vec<(i64, String)>; 3] = Default::default();
+    let mut targets = Vec::new();
+    for round in 0..6 {
+        for (track, before) in before.iter_mut().enumerate() {
+            let name = format!("live-{track}.m3u8");
+            let answer = fixture.fetch(&sibling_address(&live, &name), &[]);
+            let list = text(&answer);
+            // 4.3.1.2: `EXT-X-MAP` outside of I-frame playlists.
+            assert_eq!(tag(list, "#EXT-X-VERSION"), Some("6"));
+            let target: f64 = tag(list, "#EXT-X-TARGETDURATION").unwrap().parse().unwrap();
+            targets.push(target.to_string());
+            let first: i64 = tag(list, "#EXT-X-MEDIA-SEQUENCE").unwrap().parse().unwrap();
+            // 4.3.3.5 and 4.3.3.4: a playlist without a type that is not at its end may lose segments.
+            assert_eq!(tag(list, "#EXT-X-PLAYLIST-TYPE"), None);
+            assert!(!list.contains("#EXT-X-ENDLIST"));
+            // Timestamps are continuous, so there is no discontinuity to count.
+            assert!(!list.contains("DISCONTINUITY"));
+            let date = tag(list, "#EXT-X-PROGRAM-DATE-TIME").unwrap();
+            let date = chrono::DateTime::parse_from_rfc3339(date).unwrap();
+            // The date is that of the first segment, and so is its timestamp, up to the reordering of frames.
+            let segments = segments(list);
+            let head = fixture.fetch(&sibling_address(&live, segments[0].1), &[]);
+            let scale = if track == 0 { 48_000.0 } else { 12_800.0 };
+            let begins = decode_time(&head.body) as f64 / scale;
+            assert!((begins - date.timestamp_millis() as f64 / 1e3).abs() < 0.1);
+            // 4.3.3.1, 6.2.2: no segment is longer than the target, and no playlist shorter than three.
+            assert!(
+                segments
+                    .iter()
+                    .all(|(seconds, _)| seconds.round() <= target)
+            );
+            let length: f64 = segments.iter().map(|(seconds, _)| seconds).sum();
+            assert!(length >= 3.0 * target);
+            // The last segment has ended: within a target duration of now.
+            let edge = date.timestamp_millis() as f64 / 1e3 + length;
+            let behind = fixture.server.clock.now().0 as f64 - edge;
+            assert!((-1.1..=target).contains(&behind), "{behind}");
+            // 6.2.1: what was named keeps its number, and what goes goes at the front.
+            let named: Vec<(i64, String)> = (first..)
+                .zip(segments.iter().map(|(_, name)| (*name).to_owned()))
+                .collect();
+            for entry in before.iter().filter(|(number, _)| *number >= first) {
+                assert!(named.contains(entry), "round {round}: {entry:?} is gone");
+            }
+            // 6.2.2: a segment that was removed stays for as long as the playlist that named it.
+            for (_, name) in before.iter().filter(|(number, _)| *number < first).take(1) {
+                assert_eq!(
+                    fixture.fetch(&sibling_address(&live, name), &[]).status,
+                    200
+                );
+            }
+            *before = named;
+        }
+        fixture.server.wait(2 + round % 3);
+    }
+    // 6.2.4 and 4.3.3.1: one target duration for all playlists, which never changes.
+    targets.dedup();
+    assert_eq!(targets, ["2"]);
+}
+
+/// The bandwidth of a variant is that of its loop: RFC 8216, 4.3.4.2, within a tenth (Apple's specification, 9.8).
+#[test]
+fn a_variant_of_a_loop_has_the_bandwidth_that_it_states() {
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "hls");
+    let master = fixture.fetch(&live, &[]);
+    let peak = |track: usize| {
+        let answer = fixture.fetch(&sibling_address(&live, &format!("live-{track}.m3u8")), &[]);
+        let list = text(&answer);
+        let segments = segments(list).into_iter().rev().take(5);
+        let rates = segments.map(|(seconds, name)| {
+            let segment = fixture.fetch(&sibling_address(&live, name), &[]);
+            segment.body.len() as f64 * 8.0 / seconds
+        });
+        rates.fold(0.0, f64::max)
+    };
+    let stated = text(&master).lines().filter_map(|line| {
+        let (_, rest) = line
+            .strip_prefix("#EXT-X-STREAM-INF:")?
+            .split_once("BANDWIDTH=")?;
+        rest.split(',').next()?.parse::<f64>().ok()
+    });
+    let stated: Vec<f64> = stated.collect();
+    let sound = peak(0);
+    for (track, stated) in [1, 2].into_iter().zip(stated) {
+        let peak = sound + peak(track);
+        assert!((0.9..=1.1).contains(&(peak / stated)), "{peak} of {stated}");
+    }
+}
+
+/// ISO 23009-1 and the guidelines of the DASH Industry Forum for live services.
+#[test]
+fn live_manifests_keep_the_rules_of_dash_at_every_update() {
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
+    let mut before: Option<(i64, i64)> = None;
+    for _ in 0..4 {
+        let answer = fixture.fetch(&live, &[]);
+        let manifest = text(&answer);
+        assert_eq!(
+            attribute(manifest, "profiles"),
+            "urn:mpeg:dash:profile:isoff-live:2011"
+        );
+        for (name, value) in [
+            ("type", "dynamic"),
+            // Neither start changes while the service lasts.
+            ("availabilityStartTime", "1970-01-01T00:00:00Z"),
+            ("minimumUpdatePeriod", "PT2S"),
+            ("timeShiftBufferDepth", "PT90000S"),
+            ("suggestedPresentationDelay", "PT6S"),
+            ("maxSegmentDuration", "PT2S"),
+            ("minBufferTime", "PT2S"),
+        ] {
+            assert_eq!(attribute(manifest, name), value, "{name}");
+        }
+        assert!(manifest.contains("<Period id=\"0\" start=\"PT0S\">"));
+        assert!(manifest.contains("segmentAlignment=\"true\""));
+        let clock = manifest.split_once("<UTCTiming").unwrap().1;
+        let published = attribute(manifest, "publishTime");
+        assert_eq!(attribute(clock, "value"), published);
+        // Each representation names its first segment by number and time, which belong together for ever.
+        let first = number(manifest, "startNumber");
+        let (time, length) = (number(manifest, "t"), number(manifest, "d"));
+        assert_eq!(time, first * length);
+        let last = first + number(manifest, "r");
+        // What is listed is available, and has been listed until it left the time-shift buffer.
+        let end = (last + 1) * length;
+        let now = fixture.server.clock.now().0;
+        assert!((now - 2..=now).contains(&end), "{end} at {now}");
+        let media = sibling_address(&live, &format!("0-{last}.m4s"));
+        assert_eq!(fixture.fetch(&media, &[]).status, 200);
+        if let Some((earlier, latest)) = before {
+            assert!(earlier <= first && latest <= last);
+        }
+        before = Some((first, last));
+        fixture.server.wait(3);
+    }
+    let encrypted = fixture.fetch(&live, &[]);
+    let manifest = text(&encrypted);
+    // The key id of the catalogue is readable without a segment.
+    assert_eq!(manifest.matches("cenc:default_KID=").count(), 2);
+}
+
+#[test]
+fn manifests_are_compressed_and_their_ranges_are_not() {
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "hls");
+    let media = sibling_address(&live, "live-0.m3u8");
+    let plain = fixture.fetch(&media, &[]);
+    let packed = fixture.fetch(&media, &[("Accept-Encoding", "gzip, br")]);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert_eq!(packed.header("cache-control"), Some("no-store"));
+    assert_eq!(packed.header("content-type"), plain.header("content-type"));
+    assert!(packed.body.len() * 4 < plain.body.len());
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(packed.body.as_slice())
+        .read_to_end(&mut unpacked)
+        .unwrap();
+    assert_eq!(unpacked, plain.body);
+    // Each coding has a tag of its own, and a range is one of the plain bytes.
+    let tags = [plain.header("etag"), packed.header("etag")];
+    assert_ne!(tags[0], tags[1]);
+    let ranged = [
+        ("Accept-Encoding", "gzip"),
+        ("Range", "bytes=0-6"),
+        ("If-Range", tags[0].unwrap()),
+    ];
+    let part = fixture.fetch(&media, &ranged);
+    assert_eq!((part.status, part.body.as_slice()), (206, &b"#EXTM3U"[..]));
+    assert_eq!(part.header("content-encoding"), None);
+    let known = [
+        ("Accept-Encoding", "gzip"),
+        ("If-None-Match", tags[1].unwrap()),
+    ];
+    assert_eq!(fixture.fetch(&media, &known).status, 304);
+    // Segments are compressed already. A player may add the query of CMCD, or of a low-latency playlist.
+    let name = format!("0-{}.m4s?CMCD=bl%3D2000", NOON.0 / 2 - 1);
+    let segment = fixture.fetch(
+        &sibling_address(&live, &name),
+        &[("Accept-Encoding", "gzip")],
+    );
+    assert_eq!(
+        (segment.status, segment.header("content-encoding")),
+        (200, None)
+    );
+}
+
+#[test]
+fn every_answer_of_the_origin_can_be_read_and_timed_by_a_page() {
+    let fixture = fixture();
+    let live = playlist(&fixture, "round", "dash");
+    let segment = sibling_address(&live, &format!("0-{}.m4s", NOON.0 / 2 - 1));
+    let origin = ("Origin", "https://player.example");
+    let beyond = sibling_address(&live, "0-999999999999.m4s");
+    for (address, headers, status) in [
+        (&live, vec![origin], 200),
+        (&segment, vec![origin], 200),
+        (&segment, vec![origin, ("Range", "bytes=0-9")], 206),
+        (&segment, vec![origin, ("If-None-Match", "*")], 304),
+        (&segment, vec![origin, ("Range", "bytes=99999999-")], 416),
+        (&beyond, vec![origin], 404),
+    ] {
+        let answer = fixture.fetch(address, &headers);
+        assert_eq!(answer.status, status, "{address}");
+        for name in ["access-control-allow-origin", "timing-allow-origin"] {
+            assert_eq!(answer.header(name), Some("*"), "{name} of {status}");
+        }
+        let exposed = answer.header("access-control-expose-headers").unwrap();
+        assert!(exposed.contains("Content-Range") && exposed.contains("Date"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{status}");
+    }
 }

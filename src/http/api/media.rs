@@ -1,14 +1,18 @@
 //! Handler of the built-in media origin.
 
 use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use http::HeaderValue;
+use http::header::{ACCEPT_RANGES, CACHE_CONTROL};
 
 use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
-use crate::http::response::reply::{FileContent, FileReply, Kept, Reply, media};
+use crate::http::response::cache::CompressibleBody;
+use crate::http::response::reply::{FileContent, FileReply, Kept, Prepared, Reply, media};
 use crate::http::routing::endpoint::public::OriginRequest;
 use crate::media::loop_channel::{self, LoopError};
 use crate::ports::media::{MediaDirectory, MediaFile};
@@ -16,8 +20,15 @@ use crate::services::Services;
 use crate::types::{MediaPath, UnixSeconds};
 use crate::worker_pool::fair_queue::Turn;
 
+/// The address is that of one viewer, and ends with the session: a shared cache could not use it, and one in the browser would
+/// outlive the session.
+const CACHING: HeaderValue = HeaderValue::from_static("no-store");
+/// Largest manifest in a file that is compressed, in bytes: it is read into memory.
+const COMPRESSED_MAX: u64 = 4 * 1024 * 1024;
+
 enum FoundMedia {
     File(MediaFile),
+    /// A part of a loop, or a manifest that was read.
     Generated(Vec<u8>),
 }
 
@@ -42,9 +53,10 @@ pub(crate) async fn origin(
         })?;
     let directory = services.media.clone();
     let media = media_type(path.as_str());
+    let is_manifest = is_manifest(path.as_str());
     // A stale manifest is made for an earlier time. The segments that it lists exist at any later time.
     let now = match access.stale_since {
-        Some(since) if is_manifest(path.as_str()) => since,
+        Some(since) if is_manifest => since,
         _ => cx.now,
     };
     // The signed address names no partner.
@@ -77,7 +89,22 @@ pub(crate) async fn origin(
         }
         Ok(FoundMedia::Generated(bytes)) => {
             let tag = Kept::tag_of(&bytes);
-            (FileContent::Made(bytes.into()), tag)
+            let bytes = bytes.into();
+            // Players fetch live playlists every few seconds, and some have thousands of lines. A range is one of the
+            // uncompressed bytes.
+            if is_manifest && !request.part {
+                let kept = Kept { tag, max_age: 0 };
+                let manifest = Prepared {
+                    media,
+                    body: Arc::new(CompressibleBody::from(bytes)),
+                    kept,
+                    until: None,
+                };
+                return Ok(Reply::prepared(manifest)
+                    .with_header(CACHE_CONTROL, CACHING)
+                    .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+            }
+            (FileContent::Made(bytes), tag)
         }
         Err(LoopError::Absent) => return Err(file_not_found()),
         Err(LoopError::Unfit(_)) => {
@@ -92,13 +119,14 @@ pub(crate) async fn origin(
         content,
         media,
         tag,
-        caching: HeaderValue::from_static("no-store"),
+        caching: CACHING,
     }))
 }
 
 fn is_manifest(path: &str) -> bool {
     let extension = Path::new(path).extension();
-    extension.is_some_and(|text| text == "mpd" || text == "m3u8")
+    extension
+        .is_some_and(|text| text.eq_ignore_ascii_case("mpd") || text.eq_ignore_ascii_case("m3u8"))
 }
 
 /// Finds a file, or generates a part of a loop channel. Blocks.
@@ -109,9 +137,19 @@ fn find(
 ) -> Result<FoundMedia, LoopError> {
     match directory.open(path)? {
         // An existing file always wins over a generated one with the same path.
+        Some(file) if is_manifest(path.as_str()) && file.length <= COMPRESSED_MAX => {
+            Ok(FoundMedia::Generated(read(file)?))
+        }
         Some(file) => Ok(FoundMedia::File(file)),
         None => loop_channel::generate(directory, path, now).map(FoundMedia::Generated),
     }
+}
+
+fn read(file: MediaFile) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Limited, because the file may grow meanwhile.
+    file.file.take(COMPRESSED_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn file_not_found() -> ApiError {
@@ -125,13 +163,18 @@ fn media_type(path: &str) -> HeaderValue {
         "mpd" => "application/dash+xml",
         "m3u8" => "application/vnd.apple.mpegurl",
         "ism" | "ismc" => "application/vnd.ms-sstr+xml",
-        "mp4" | "m4s" | "m4v" | "cmfv" | "ismv" => "video/mp4",
+        "mp4" | "m4s" | "m4v" | "m4i" | "m4f" | "cmfv" | "ismv" => "video/mp4",
         "m4a" | "cmfa" | "isma" => "audio/mp4",
-        "ts" => "video/mp2t",
+        "cmft" | "cmfm" | "ismt" => "application/mp4",
+        "ts" | "m2t" | "m2ts" | "mts" => "video/mp2t",
         "aac" => "audio/aac",
+        "ac3" => "audio/ac3",
+        "ec3" => "audio/eac3",
         "mp3" => "audio/mpeg",
         "webm" => "video/webm",
-        "vtt" => "text/vtt; charset=utf-8",
+        "vtt" | "webvtt" => "text/vtt; charset=utf-8",
+        // Session data of HLS.
+        "json" => "application/json",
         "ttml" | "dfxp" => "application/ttml+xml",
         "jpg" | "jpeg" => "image/jpeg",
         "png" => "image/png",

@@ -99,7 +99,8 @@ impl Clip {
                 return Err(LoopError::Absent);
             }
             let Track { head, media, .. } = self.tracks.get(track).ok_or(LoopError::Absent)?;
-            Ok(media.write(track, head, &self.timeline, &window))
+            let timeline = (&self.timeline, self.target());
+            Ok(media.write(track, head, timeline, &window))
         };
         let text = match (&self.manifest, track) {
             (Manifest::Dash(dash), None) => dash.write(&self.timeline, &window(DASH_BACK)?, now),
@@ -112,6 +113,20 @@ impl Clip {
             }
         };
         Ok(text.into_bytes())
+    }
+
+    /// The longest segment of all tracks in whole seconds: all playlists must have one target duration (RFC 8216, 6.2.4), which
+    /// is compared with rounded segment durations (4.3.3.1).
+    fn target(&self) -> u64 {
+        let seconds = self.tracks.iter().map(|Track { head, .. }| {
+            let scale = u64::from(head.scale);
+            let longest = head
+                .lengths(self.timeline.clip(head.scale))
+                .into_iter()
+                .max();
+            longest.unwrap_or_default().saturating_add(scale / 2) / scale.max(1)
+        });
+        seconds.max().unwrap_or_default()
     }
 
     pub(super) fn init(mut self, track: usize) -> Result<Vec<u8>, LoopError> {

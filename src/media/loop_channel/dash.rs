@@ -19,6 +19,23 @@ use crate::types::UnixSeconds;
 /// Suggested distance of a player from the live edge, in segments.
 const DELAY_SEGMENTS: u64 = 3;
 const TRACKS_MAX: usize = 32;
+/// Attributes of `MPD` that a live manifest has of its own.
+const OF_LIVE: [&str; 10] = [
+    "type",
+    "profiles",
+    "mediaPresentationDuration",
+    "availabilityStartTime",
+    "publishTime",
+    "minimumUpdatePeriod",
+    "suggestedPresentationDelay",
+    "timeShiftBufferDepth",
+    "maxSegmentDuration",
+    "maxSubsegmentDuration",
+];
+const RENAMED: [(&str, &str); 2] = [
+    ("subsegmentAlignment", "segmentAlignment"),
+    ("subsegmentStartsWithSAP", "startWithSAP"),
+];
 
 /// A manifest, split where a live manifest differs from it.
 #[derive(Debug)]
@@ -65,7 +82,11 @@ impl Dash {
                 Event::Start(start) => match start.name().as_ref() {
                     "BaseURL" => cut.file = Some(text_of(&mut reader)?),
                     // Elements that locate segments or that a live manifest replaces are dropped.
-                    "SegmentBase" | "Location" | "UTCTiming" => {
+                    "SegmentBase"
+                    | "Location"
+                    | "PatchLocation"
+                    | "UTCTiming"
+                    | "LeapSecondInformation" => {
                         let end = start.to_end().into_owned();
                         reader.read_to_end(end.name()).map_err(broken)?;
                     }
@@ -126,28 +147,33 @@ impl Cut {
                 if kind.is_some_and(|kind| &*kind.value != "static") {
                     return Err(unfit("the manifest is not for on-demand play"));
                 }
-                ManifestPart::Mpd(kept(
-                    start,
-                    &[
-                        "type",
-                        "profiles",
-                        "mediaPresentationDuration",
-                        "availabilityStartTime",
-                        "publishTime",
-                    ],
-                    |name| name,
-                )?)
+                let mut kept = kept(start, &OF_LIVE, |name| name)?;
+                // ISO 23009-1, 5.3.1.2: mandatory.
+                if !has(start, "minBufferTime")? {
+                    kept.push_str(" minBufferTime=\"PT2S\"");
+                }
+                ManifestPart::Mpd(kept)
             }
             "Period" => {
                 self.periods += 1;
-                ManifestPart::Period(kept(start, &["start", "duration"], |name| name)?)
+                let mut kept = kept(start, &["start", "duration"], |name| name)?;
+                // By its id a player finds the period again in the next version of the manifest.
+                if !has(start, "id")? {
+                    kept.push_str(" id=\"0\"");
+                }
+                ManifestPart::Period(kept)
             }
             "AdaptationSet" => {
-                // The attributes have the same meaning for segments, under another name.
-                let attributes = kept(start, &[], |name| match name {
-                    "subsegmentAlignment" => "segmentAlignment",
-                    "subsegmentStartsWithSAP" => "startWithSAP",
-                    name => name,
+                // The attributes have the same meaning for segments, under another name. An attribute must not occur twice.
+                let mut replaced = Vec::new();
+                for (subsegment, segment) in RENAMED {
+                    if has(start, subsegment)? {
+                        replaced.push(segment);
+                    }
+                }
+                let renamed = |name| RENAMED.iter().find(|(subsegment, _)| *subsegment == name);
+                let attributes = kept(start, &replaced, |name| {
+                    renamed(name).map_or(name, |(_, segment)| segment)
                 })?;
                 ManifestPart::Kept(format!("<AdaptationSet{attributes}>"))
             }
@@ -196,6 +222,11 @@ fn attributes(error: quick_xml::events::attributes::AttrError) -> LoopError {
     unfit(format!("the manifest is broken: {error}"))
 }
 
+fn has(start: &BytesStart<'_>, name: &str) -> Result<bool, LoopError> {
+    let found = start.try_get_attribute(name).map_err(attributes)?;
+    Ok(found.is_some())
+}
+
 /// Returns the attributes of a tag, without those in `but`.
 fn kept<'a>(
     start: &'a BytesStart<'_>,
@@ -237,12 +268,13 @@ fn mpd(
     window: &SegmentWindow,
     now: UnixSeconds,
 ) -> std::fmt::Result {
+    let (piece, second) = timeline.piece();
     write!(
         out,
-        "<MPD{kept} profiles=\"urn:mpeg:dash:profile:isoff-live:2011\""
+        "<MPD{kept} profiles=\"urn:mpeg:dash:profile:isoff-live:2011\" maxSegmentDuration=\"PT{}S\"",
+        decimal(piece, second)
     )?;
     if window.is_open {
-        let (piece, second) = timeline.piece();
         let begin = match window.span {
             ManifestRange::Live => UnixSeconds(0),
             ManifestRange::Window { start, .. } => start,

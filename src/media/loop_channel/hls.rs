@@ -8,6 +8,17 @@ use super::timeline::{LoopTimeline, SegmentWindow, decimal, moment};
 use super::track::TrackHead;
 
 const TRACKS_MAX: usize = 32;
+const BYTE_ORDER_MARK: char = '\u{feff}';
+/// Tags of a master playlist that do not hold for its loop: the frames of I-frame and image playlists are parts of
+/// segments, a start is a place in the clip, and the servers of content steering have no loop.
+const LEFT_OUT: [&str; 4] = [
+    "#EXT-X-I-FRAME-STREAM-INF:",
+    "#EXT-X-IMAGE-STREAM-INF:",
+    "#EXT-X-START:",
+    "#EXT-X-CONTENT-STEERING:",
+];
+/// Tags whose URI would be resolved against the loop's path, where no file lies, unless it is absolute.
+const WITH_ADDRESS: [&str; 2] = ["#EXT-X-SESSION-KEY:", "#EXT-X-SESSION-DATA:"];
 
 #[derive(Debug)]
 pub(super) enum Hls {
@@ -27,6 +38,8 @@ pub(super) struct Media {
     /// The single file that contains all segments.
     pub(super) file: String,
     keys: Vec<String>,
+    /// Whether each segment can be decoded by itself, as the clip says.
+    independent: bool,
 }
 
 impl Hls {
@@ -40,6 +53,8 @@ impl Hls {
                 names.len() - 1
             })
         };
+        // RFC 8216, 4.1 forbids the mark, and editors write it.
+        let text = text.trim_start_matches(BYTE_ORDER_MARK);
         if !text.starts_with("#EXTM3U") {
             return Err(unfit("the playlist does not begin with `#EXTM3U`"));
         }
@@ -50,8 +65,12 @@ impl Hls {
         let mut lines = Vec::new();
         for line in text.lines().map(str::trim) {
             lines.push(match line {
-                // I-frame playlists are dropped: their frames are parts of segments.
-                line if line.starts_with("#EXT-X-I-FRAME-STREAM-INF:") => continue,
+                line if LEFT_OUT.iter().any(|tag| line.starts_with(tag)) => continue,
+                line if WITH_ADDRESS.iter().any(|tag| line.starts_with(tag))
+                    && !is_absolute(line).unwrap_or(true) =>
+                {
+                    continue;
+                }
                 line if line.starts_with("#EXT-X-MEDIA:") => match attribute(line, "URI") {
                     Some((before, name, behind)) => {
                         Line::Track(before.to_owned(), track(name), behind.to_owned())
@@ -91,14 +110,16 @@ impl Media {
         let mut media = Self::default();
         let one_file =
             || unfit("a playlist must name one fragmented MP4 file for all of its segments");
+        let text = text.trim_start_matches(BYTE_ORDER_MARK);
         for line in text.lines().map(str::trim) {
-            if line.starts_with("#EXT-X-KEY:") {
+            if line.starts_with("#EXT-X-KEY:METHOD=NONE") {
+                // What follows is clear. Where a key precedes it, only a part of the clip is encrypted.
+                if !media.keys.is_empty() {
+                    return Err(unfit("the whole clip must be encrypted, or nothing of it"));
+                }
+            } else if line.starts_with("#EXT-X-KEY:") {
                 // A relative key URI would be resolved against the loop's path, where no key lies.
-                let absolute = match attribute(line, "URI") {
-                    Some((_, address, _)) => address.contains(':'),
-                    None => true,
-                };
-                if !absolute || !media.file.is_empty() {
+                if is_absolute(line) != Some(true) || !media.file.is_empty() {
                     return Err(unfit(
                         "`EXT-X-KEY` must have an absolute URI and precede `EXT-X-MAP`",
                     ));
@@ -110,6 +131,8 @@ impl Media {
                     return Err(one_file());
                 }
                 file.clone_into(&mut media.file);
+            } else if line == "#EXT-X-INDEPENDENT-SEGMENTS" {
+                media.independent = true;
             } else if !line.starts_with('#') && !line.is_empty() && line != media.file {
                 return Err(one_file());
             }
@@ -124,12 +147,12 @@ impl Media {
         &self,
         track: usize,
         head: &TrackHead,
-        timeline: &LoopTimeline,
+        (timeline, target): (&LoopTimeline, u64),
         window: &SegmentWindow,
     ) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
-        let _ = self.try_write(&mut out, track, head, timeline, window);
+        let _ = self.try_write(&mut out, track, head, (timeline, target), window);
         out
     }
 
@@ -138,20 +161,17 @@ impl Media {
         out: &mut String,
         track: usize,
         head: &TrackHead,
-        timeline: &LoopTimeline,
+        (timeline, target): (&LoopTimeline, u64),
         window: &SegmentWindow,
     ) -> std::fmt::Result {
         let scale = u64::from(head.scale);
         let lengths = head.lengths(timeline.clip(head.scale));
-        let longest = lengths.iter().max().copied().unwrap_or_default();
         let first = *window.numbers.start();
         let (turn, piece) = timeline.iteration(first);
         let begin = timeline.begin(turn, head.scale).unwrap_or_default();
         let begin = begin.saturating_add(head.pieces.get(piece).map_or(0, |piece| piece.start));
         // `EXT-X-MAP` requires version 6 (RFC 8216, 7).
         writeln!(out, "#EXTM3U\n#EXT-X-VERSION:6")?;
-        // RFC 8216 compares the target duration with rounded segment durations.
-        let target = longest.saturating_add(scale / 2) / scale;
         writeln!(out, "#EXT-X-TARGETDURATION:{target}")?;
         writeln!(out, "#EXT-X-MEDIA-SEQUENCE:{first}")?;
         match window.span {
@@ -163,6 +183,9 @@ impl Media {
                 // A viewer who starts a program over begins at its start.
                 writeln!(out, "#EXT-X-START:TIME-OFFSET=0")?;
             }
+        }
+        if self.independent {
+            writeln!(out, "#EXT-X-INDEPENDENT-SEGMENTS")?;
         }
         for key in &self.keys {
             writeln!(out, "{key}")?;
@@ -184,6 +207,11 @@ impl Media {
         }
         Ok(())
     }
+}
+
+/// Whether the URI of a tag is absolute; `None` if it has none.
+fn is_absolute(line: &str) -> Option<bool> {
+    attribute(line, "URI").map(|(_, address, _)| address.contains(':'))
 }
 
 /// Splits a line at a quoted attribute: the text before the value, the value, and the text after it.

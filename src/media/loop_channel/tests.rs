@@ -440,3 +440,94 @@ fn damaged_files_never_panic() {
     let cut = |length: &usize| retime(&whole[begin..begin + length], 1, 1).is_ok();
     assert_eq!((0..end - begin).filter(cut).count(), 2);
 }
+
+#[test]
+fn a_clip_without_what_a_live_manifest_needs_gets_it() {
+    let lab = Lab::new();
+    // Every attribute occurs once, whatever the packager wrote.
+    let (from, to) = (
+        " minBufferTime=\"PT2S\"",
+        " suggestedPresentationDelay=\"PT9S\" maxSegmentDuration=\"PT9S\" timeShiftBufferDepth=\"PT9S\"",
+    );
+    lab.replace("clear/manifest.mpd", from, to);
+    lab.replace("clear/manifest.mpd", "<Period id=\"0\"", "<Period");
+    let alignment = "segmentAlignment=\"false\" subsegmentAlignment=\"true\"";
+    lab.replace(
+        "clear/manifest.mpd",
+        "subsegmentAlignment=\"true\"",
+        alignment,
+    );
+    lab.replace(
+        "clear/manifest.mpd",
+        "</MPD>",
+        "<PatchLocation>x</PatchLocation></MPD>",
+    );
+    let live = lab.text("clear/manifest.mpd/live.mpd", NOON);
+    assert!(live.contains("<Period id=\"0\" start=\"PT0S\">"), "{live}");
+    assert!(
+        live.contains("segmentAlignment=\"true\"") && !live.contains("false"),
+        "{live}"
+    );
+    assert!(
+        !live.contains("PatchLocation") && !live.contains("PT9S"),
+        "{live}"
+    );
+    for name in [
+        "minBufferTime",
+        "suggestedPresentationDelay",
+        "maxSegmentDuration",
+    ] {
+        assert_eq!(live.matches(name).count(), 1, "{name} in {live}");
+    }
+}
+
+#[test]
+fn all_playlists_of_a_clip_have_one_target_duration() {
+    // RFC 8216, 6.2.4. The second segment of the sound is half a second longer, and its neighbours are shorter.
+    let lab = Lab::new();
+    lab.change("clear/audio.mp4", |mut bytes| {
+        let at = bytes.windows(4).position(|four| four == b"sidx").unwrap();
+        for (entry, change) in [(0, -10_000_i32), (1, 28_000), (2, -18_000)] {
+            let field = at + 32 + entry * 12;
+            let old = u32::from_be_bytes(bytes[field..field + 4].try_into().unwrap());
+            let new = old.checked_add_signed(change).unwrap();
+            bytes[field..field + 4].copy_from_slice(&new.to_be_bytes());
+        }
+        bytes
+    });
+    for track in 0..3 {
+        let live = lab.text(&format!("clear/master.m3u8/live-{track}.m3u8"), NOON);
+        assert!(
+            live.contains("\n#EXT-X-TARGETDURATION:3\n"),
+            "{track}: {}",
+            &live[..200]
+        );
+    }
+}
+
+#[test]
+fn tags_of_a_playlist_that_do_not_hold_for_its_loop_are_left_out() {
+    let lab = Lab::new();
+    let tags = "#EXTM3U\n#EXT-X-START:TIME-OFFSET=5\n#EXT-X-SESSION-KEY:METHOD=SAMPLE-AES,URI=\"key\"\n\
+                #EXT-X-SESSION-DATA:DATA-ID=\"a\",VALUE=\"kept\"\n#EXT-X-SESSION-DATA:DATA-ID=\"b\",URI=\"x.json\"\n\
+                #EXT-X-SESSION-KEY:METHOD=SAMPLE-AES,URI=\"skd://1\"\n#EXT-X-CONTENT-STEERING:SERVER-URI=\"/s\"\n";
+    lab.replace("clear/master.m3u8", "#EXTM3U\n", &format!("\u{feff}{tags}"));
+    let master = lab.text("clear/master.m3u8/live.m3u8", NOON);
+    assert!(master.starts_with("#EXTM3U\n"), "{master}");
+    for kept in ["VALUE=\"kept\"", "URI=\"skd://1\""] {
+        assert!(master.contains(kept), "{kept} in {master}");
+    }
+    for gone in ["EXT-X-START", "URI=\"key\"", "x.json", "STEERING"] {
+        assert!(!master.contains(gone), "{gone} in {master}");
+    }
+    // Of a media playlist: what holds for each segment stays, and a clip may say that it is clear.
+    let tags = "\u{feff}#EXTM3U\n#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-KEY:METHOD=NONE\n";
+    lab.replace("clear/video-180.m3u8", "#EXTM3U\n", tags);
+    let live = lab.text("clear/master.m3u8/live-1.m3u8", NOON);
+    assert!(
+        live.contains("\n#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-MAP:"),
+        "{}",
+        &live[..200]
+    );
+    assert!(!live.contains("EXT-X-KEY"));
+}

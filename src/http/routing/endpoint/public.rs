@@ -9,6 +9,8 @@ pub(crate) struct OriginRequest {
     /// The decoded path below the media directory. No segment is empty, `.` or `..`, or contains a
     /// slash, a backslash or a control character.
     pub path: String,
+    /// Whether the client asks for a range.
+    pub part: bool,
 }
 
 impl ParseRequest for OriginRequest {
@@ -16,6 +18,7 @@ impl ParseRequest for OriginRequest {
         Ok(Self {
             token: input.text("token")?.into_owned(),
             path: input.text("path")?.into_owned(),
+            part: input.heads.range.value().is_some(),
         })
     }
 }
