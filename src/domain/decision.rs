@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{AssetId, BroadcastId, Email, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, BroadcastId, Email, PartnerId, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionStep {
@@ -27,6 +27,8 @@ pub struct DecisionTrace(Option<Arc<Mutex<TracedDecision>>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracedDecision {
     pub steps: Vec<DecisionStep>,
+    /// The partner of a session that a signed address names. Other requests carry the token of their partner.
+    pub partner: Option<PartnerId>,
     pub user: Option<UserId>,
     /// The address of a sign-up or login. The journal looks up its user and does not store the address.
     pub address: Option<Email>,
@@ -99,6 +101,19 @@ impl DecisionTrace {
 
     pub fn steps(&self, steps: impl FnOnce() -> Vec<DecisionStep>) {
         self.with(|decision| decision.steps.extend(steps()));
+    }
+
+    pub fn partner(&self, partner: PartnerId) {
+        self.with(|decision| decision.partner = Some(partner));
+    }
+
+    /// Whom a signed address names: its partner and user.
+    #[must_use]
+    pub fn named(&self) -> (Option<PartnerId>, Option<UserId>) {
+        self.0.as_ref().map_or((None, None), |decision| {
+            let decision = decision.lock();
+            (decision.partner, decision.user)
+        })
     }
 
     pub fn user(&self, user: UserId) {

@@ -310,7 +310,7 @@ fn a_report_by_cmcd_above_the_budget_of_its_user_is_answered_429_and_counts_noth
     assert!(refused.header("retry-after").is_some());
     assert_eq!(total(&fixture)["plays"], 0);
     let refusals =
-        r#"playgate_requests_refused_total{route="cmcd",code="RATE_LIMITED",partner=""}"#;
+        r#"playgate_requests_refused_total{route="cmcd",code="RATE_LIMITED",partner="Acme"}"#;
     assert_eq!(metric_after_report(&fixture, refusals), 1);
 }
 

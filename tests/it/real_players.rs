@@ -373,3 +373,99 @@ fn members_under_a_usual_other_name_get_a_hint() {
         "{message}"
     );
 }
+
+#[test]
+fn a_login_that_is_pushed_out_ends_its_playback() {
+    let fixture = PlaybackFixture::with(&[("accounts.logins_max", "2")]);
+    let token = fixture.token(&fixture.ann, "film");
+    let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
+    let mut film = player(&fixture.ann, "tv", &started);
+    fixture.server.wait(1);
+    let second = log_in(&fixture);
+    assert_eq!(fixture.beat(&film, &[]).status, 200);
+    fixture.server.wait(1);
+    // The third pushes out the first, which nothing has used for longer.
+    film.viewer = log_in(&fixture);
+    assert_eq!(
+        answers(&fixture, &film, &started.json()),
+        ["410 SESSION_ENDED"; 5]
+    );
+    let reason = fixture.beat(&film, &[]).json()["error"]["details"]["reason"].clone();
+    assert_eq!(reason, "revoked");
+    // The second still plays.
+    let other = fixture.play(&second, "film", "phone");
+    assert_eq!(fixture.beat(&other, &[]).status, 200);
+}
+
+#[test]
+fn playback_goes_on_if_its_login_expires_and_the_viewer_logs_in_again() {
+    let fixture = PlaybackFixture::with(&[("accounts.user_token_days", "1")]);
+    let left = 86_400 - 20;
+    fixture.server.wait(left);
+    let mut film = fixture.play(&fixture.ann, "film", "tv");
+    let mut other = fixture.play(&fixture.ann, "film", "phone");
+    fixture.server.wait(30);
+    for film in [&film, &other] {
+        assert_eq!(fixture.beat(film, &[]).status, 401);
+    }
+    // The files are those of the session, which has not ended.
+    assert_eq!(fixture.fetch(&film.playlist, &[]).status, 200);
+    film.viewer = log_in(&fixture);
+    assert_eq!(fixture.beat(&film, &[]).status, 200);
+    // A player that does not log in again has ended after five minutes.
+    fixture.server.wait(200);
+    assert_eq!(fixture.beat(&film, &[]).status, 200);
+    fixture.server.wait(130);
+    other.viewer = film.viewer.clone();
+    assert_eq!(fixture.beat(&other, &[]).outcome(), "410 SESSION_ENDED");
+    assert_eq!(fixture.beat(&film, &[]).status, 200);
+}
+
+#[test]
+fn a_request_at_a_signed_address_is_journaled_with_its_partner() {
+    let fixture = PlaybackFixture::new();
+    let token = fixture.token(&fixture.ann, "film");
+    let started = fixture.preflight(&fixture.ann, "film", &token, &[]);
+    let film = player(&fixture.ann, "tv", &started);
+    let target = |name: &str| {
+        let address = match name {
+            "cmcd" => started.json()["cmcd"]["url"].clone(),
+            name => started.json()[name].clone(),
+        };
+        let address = address.as_str().unwrap();
+        address
+            .strip_prefix("https://tv.example")
+            .unwrap()
+            .to_owned()
+    };
+    let post = |name: &str, body: &str| {
+        ask(
+            fixture.server.public,
+            request("POST", &target(name), &[], body),
+        )
+    };
+    let challenge = json!({"kids": [FILM_KEY.0]}).to_string();
+    assert_eq!(post("licenseSigned", &challenge).status, 200);
+    assert_eq!(post("cmcd", "x").status, 400);
+    assert_eq!(fixture.stop(&film).status, 204);
+    assert_eq!(post("licenseSigned", &challenge).status, 410);
+    assert_eq!(post("cmcd", "e=ps,sn=1,sta=p,v=2").status, 410);
+    let requests = ask_journal(&fixture);
+    for (route, statuses) in [("license_signed", [410, 200]), ("cmcd", [410, 400])] {
+        let mut left = statuses.to_vec();
+        for line in requests.iter().filter(|line| line["route"] == route) {
+            assert_eq!(line["status"], left.remove(0));
+            assert_eq!(line["partner"], "Acme", "{line}");
+            assert_eq!(line["user"], fixture.ann.id, "{line}");
+            assert_eq!(line["session"], film.session, "{line}");
+            assert_eq!(line["asset"], "film", "{line}");
+        }
+        assert_eq!(left, [0; 0]);
+    }
+}
+
+fn ask_journal(fixture: &PlaybackFixture) -> Vec<Value> {
+    let answer = fixture.server.operator("GET", "requests", &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    answer.json().as_array().unwrap().clone()
+}

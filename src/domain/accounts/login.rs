@@ -70,11 +70,16 @@ impl Accounts {
             }
             let user = record.into_user(id);
             let at = inner.expiry.at(now);
-            inner.begin(txn, (hash, login), &user, client, at)?;
-            Ok(user)
+            let displaced = inner.begin(txn, (hash, login), &user, client, at)?;
+            Ok((user, displaced))
         });
-        let user = user.await?;
-        Ok(NewLogin { token, login, user })
+        let (user, displaced) = user.await?;
+        Ok(NewLogin {
+            token,
+            login,
+            user,
+            displaced,
+        })
     }
 
     /// Checks the password. Also returns a new hash if the stored one is outdated.

@@ -140,7 +140,7 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Stores a login session, and ends the least recently used ones over the limit. `at` is token time.
+    /// Stores a login session, and ends the least recently used ones over the limit, which it returns. `at` is token time.
     pub(super) fn begin(
         &self,
         txn: &mut Txn<'_>,
@@ -148,7 +148,8 @@ impl Inner {
         user: &User,
         client: LoginClient,
         at: UnixSeconds,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<LoginId>, StoreError> {
+        let mut displaced = Vec::new();
         let settings = &self.settings;
         let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;
         // At least one, so that this login always has room.
@@ -161,8 +162,9 @@ impl Inner {
                 (used, login.created)
             });
             drop(pending);
-            for (token, _) in logins.iter().take(surplus) {
+            for (token, login) in logins.iter().take(surplus) {
                 txn.delete::<Logins>(token)?;
+                displaced.push(login.login);
             }
         }
         let record = LoginRecord {
@@ -176,7 +178,8 @@ impl Inner {
             program: client.program,
             device: client.device,
         };
-        txn.put::<Logins>(&token, &record)
+        txn.put::<Logins>(&token, &record)?;
+        Ok(displaced)
     }
 
     /// Ends all logins of a user and, through the revokers, the activity in other modules.

@@ -83,6 +83,8 @@ pub struct NewLogin {
     pub token: Token,
     pub login: LoginId,
     pub user: User,
+    /// The logins that it pushed out.
+    pub displaced: Vec<LoginId>,
 }
 
 pub struct NewUser {

@@ -51,11 +51,16 @@ impl Accounts {
             }
             let user = account.insert_with_partner(inner, txn)?;
             let at = inner.expiry.at(now);
-            inner.begin(txn, (token_hash, login), &user, client, at)?;
-            Ok(user)
+            let displaced = inner.begin(txn, (token_hash, login), &user, client, at)?;
+            Ok((user, displaced))
         });
-        let user = user.await?;
-        Ok(NewLogin { token, login, user })
+        let (user, displaced) = user.await?;
+        Ok(NewLogin {
+            token,
+            login,
+            user,
+            displaced,
+        })
     }
 
     /// Adds a user for an operator, without a rate limit and without a login.

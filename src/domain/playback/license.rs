@@ -90,6 +90,14 @@ impl Playback {
         }
     }
 
+    /// Returns the session that a license token names, also one that has ended.
+    #[must_use]
+    pub fn license_session(&self, token: &str, now: UnixSeconds) -> Option<Arc<Session>> {
+        let id = self.signing.licenses.session(token, self.expiry.at(now))?;
+        let present = self.sessions.get(&id);
+        present.or_else(|| self.sessions.left.find(&id))
+    }
+
     /// Returns the session that a [`Started::license_token`](super::Started) names. The token is valid for as long as the
     /// entitlement of the start.
     pub fn signed_session(

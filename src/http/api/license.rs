@@ -131,9 +131,11 @@ pub(crate) async fn license_signed(
     SignedLicenseRequest { token, challenge }: SignedLicenseRequest,
 ) -> Result<Reply, ApiError> {
     let services = &http.services;
+    // Before the check, so that the journal of a refusal names the session too.
+    if let Some(named) = services.playback.license_session(&token, cx.server_now) {
+        trace_named(cx, &named);
+    }
     let session = services.playback.signed_session(&token, cx.server_now)?;
-    cx.trace.user(session.user);
-    cx.trace.session(session.id);
     let drm = session.start.drm;
     let kids = key_ids(drm, &challenge)?;
     let keys = key_names(drm, &challenge, &kids);
@@ -159,6 +161,14 @@ pub(crate) async fn license_signed(
         Ok(Reply::bytes(media::BYTES, body))
     };
     issue(http, cx, &session, challenge, &kids, clear_keys).await
+}
+
+/// Records whom a signed address names.
+pub(super) fn trace_named(cx: &Context, session: &Session) {
+    cx.trace.partner(session.start.partner);
+    cx.trace.user(session.user);
+    cx.trace.session(session.id);
+    cx.trace.asset(&session.start.asset);
 }
 
 /// Gets the license of a request that was checked.

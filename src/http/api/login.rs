@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::domain::accounts::{AttemptKind, LoginAttempt, LoginOrigin, NewUser};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::{PartnerAuth, UserAuth};
+use crate::http::api::sessions::end_playback_of;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
 use crate::http::request::context::Context;
@@ -89,6 +90,9 @@ pub(crate) async fn login(
     let opened = pool
         .guess(services.accounts.log_in(partner, given, now, &pool))
         .await?;
+    // What the pushed-out logins play ends with them.
+    let ends = |login| opened.displaced.contains(&login);
+    end_playback_of(services, cx, &opened.user.id, ends).await?;
     Reply::json(&LoginReply::new(&opened, false))
 }
 

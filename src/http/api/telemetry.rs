@@ -5,6 +5,7 @@ use http::StatusCode;
 use crate::domain::playback::PlaybackError;
 use crate::domain::telemetry::Sender;
 use crate::http::access::auth::{Anyone, UserAuth};
+use crate::http::api::license::trace_named;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
@@ -67,6 +68,7 @@ pub(crate) async fn cmcd(
             None => return Err(ended(error)),
         },
     };
+    trace_named(cx, &session);
     let (telemetry, now) = (services.telemetry.clone(), cx.now);
     let turn = Turn::for_client(Some(session.start.partner), cx.peer);
     services

@@ -125,7 +125,7 @@ impl JournalDraft {
         self.partner = proof.partner();
         self.lab = proof.lab().is_some();
         self.login = proof.login();
-        if route.journal != JournalRule::Refusals || self.lab {
+        if route.journal != JournalRule::Refusals || self.lab || route.names_session {
             self.trace = DecisionTrace::on();
         }
     }
@@ -152,11 +152,16 @@ impl Future for ResponseFuture {
 
 fn finish(
     http: &HttpState,
-    record: RequestRecord,
+    mut record: RequestRecord,
     parts: &Parts,
     heads: &RequestHeaders<'_>,
     answer: Answer,
 ) -> Response<ResponseBody> {
+    if record.route.is_some_and(|(_, route)| route.names_session) {
+        let (partner, user) = record.draft.trace.named();
+        record.draft.partner = record.draft.partner.or(partner);
+        record.user = record.user.or(user);
+    }
     let options = ResponseOptions {
         heads,
         head: record.head,

@@ -141,6 +141,8 @@ pub struct Route {
     /// another member must know at once.
     pub is_served_by_standbys: bool,
     pub journal: JournalRule,
+    /// Whether the path has a token that names a playback session, and with it partner and user.
+    pub names_session: bool,
     pub label: &'static str,
 }
 
@@ -175,6 +177,7 @@ impl Route {
             skips_freshness_check: false,
             is_served_by_standbys: false,
             journal: JournalRule::Refusals,
+            names_session: false,
             label,
         }
     }
@@ -186,6 +189,11 @@ impl Route {
 
     pub(crate) const fn rated(mut self, rate: RateClass) -> Self {
         self.rate = rate;
+        self
+    }
+
+    pub(crate) const fn names_session(mut self) -> Self {
+        self.names_session = true;
         self
     }
 

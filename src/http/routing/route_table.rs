@@ -219,13 +219,13 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Post, "/api/playback/v1/playready/license", "license_playready", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).with_soap_faults().journaled(Everything),
     user(Post, "/api/playback/v1/fairplay/license", "license_fairplay", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
     user(Post, "/api/playback/v1/clearkey/license", "license_clearkey", later!(LicenseRequest => api::license::license), CHALLENGE, Upstream).journaled(Everything),
-    form("/api/playback/v1/license/{token}", "license_signed", later!(SignedLicenseRequest => api::license::license_signed), Upstream).with_body(CHALLENGE).with_soap_faults().journaled(Everything),
+    form("/api/playback/v1/license/{token}", "license_signed", later!(SignedLicenseRequest => api::license::license_signed), Upstream).with_body(CHALLENGE).with_soap_faults().journaled(Everything).names_session(),
     // Every application has it, and players fetch it by its address alone.
     open("/api/playback/v1/fairplay/certificate", "fairplay_certificate", later!(api::license::fairplay_certificate), Memory).at_any_member(),
     user(Post, "/api/playback/v1/heartbeat", "heartbeat", now!(HeartbeatRequest => api::playback::heartbeat), Ignored, Memory).journaled(Changes).without_freshness_check().at_any_member(),
     user(Delete, "/api/playback/v1/heartbeat", "end_playback", later!(EndPlaybackRequest => api::playback::end_playback), Ignored, Store).journaled(Everything),
     user(Post, "/api/tracker/v1/telemetry-events", "telemetry", later!(TelemetryRequest => api::telemetry::telemetry), EVENTS, Store).without_freshness_check(),
-    form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS),
+    form("/api/tracker/v1/cmcd/{token}", "cmcd", later!(CmcdRequest => api::telemetry::cmcd), Store).with_body(EVENTS).names_session(),
     // The request journal, for the developers of lab partners.
     partner(Get, "/api/lab/v1/requests", "lab_requests", later!(RequestsRequest => api::lab::requests), Ignored, Bulk),
     partner(Get, "/api/lab/v1/requests/{request}", "lab_request", later!(RequestRequest => api::lab::request), Ignored, Store),
