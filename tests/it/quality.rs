@@ -360,3 +360,146 @@ fn single_views_are_listed_with_their_outcome() {
         assert_eq!(answer.status, 400, "{wrong}");
     }
 }
+
+/// What a player reports of a view, in seconds from its start: by telemetry, and by CMCD.
+struct Story {
+    telemetry: &'static [(i64, &'static str)],
+    cmcd: &'static [(i64, &'static str)],
+    /// Attempts, plays, start failures, exits and playback failures of a view.
+    counts: [u64; 5],
+    played: f64,
+}
+
+const STORIES: [Story; 4] = [
+    Story {
+        telemetry: &[
+            (0, "playback_request"),
+            (1, "playback_started"),
+            (12, "playback_buffering"),
+            (31, "playback_stopped"),
+        ],
+        cmcd: &[
+            (0, "e=ps,sta=s"),
+            (1, "e=ps,sta=p"),
+            (10, "e=ps,sta=r"),
+            (12, "e=ps,sta=p"),
+            (31, "e=ps,sta=e"),
+        ],
+        counts: [1, 1, 0, 0, 0],
+        played: 28.0,
+    },
+    Story {
+        telemetry: &[
+            (0, "playback_request"),
+            (1, "playback_started"),
+            (21, "playback_failed"),
+            (21, "playback_stopped"),
+        ],
+        cmcd: &[
+            (0, "e=ps,sta=s"),
+            (1, "e=ps,sta=p"),
+            (21, "e=e,ec=(\"7\")"),
+            (21, "e=ps,sta=e"),
+        ],
+        counts: [1, 1, 0, 0, 1],
+        played: 20.0,
+    },
+    Story {
+        telemetry: &[(0, "playback_request"), (3, "playback_failed")],
+        cmcd: &[(0, "e=ps,sta=s"), (3, "e=ps,sta=f")],
+        counts: [1, 0, 1, 0, 0],
+        played: 0.0,
+    },
+    Story {
+        telemetry: &[(0, "playback_request")],
+        cmcd: &[(0, "e=ps,sta=s")],
+        counts: [1, 0, 0, 1, 0],
+        played: 0.0,
+    },
+];
+
+/// The indices forwards, backwards and turned.
+fn orders(length: usize) -> Vec<Vec<usize>> {
+    let forwards: Vec<usize> = (0..length).collect();
+    let mut orders = vec![forwards.iter().rev().copied().collect()];
+    for turn in 0..length {
+        let mut turned = forwards.clone();
+        turned.rotate_left(turn);
+        orders.push(turned);
+    }
+    orders
+}
+
+/// Each report is sent twice, before the end of the session or after it.
+#[test]
+fn a_view_is_the_same_by_telemetry_and_by_cmcd_in_every_order() {
+    for story in STORIES {
+        for by_cmcd in [false, true] {
+            let reports = if by_cmcd { story.cmcd } else { story.telemetry };
+            let fixture = PlaybackFixture::new();
+            let (mut views, mut sequence) = (0_u32, 0);
+            for order in orders(reports.len()) {
+                for ends_first in [false, true] {
+                    views += 1;
+                    let (answer, url) = started(&fixture);
+                    let playing = player(&fixture.ann, "tv", &answer);
+                    let began = i64::from(views - 1) * 100;
+                    fixture.server.wait(40);
+                    if ends_first {
+                        assert_eq!(fixture.stop(&playing).status, 204);
+                    }
+                    for place in &order {
+                        let (at, what) = reports[*place];
+                        let number = sequence + i64::try_from(*place).unwrap();
+                        for _ in 0..2 {
+                            if by_cmcd {
+                                let ts = (NOON.0 + began + at) * 1_000;
+                                let line = format!("{what},sn={number},ts={ts},v=2");
+                                let status = cmcd(&fixture, &url, &line).status;
+                                assert_eq!(status, if ends_first { 410 } else { 204 });
+                            } else {
+                                let waited = json!({"duration": 2_000});
+                                let more = if what.ends_with("buffering") {
+                                    waited
+                                } else {
+                                    json!({})
+                                };
+                                send(
+                                    &fixture,
+                                    &playing,
+                                    &[event(&playing, began + at, number, what, more)],
+                                );
+                            }
+                        }
+                    }
+                    if !ends_first {
+                        assert_eq!(fixture.stop(&playing).status, 204);
+                    }
+                    sequence += 10;
+                    fixture.server.wait(60);
+                }
+            }
+            let total = report(&fixture, "")["total"].clone();
+            let names = [
+                "attempts",
+                "plays",
+                "startFailures",
+                "exitsBeforeStart",
+                "playbackFailures",
+            ];
+            for (name, count) in names.into_iter().zip(story.counts) {
+                assert_eq!(
+                    total[name],
+                    count * u64::from(views),
+                    "{name}, CMCD {by_cmcd}: {total}"
+                );
+            }
+            let minutes = total["minutesPlayed"].as_f64().unwrap();
+            let truth = story.played * f64::from(views) / 60.0;
+            assert!(
+                (minutes - truth).abs() < 0.01,
+                "{minutes} of {truth}, CMCD {by_cmcd}: {total}"
+            );
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Finds the view of an event.
 
+use std::cmp::Reverse;
+
 use super::dimensions::Dimension;
 use super::input::{PlayerAction, PlayerEvent};
 use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
@@ -13,17 +15,42 @@ pub(super) const WITHOUT_SESSION_MAX: usize = 500;
 /// Seconds by which the clocks of most devices are off at most.
 const CLOCK_SLACK: i64 = 5;
 
+/// How well an event fits a view by its time, the better the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Outside,
+    /// Not further away than clocks are off.
+    Near,
+    /// With the distance from the start of the session, for events of a start.
+    Within(Reverse<u64>),
+}
+
 impl View {
-    /// Whether an event at this time belongs to the view rather than to another start of the title on the device. A request
-    /// for playback precedes its session.
-    fn covers(&self, at: UnixSeconds, is_request: bool) -> bool {
+    /// Tells one start of a title on a device from another, so that an event belongs to its own whenever it arrives.
+    fn fit(&self, at: UnixSeconds, action: &PlayerAction) -> Fit {
         let Some((_, opened)) = self.session else {
-            return false;
+            return Fit::Outside;
         };
-        if is_request {
-            return (-CLOCK_SLACK..=BEFORE_SESSION).contains(&opened.since(at));
+        let (from_start, end) = (at.since(opened), self.ended.map(|(end, _)| end));
+        let is_within =
+            |slack: i64| from_start >= -slack && end.is_none_or(|end| at <= end + slack);
+        let near_start = Fit::Within(Reverse(from_start.unsigned_abs()));
+        match action {
+            // A request for playback precedes its session.
+            PlayerAction::Requested => {
+                match (-BEFORE_SESSION..=CLOCK_SLACK).contains(&from_start) {
+                    true => near_start,
+                    false => Fit::Outside,
+                }
+            }
+            // A viewer may have stopped a moment before, so that the time alone says too little.
+            PlayerAction::Started(_) | PlayerAction::InitialWait(_) if is_within(CLOCK_SLACK) => {
+                near_start
+            }
+            _ if is_within(0) => Fit::Within(Reverse(0)),
+            _ if is_within(CLOCK_SLACK) => Fit::Near,
+            _ => Fit::Outside,
         }
-        opened <= at + CLOCK_SLACK && self.ended.is_none_or(|(end, _)| at <= end + CLOCK_SLACK)
     }
 }
 
@@ -75,6 +102,10 @@ impl QualityState {
         {
             return Some(*session.as_bytes());
         }
+        // The view of the named session is closed. What a device kept for hours is not about what it plays now.
+        if named.is_some_and(|session| !self.views.contains_key(session.as_bytes())) {
+            return None;
+        }
         let device = event.device.as_deref().unwrap_or_default();
         let asset = event.labels.get(Dimension::Asset);
         // An event that is older than the session belongs to an earlier view, unless the player's clock is wrong.
@@ -95,19 +126,16 @@ impl QualityState {
         let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
         let at = if plausible { at } else { received };
         let is_request = event.action == PlayerAction::Requested;
-        fitting
+        let fitting = fitting
             .filter(|(_, view)| fits(view))
+            .map(|(id, view)| (id, view, view.fit(at, &event.action)));
+        fitting
+            // The request for the next start may arrive before its preflight.
+            .filter(|(_, view, fit)| !is_request || *fit != Fit::Outside || view.ended.is_none())
             // A late report of a start belongs to it, also if the title was started again since. The id only makes the
             // choice definite: a replay of the log must make the same one.
-            .max_by_key(|(id, view)| {
-                (
-                    view.covers(at, is_request),
-                    view.is_running(),
-                    view.begin(),
-                    **id,
-                )
-            })
-            .map(|(id, _)| *id)
+            .max_by_key(|(id, view, fit)| (*fit, view.is_running(), view.begin(), **id))
+            .map(|(id, ..)| *id)
     }
 
     fn without_session(&self, user: &UserId) -> usize {

@@ -79,6 +79,13 @@ impl Timeline {
         (self.since.is_none() && first.state == PlayState::Waiting).then_some(first.at)
     }
 
+    pub(super) fn plays_after(&self, at: i64) -> bool {
+        let later = self.marks.iter().rev().take_while(|mark| mark.at > at);
+        later
+            .into_iter()
+            .any(|mark| mark.state == PlayState::Playing)
+    }
+
     fn start(&self, begin: i64) -> (i64, PlayState) {
         self.since.unwrap_or((begin, PlayState::Playing))
     }

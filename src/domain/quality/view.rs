@@ -205,6 +205,8 @@ impl View {
             PlayerAction::Seeking => mark(PlayState::Seeking),
             PlayerAction::Playing => mark(PlayState::Playing),
             PlayerAction::Stopped => {
+                // A viewer may play on from the end. The time in between is none of play.
+                mark(PlayState::Paused);
                 events.stopped = Some(events.stopped.map_or(at, |last| last.max(at)));
             }
             PlayerAction::Failed(code) => {
@@ -269,10 +271,16 @@ impl View {
         self.events.started.as_ref().map(|(at, ..)| *at).or(seen)
     }
 
+    /// An explicit stop is the end, whatever was received after it. One before the first frame is that of another start, and one
+    /// after which it played is not the last.
+    fn is_end(&self, stopped: i64) -> bool {
+        let started = self.events.started.as_ref();
+        started.is_none_or(|(at, ..)| *at <= stopped) && !self.events.timeline.plays_after(stopped)
+    }
+
     /// Returns the end or the last report, in the player's clock.
     fn last_sign(&self) -> i64 {
-        // An explicit stop is the end, whatever was received after it.
-        if let Some(stopped) = self.events.stopped {
+        if let Some(stopped) = self.events.stopped.filter(|at| self.is_end(*at)) {
             return stopped;
         }
         let shift = self.shift();

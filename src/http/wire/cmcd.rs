@@ -116,7 +116,7 @@ fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
     let state = values.get("sta").and_then(Value::as_str);
     let first = || values.get("sn").and_then(Value::as_u64) == Some(0);
     match (kind, state) {
-        ("e", _) | ("ps", Some("f")) => PlayerAction::Failed(error_code(values)),
+        ("e", _) | ("ps" | "t", Some("f")) => PlayerAction::Failed(error_code(values)),
         // The minified Shaka Player 5.2 leaves the state out. It knows the delay once it has shown a frame.
         (_, None) if values.contains_key("msd") => PlayerAction::Shown,
         // A player sends its first report when it begins to load, before it has a state.
@@ -124,8 +124,8 @@ fn action(kind: &str, values: &Map<String, Value>) -> PlayerAction {
         ("ps" | "t", Some("s" | "r" | "w")) => PlayerAction::Waiting,
         ("ps" | "t", Some("p")) => PlayerAction::Started(None),
         ("ps" | "t", Some("a")) => PlayerAction::Paused,
-        ("ps", Some("k")) => PlayerAction::Seeking,
-        ("ps", Some("e" | "q")) => PlayerAction::Stopped,
+        ("ps" | "t", Some("k")) => PlayerAction::Seeking,
+        ("ps" | "t", Some("e" | "q")) => PlayerAction::Stopped,
         ("bc", _) => PlayerAction::BitrateChanged,
         _ => PlayerAction::Alive,
     }
@@ -495,5 +495,164 @@ mod tests {
             let values = dictionary(line, &mut 0).unwrap();
             assert_eq!(bitrate(&values["br"]), expected, "{line}");
         }
+    }
+
+    /// The tables of CTA-5004-B: each key of requests, events and responses, in its type.
+    const KEYS: [(&str, &str, &str); 52] = [
+        ("ab", "(2000;v 128;a)", "[2000,128]"),
+        ("bg", "", "true"),
+        ("bl", "(21300;v 18000;a)", "[21300,18000]"),
+        ("br", "(3200;v 128;a)", "[3200,128]"),
+        ("bs", "?0", "false"),
+        ("bsa", "(5400;v 300;a)", "[5400,300]"),
+        ("bsd", "(200;v)", "[200]"),
+        ("bsda", "(900;av)", "[900]"),
+        ("cdn", "\"cdn-west\"", "\"cdn-west\""),
+        ("cen", "\"zapped\"", "\"zapped\""),
+        ("cid", "\"film-1\"", "\"film-1\""),
+        (
+            "cmsdd",
+            "\"\\\"edge\\\";etp=96\"",
+            "\"\\\"edge\\\";etp=96\"",
+        ),
+        ("cmsds", "\"ot=v,sf=d\"", "\"ot=v,sf=d\""),
+        ("cs", "\"b2\"", "\"b2\""),
+        ("d", "4004", "4004"),
+        ("df", "12", "12"),
+        ("dfa", "3", "3"),
+        ("dl", "18500", "18500"),
+        ("e", "rr", "\"rr\""),
+        ("ec", "(\"3016\" \"E-1\")", "[\"3016\",\"E-1\"]"),
+        ("h", "\"edge.example\"", "\"edge.example\""),
+        ("lab", "(400;v)", "[400]"),
+        ("lb", "(145;v 64;a)", "[145,64]"),
+        ("ltc", "3500", "3500"),
+        ("msd", "900", "900"),
+        ("mtp", "(25400;v)", "[25400]"),
+        (
+            "nor",
+            "(\"..%2Fseg-8.m4v\";r=\"0-99\" \"seg-9.m4v\")",
+            "[\"..%2Fseg-8.m4v\",\"seg-9.m4v\"]",
+        ),
+        ("nr", "", "true"),
+        ("ot", "v", "\"v\""),
+        ("pb", "(2000;v)", "[2000]"),
+        ("pr", "1.08", "1.08"),
+        ("pt", "1795424651238", "1795424651238"),
+        ("rc", "200", "200"),
+        ("rtp", "12000", "12000"),
+        ("sf", "d", "\"d\""),
+        ("sid", "\"6e2fb550-c457-11e9\"", "\"6e2fb550-c457-11e9\""),
+        ("smrt", "\"seg-7\"", "\"seg-7\""),
+        ("sn", "7", "7"),
+        ("st", "ll", "\"ll\""),
+        ("sta", "p", "\"p\""),
+        ("su", "", "true"),
+        ("tab", "(4000;v)", "[4000]"),
+        ("tb", "(6000;v 128;a)", "[6000,128]"),
+        ("tbl", "(20000;v)", "[20000]"),
+        ("tpb", "(4000;v)", "[4000]"),
+        ("ts", "1795424651238", "1795424651238"),
+        ("ttfb", "52", "52"),
+        ("ttfbb", "55", "55"),
+        ("ttlb", "210", "210"),
+        (
+            "url",
+            "\"https://a.example/b?c=d\"",
+            "\"https://a.example/b?c=d\"",
+        ),
+        ("v", "2", "2"),
+        ("com.example-key", "(a b)", "[\"a\",\"b\"]"),
+    ];
+
+    #[test]
+    fn every_key_of_version_2_is_kept_in_its_type() {
+        let member = |(key, value, _): &(&str, &str, &str)| match value.is_empty() {
+            true => (*key).to_owned(),
+            false => format!("{key}={value}"),
+        };
+        let expected: Map<String, Value> = KEYS
+            .iter()
+            .map(|(key, _, json)| ((*key).to_owned(), serde_json::from_str(json).unwrap()))
+            .collect();
+        let members: Vec<String> = KEYS.iter().map(member).collect();
+        // Each alone, and all in one line in either order: some players sort, others do not.
+        for key in &KEYS {
+            let mut ignored = 0;
+            let read = dictionary(&member(key), &mut ignored).unwrap();
+            assert_eq!(
+                (read.get(key.0), ignored),
+                (expected.get(key.0), 0),
+                "{key:?}"
+            );
+        }
+        let reversed: Vec<String> = members.iter().rev().cloned().collect();
+        for line in [members.join(","), members.join(", "), reversed.join(",")] {
+            let mut ignored = 0;
+            assert_eq!(dictionary(&line, &mut ignored), Some(expected.clone()));
+            assert_eq!(ignored, 0);
+        }
+        let session = SessionId::from_bytes([1; 16]);
+        let about = ReportedSession {
+            id: session,
+            device: &DeviceId::parse("tv").unwrap(),
+            asset: &AssetId::parse("film").unwrap(),
+        };
+        let batch = CmcdBatch::parse(members.join(",").as_bytes(), about, 0);
+        let [event] = &batch.events[..] else {
+            panic!("{batch:?}")
+        };
+        assert_eq!(
+            (event.timestamp_millis, event.sequence, event.ignored_values),
+            (1_795_424_651_238, 7, 0)
+        );
+        let stored: Value = serde_json::from_slice(&event.json).unwrap();
+        assert_eq!(stored["context"]["cmcd"], Value::Object(expected));
+        // The bitrate of a response is that of one object.
+        assert_eq!(event.player.as_ref().unwrap().bitrate, None);
+    }
+
+    #[test]
+    fn every_event_and_state_of_version_2_has_a_meaning() {
+        use PlayerAction::{
+            Alive, BitrateChanged, Failed, Paused, Seeking, Started, Stopped, Waiting,
+        };
+        let read = |line: &str| action(line_kind(line), &dictionary(line, &mut 0).unwrap());
+        // What happens around playback changes nothing of it.
+        for kind in [
+            "abs", "abe", "ae", "as", "b", "c", "ce", "h", "m", "pc", "pe", "pr", "rr", "sk", "um",
+        ] {
+            for state in ["", ",sta=p", ",sta=r", ",sta=a"] {
+                assert_eq!(read(&format!("e={kind}{state}")), Alive, "{kind}{state}");
+            }
+        }
+        assert_eq!(read("e=bc,sta=p"), BitrateChanged);
+        assert_eq!(read("e=e,sta=p,ec=(\"7\")"), Failed(Some(Arc::from("7"))));
+        for (state, meaning) in [
+            ("s", Waiting),
+            ("p", Started(None)),
+            ("k", Seeking),
+            ("r", Waiting),
+            ("a", Paused),
+            ("w", Waiting),
+            ("e", Stopped),
+            ("f", Failed(None)),
+            ("q", Stopped),
+            // Nobody waits for what is loaded ahead.
+            ("d", Alive),
+        ] {
+            // The report of the change may be lost, and a later one has the state.
+            for kind in ["ps", "t"] {
+                assert_eq!(
+                    read(&format!("e={kind},sta={state}")),
+                    meaning,
+                    "{kind} {state}"
+                );
+            }
+        }
+    }
+
+    fn line_kind(line: &str) -> &str {
+        line[2..].split(',').next().unwrap()
     }
 }

@@ -4,6 +4,7 @@ mod audience;
 mod copies;
 mod inputs;
 mod month;
+mod orders;
 mod restart;
 
 use std::path::Path;
