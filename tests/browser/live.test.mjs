@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { forbidMatches, importGuide, serverTime } from './lib/guide.mjs';
 import { onAppliance } from './lib/stage.mjs';
-import { DASHJS, HLSJS, SHAKA } from './lib/ways.mjs';
+import { DASHJS, HLSJS, RXPLAYER, SHAKA, VIDEOJS } from './lib/ways.mjs';
 
 const CLIP_SECONDS = 10;
 const BEHIND_AT_MOST = 40; // seconds: the delay of live players, and a busy machine
@@ -176,6 +176,8 @@ onAppliance('a livestream of a lab whose clock was moved', { together: true }, (
     [SHAKA, 'open'],
     [DASHJS, 'open'],
     [HLSJS, 'news'],
+    [RXPLAYER, 'open'],
+    [VIDEOJS, 'news'],
   ]) {
     test(`plays at the lab's present: ${how.player}`, async (viewer, { appliance }) => {
       await appliance.operate('PUT', '/admin/v1/clock', { offset: AHEAD });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { assertShowsCard } from './lib/picture.mjs';
 import { onAppliance } from './lib/stage.mjs';
-import { DASHJS, HLSJS, SHAKA, inTheClear } from './lib/ways.mjs';
+import { DASHJS, HLSJS, RXPLAYER, SHAKA, VIDEOJS, inTheClear } from './lib/ways.mjs';
 
 // The players' own codes for what the browser's decoder reports, and for a license that is refused.
 const CODES = { shaka: { decoder: 3016, license: 6007 }, dashjs: { decoder: 3, license: 114 } };
@@ -71,6 +71,8 @@ onAppliance('video on demand', {}, (test) => {
     ['the clear clip', 'clear', inTheClear(SHAKA, 'hls')],
     ['the clear clip', 'clear', inTheClear(DASHJS)],
     ['the clear clip', 'clear', HLSJS],
+    ['the encrypted clip', 'open', RXPLAYER],
+    ['the clear clip', 'clear', VIDEOJS],
   ];
   for (const [title, asset, how] of titles) {
     test(`plays ${title} by ${how.protocol}: ${how.player}`, async (viewer, { demo }) => {

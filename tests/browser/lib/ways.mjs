@@ -2,6 +2,8 @@
 
 export const SHAKA = { player: 'shaka', drm: 'clearkey', protocol: 'dash' };
 export const DASHJS = { player: 'dashjs', drm: 'clearkey', protocol: 'dash' };
+export const RXPLAYER = { player: 'rxplayer', drm: 'clearkey', protocol: 'dash' };
+export const VIDEOJS = { player: 'videojs', drm: 'none', protocol: 'hls' };
 export const HLSJS = { player: 'hlsjs', drm: 'none', protocol: 'hls' };
 
 export const inTheClear = (way, protocol = way.protocol) => ({ ...way, drm: 'none', protocol });
