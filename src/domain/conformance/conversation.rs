@@ -39,6 +39,10 @@ pub struct ClientCall {
     pub sends_pin: bool,
     /// Identifies the login session.
     pub login: Option<String>,
+    /// Network and program, which tell clients apart whose requests name no user.
+    pub client: String,
+    /// Whether it has `If-None-Match`.
+    pub revalidates: bool,
     /// The path, with the values of harmless parameters.
     pub path: String,
     /// The keys that a license request asked for, or what identifies its challenge. `None` for a request of another
@@ -123,6 +127,10 @@ impl ClientCall {
     pub fn repeats(&self, other: &Self) -> bool {
         self.route == other.route
             && self.path == other.path
+            // A fallback to another DRM system or protocol is another request.
+            && ["drm", "protocol"]
+                .iter()
+                .all(|name| self.headers.get(*name) == other.headers.get(*name))
             // A player asks for the keys of sound and picture separately.
             && self.keys == other.keys
             && self.asset == other.asset

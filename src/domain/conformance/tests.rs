@@ -2,6 +2,7 @@
 
 mod client;
 mod mutants;
+mod variants;
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{requests, resolve};
 use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
-use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord};
+use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
 use crate::domain::schedule::Schedule;
 use crate::domain::telemetry::{Selection, StoredEvent};
 use crate::http::access::auth::OperatorAuth;
@@ -60,6 +60,8 @@ pub(crate) async fn conformance(
         }
         // The journal lists the newest first. The order matters among records of one millisecond.
         let records = records.into_iter().rev();
+        // Reports of CMCD are sent by players, which do as their settings say. Telemetry has what they say.
+        let records = records.filter(|record| record.route != "cmcd");
         let calls = records.map(|record| call(record, &schedule));
         let calls: Vec<ClientCall> = calls.collect();
         let selection = Selection {
@@ -132,6 +134,8 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         events: events.and_then(|count| count.parse().ok()),
         login: record.login,
         path: record.path,
+        client: client(&record.headers, record.network.as_deref()),
+        revalidates: header(&record.headers, "if-none-match").is_some(),
         keys: keys.filter(|keys| keys != SERVICE_CERTIFICATE),
         sends_pin: record.body.iter().any(|member| member.name == "pinCode"),
         ..ClientCall::default()
@@ -151,6 +155,18 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         call.program = program(&call, schedule);
     }
     call
+}
+
+fn header<'a>(headers: &'a [NamedText], name: &str) -> Option<&'a str> {
+    let found = headers
+        .iter()
+        .find(|header| header.name.eq_ignore_ascii_case(name))?;
+    Some(&found.value)
+}
+
+fn client(headers: &[NamedText], network: Option<&str>) -> String {
+    let program = header(headers, "user-agent").unwrap_or_default();
+    format!("{} {program}", network.unwrap_or_default())
 }
 
 fn model(device: &JournalDevice) -> String {

@@ -7,6 +7,8 @@ use crate::domain::conformance::conversation::{
 
 const INTERVAL_MILLIS: i64 = 10_000;
 const TOLERANCE_MILLIS: i64 = 2_000;
+/// A smaller jump may be that of a player that skips a gap.
+const SEEK_SECONDS: f64 = 5.0;
 /// Fewer intervals do not tell a habit from a single delay.
 const INTERVALS_MIN: usize = 3;
 const FIRST_WITHIN_MILLIS: i64 = 10_000;
@@ -39,6 +41,14 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
                 _ => None,
             })
             .collect();
+        // A heartbeat at once after a seek says where the viewer is now. The next one may keep to the schedule.
+        let mut after_seek = false;
+        intervals.retain(|(length, one, next)| {
+            let is_seek = is_seek(one, next);
+            let extra = (is_seek || after_seek) && *length < INTERVAL_MILLIS;
+            after_seek = is_seek && *length < INTERVAL_MILLIS;
+            !extra
+        });
         // A laptop that was closed, once, is no habit.
         let is_suspension = |interval: &(i64, _, _)| interval.0 > SESSION_ALIVE_MILLIS;
         if intervals.iter().filter(|one| is_suspension(one)).count() == 1 {
@@ -63,6 +73,16 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
         }
     }
     finding
+}
+
+/// Whether the position moved by something else than time.
+fn is_seek(one: &ClientCall, next: &ClientCall) -> bool {
+    let moved = one.position().zip(next.position());
+    moved.is_some_and(|(from, to)| {
+        let elapsed = (next.at - one.at) as f64 / 1_000.0;
+        // A pause moves it by less than the time.
+        to < from - SEEK_SECONDS || to - from > elapsed + SEEK_SECONDS
+    })
 }
 
 pub(super) fn first(conversation: &Conversation) -> Finding {
@@ -200,6 +220,7 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
                     && call.asset.as_deref() == session.asset()
                     && call.at > beat.at
                     && call.at <= beat.at + RESTARTED_WITHIN_MILLIS
+                    && !zapped_between(conversation, session, beat, call)
                     && !conversation.logged_in(beat.user.as_deref(), beat.at, call.at)
             });
             if let Some(again) = again {
@@ -211,6 +232,22 @@ pub(super) fn stay_on_552(conversation: &Conversation) -> Finding {
         }
     }
     finding
+}
+
+/// Whether the device started another title in between: its viewer came back.
+fn zapped_between(
+    conversation: &Conversation,
+    session: &SessionCalls<'_>,
+    from: &ClientCall,
+    to: &ClientCall,
+) -> bool {
+    conversation.calls.iter().any(|call| {
+        call.is_preflight()
+            && call.is_ok()
+            && call.device.as_deref() == session.device()
+            && call.asset.as_deref() != session.asset()
+            && (from.at..to.at).contains(&call.at)
+    })
 }
 
 /// Finds requests that a session still sends after an answer that ends it.
@@ -321,7 +358,9 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
             continue;
         };
         let ended = session.end().is_some()
-            || session.beats().any(|beat| matches!(beat.status, 404 | 410))
+            // A token that has ended can end no session, and a session that was displaced has ended.
+            || session.beats().any(|beat| matches!(beat.status, 401 | 404 | 410))
+            || session.calls.iter().any(|call| call.is("end_playback") && call.status < 500)
             || ended_by_another_call(conversation, last);
         if !ended && last.at + SESSION_ALIVE_MILLIS >= conversation.end() {
             continue; // it may still be playing

@@ -150,7 +150,7 @@ static RULES: &[ConformanceRule] = table![
         "Preflight only what is entitled", "a 200 of the entitlement before",
         "8: 403 ENTITLEMENT_INVALID";
     "etag" Should schedule::etag:
-        "Revalidate the schedule and the catalogue", "a 304 among 3 equal requests",
+        "Revalidate the schedule and the catalogue", "If-None-Match or a 304 among 3 equal requests of a client",
         "1: If-None-Match gives 304";
     "deprecated-routes" Should schedule::deprecated:
         "Use no deprecated route", "none",

@@ -57,8 +57,12 @@ pub(super) fn in_session(conversation: &Conversation) -> Finding {
                     && later.at >= call.at
                     && later.at <= call.at + START_MAX_MILLIS
             });
+            // Another device of the user, which has a login of its own, may ask for the title that this session plays.
+            let is_of_other_login =
+                call.login.is_some() && !session.calls.iter().any(|own| own.login == call.login);
             // Before the first and after the last heartbeat the session does not run.
-            if call.at <= first.at
+            if is_of_other_login
+                || call.at <= first.at
                 || call.at >= last.at
                 || (call.session.is_none() && starts_another)
             {

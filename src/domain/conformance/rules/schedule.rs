@@ -31,7 +31,7 @@ pub(super) fn etag(conversation: &Conversation) -> Finding {
         |call: &&ClientCall| matches!(call.status, 200 | 304) && is_one_of(call, &CACHEABLE_ROUTES);
     for call in conversation.calls.iter().filter(read) {
         equal
-            .entry((&call.route, &call.asset, &call.query))
+            .entry((&call.client, &call.route, &call.asset, &call.query))
             .or_default()
             .push(call);
     }
@@ -40,7 +40,11 @@ pub(super) fn etag(conversation: &Conversation) -> Finding {
         .filter(|calls| calls.len() >= REQUESTS_MIN)
     {
         finding.check();
-        if calls.iter().all(|call| call.status == 200) {
+        // What has changed since is sent whole.
+        if calls
+            .iter()
+            .all(|call| call.status == 200 && !call.revalidates)
+        {
             finding.breach(
                 format!("fetched the same {} times whole", calls.len()),
                 calls,
@@ -85,6 +89,7 @@ pub(super) fn batched(conversation: &Conversation) -> Finding {
             .iter()
             .skip(nth)
             .take_while(|call| call.at <= first.at + BURST_MILLIS)
+            .filter(|call| call.client == first.client)
             .filter(|call| call.route == first.route && is_single(call))
             .copied()
             .collect();

@@ -44,7 +44,9 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
             let [one, next] = pair else { continue };
             // A smaller number begins a new run of the player.
             // Several players of one device count for themselves: numbers that another event has are not missing.
-            if (one.sequence + 1..next.sequence).any(|number| !seen.contains(&number)) {
+            if (one.sequence + 1..next.sequence).any(|number| !seen.contains(&number))
+                && !dropped_between(conversation, one, next)
+            {
                 let what = format!("seqId goes from {} to {}", one.sequence, next.sequence);
                 finding.breach(what, carriers(conversation, next));
                 // One gap of a device is evidence enough.
@@ -53,6 +55,22 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
         }
     }
     finding
+}
+
+/// Whether a batch was refused in between, which the client has to drop.
+fn dropped_between(conversation: &Conversation, one: &ClientEvent, next: &ClientEvent) -> bool {
+    // Only whole seconds of receipts are stored.
+    let between = one.received - 1_000..=next.received + 1_000;
+    conversation.calls.iter().any(|call| {
+        call.is("telemetry")
+            && call.user == next.user
+            && is_refused_for_good(call)
+            && between.contains(&call.at)
+    })
+}
+
+fn is_refused_for_good(upload: &ClientCall) -> bool {
+    (400..500).contains(&upload.status) && !matches!(upload.status, 401 | 408 | 413 | 429)
 }
 
 pub(super) fn clock(conversation: &Conversation) -> Finding {
@@ -173,7 +191,9 @@ pub(super) fn secrets(conversation: &Conversation) -> Finding {
         finding.check();
         let secret = event.extra.iter().find(|(name, value)| {
             let name = name.to_ascii_lowercase();
-            SECRET_NAMES.contains(&name.as_str())
+            // Whether there is one is no secret.
+            let is_flag = matches!(value.as_str(), "" | "true" | "false" | "null" | "0" | "1");
+            (!is_flag && SECRET_NAMES.contains(&name.as_str()))
                 || TOKEN_PREFIXES.iter().any(|start| value.contains(start))
         });
         if let Some((name, _)) = secret {
@@ -194,9 +214,7 @@ pub(super) fn dropped(conversation: &Conversation) -> Finding {
         .filter(|call| call.is("telemetry"))
         .collect();
     for (nth, call) in sent.iter().enumerate() {
-        let refused =
-            (400..500).contains(&call.status) && !matches!(call.status, 401 | 408 | 413 | 429);
-        if !refused {
+        if !is_refused_for_good(call) {
             continue;
         }
         finding.check();

@@ -168,6 +168,20 @@ pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
     finding
 }
 
+/// Whether a log-in or log-out is not that of the login that was refused: it names another one, or that one is used later.
+fn is_another_login(calls: &[&ClientCall], refused: &ClientCall, next: &ClientCall) -> bool {
+    let Some(own) = &refused.login else {
+        return false;
+    };
+    let goes_on = calls
+        .iter()
+        .any(|call| call.at > next.at && call.is_ok() && call.login.as_ref() == Some(own));
+    match next.is_login() {
+        true => goes_on,
+        false => next.login.as_ref().is_some_and(|other| other != own),
+    }
+}
+
 pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
     let mut finding = Finding::default();
     for calls in conversation.users().values() {
@@ -177,7 +191,8 @@ pub(super) fn no_logout_on_403(conversation: &Conversation) -> Finding {
                 continue;
             }
             finding.check();
-            let left = next.is("logout") || next.is_login();
+            let left =
+                (next.is("logout") || next.is_login()) && !is_another_login(calls, refused, next);
             // Later the viewer may have logged out by hand.
             if left && next.at <= refused.at.saturating_add(LOGGED_OUT_WITHIN_MILLIS) {
                 finding.breach("logged the viewer out after a 403", [*refused, *next]);
@@ -192,6 +207,10 @@ pub(super) fn pin_once(conversation: &Conversation) -> Finding {
     for session in conversation.sessions().values() {
         let mut accepted: BTreeMap<Option<&str>, &ClientCall> = BTreeMap::new();
         for call in conversation.entitlements(session) {
+            // Asked again, for example because the entitlement has expired, the viewer types it again.
+            if call.has_code("PIN_CODE_REQUIRED") {
+                accepted.clear();
+            }
             if !(call.sends_pin && call.is_ok()) {
                 continue;
             }
@@ -247,7 +266,8 @@ pub(super) fn stable_device_id(conversation: &Conversation) -> Finding {
         .filter(|call| call.is_preflight() && call.device.is_some())
     {
         models
-            .entry((&call.user, &call.model))
+            // Each device logs in for itself, so a household may have many of one model.
+            .entry((&call.user, &call.model, &call.login))
             .or_default()
             .push(call);
     }
