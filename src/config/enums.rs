@@ -88,6 +88,7 @@ impl ConfigEnum for Style {
         ("jwt", Self::Jwt),
         ("doverunner", Self::Doverunner),
         ("ezdrm", Self::Ezdrm),
+        ("nagra", Self::Nagra),
     ];
 }
 

@@ -176,7 +176,7 @@ section! {
         url: Option<String> = some(url), None;
         /// `Authorization` header sent to the license server.
         authorization: Option<Secret> = some(secret(8)), None;
-        /// How license permissions are sent: `plain`, `drmtoday`, `axinom`, `jwt`, `doverunner` or `ezdrm`.
+        /// How license permissions are sent: `plain`, `drmtoday`, `axinom`, `jwt`, `doverunner`, `ezdrm` or `nagra`.
         style: Style = enum_value, Some("plain");
         /// Merchant name, for `drmtoday`; site id, for `doverunner`.
         merchant: Option<String> = some(text(256)), None;

@@ -13,13 +13,26 @@ const MARKS: [(&str, &str); 6] = [
     ("/fps", "FairPlay"),
 ];
 /// Domains of vendors, the style that their servers need, and its name.
-const VENDORS: [(&str, Style, &str); 6] = [
+const VENDORS: [(&str, Style, &str); 7] = [
     ("drmtoday.com", Style::Drmtoday, "drmtoday"),
     ("ezdrm.com", Style::Ezdrm, "ezdrm"),
     ("pallycon.com", Style::Doverunner, "doverunner"),
     ("doverunner.com", Style::Doverunner, "doverunner"),
     ("axprod.net", Style::Axinom, "axinom"),
     ("axinom.com", Style::Axinom, "axinom"),
+    ("anycast.nagra.com", Style::Nagra, "nagra"),
+];
+/// Domains of vendors whose servers check a token that changes with each request, and what it is.
+const FOREIGN_TOKENS: [(&str, &str); 3] = [
+    ("keyos.com", "an authentication XML with a signature of RSA"),
+    (
+        "licensekeyserver.com",
+        "an authentication XML with a signature of RSA",
+    ),
+    (
+        "verimatrixcloud.net",
+        "a token of a form that Verimatrix tells its customers only",
+    ),
 ];
 
 pub(super) fn warnings(config: &Config) -> Vec<String> {
@@ -53,10 +66,17 @@ fn doubt(system: &str, url: &str, own_style: Style) -> Option<String> {
         ));
     }
     let host = address.split(['/', ':']).next()?;
-    let vendor = VENDORS.iter().find(|(domain, ..)| {
+    let is_under = |domain: &str| {
         let before = host.strip_suffix(domain);
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    });
+    };
+    if let Some((domain, token)) = FOREIGN_TOKENS.iter().find(|(domain, _)| is_under(domain)) {
+        return Some(format!(
+            "is an address of {domain}, whose servers check {token}, which Playgate does not make: put a service of yours \
+             that adds it in between"
+        ));
+    }
+    let vendor = VENDORS.iter().find(|(domain, ..)| is_under(domain));
     if let Some((domain, style, name)) = vendor
         && own_style != *style
     {
@@ -144,6 +164,33 @@ mod tests {
             ("Widevine", "https://notdrmtoday.com/widevine", Style::Plain),
         ] {
             assert_eq!(doubt(system, url, style), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_servers_that_check_other_tokens_are_named() {
+        for (system, url, style, part) in [
+            (
+                "Widevine",
+                "https://acme.anycast.nagra.com/ACME/wvls/contentlicenseservice/v1/licenses",
+                Style::Jwt,
+                "style `nagra`",
+            ),
+            (
+                "Widevine",
+                "https://widevine.keyos.com/api/v4/getLicense",
+                Style::Plain,
+                "authentication XML",
+            ),
+            (
+                "FairPlay",
+                "https://multidrm.vsaas.verimatrixcloud.net/fairplay",
+                Style::Jwt,
+                "Verimatrix",
+            ),
+        ] {
+            let found = doubt(system, url, style).unwrap_or_else(|| panic!("{url}"));
+            assert!(found.contains(part), "{found}");
         }
     }
 }

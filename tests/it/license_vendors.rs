@@ -3,9 +3,13 @@
 use std::thread;
 
 use data_encoding::BASE64;
+use playgate::types::PartnerKind;
+use serde_json::Value;
 
+use crate::support::gate_only::NOON;
+use crate::support::lab_report::with_result;
 use crate::support::license_server::{Reply, Server, license, playing, response};
-use crate::support::playback_fixture::PlaybackFixture;
+use crate::support::playback_fixture::{PlaybackFixture, player};
 
 const FOREIGN: [u8; 16] = [0x5a; 16];
 /// A key id of `film`.
@@ -204,7 +208,14 @@ const FAIRPLAY: [Vendor; 8] = [
     },
     // Nagra.
     Vendor {
-        settings: &[("license.fairplay.body", "raw")],
+        settings: &[
+            ("license.fairplay.style", "nagra"),
+            ("license.fairplay.message_key_id", "263953"),
+            (
+                "license.fairplay.message_key",
+                "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=",
+            ),
+        ],
         media: BYTES,
         takes: is_raw,
         answers: || format!("{{\"CkcMessage\": \"{}\"}}", BASE64.encode(CKC)).into_bytes(),
@@ -351,4 +362,126 @@ fn a_session_has_two_requests_at_a_license_server_at_a_time() {
         assert_eq!(third.join().unwrap().status, 200);
         assert_eq!(server.received().body, b"third");
     });
+}
+
+/// KeyOS takes an authentication XML as `customdata`, Irdeto a token in the query, Verimatrix a bearer token: a service of the
+/// operator adds them. It gets who plays what.
+#[test]
+fn a_service_that_adds_the_tokens_of_a_vendor_gets_who_plays_what() {
+    for style in ["plain", "jwt"] {
+        let server = Server::start();
+        let fixture = PlaybackFixture::with(&[
+            ("license.widevine.url", &server.url),
+            ("license.widevine.style", style),
+            ("license.widevine.custom_data_header", "X-Playgate-Subject"),
+            (
+                "license.widevine.message_key",
+                "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=",
+            ),
+        ]);
+        let player = playing(&fixture, "film", "widevine", "dash");
+        server.next(response("200 OK", BYTES, &[8, 2]));
+        let answer = license(&fixture, &player, "widevine", &[], b"challenge");
+        assert_eq!(answer.status, 200);
+        let received = server.received();
+        let sent = received.header("x-playgate-subject").unwrap();
+        let subject = match style {
+            "plain" => BASE64.decode(sent.as_bytes()).unwrap(),
+            _ => {
+                let claims = sent.split('.').nth(1).unwrap();
+                data_encoding::BASE64URL_NOPAD
+                    .decode(claims.as_bytes())
+                    .unwrap()
+            }
+        };
+        let subject: serde_json::Value = serde_json::from_slice(&subject).unwrap();
+        let (user, asset) = match style {
+            "plain" => ("userId", "assetId"),
+            _ => ("sub", "asset"),
+        };
+        assert_eq!(
+            (&subject[user], &subject[asset]),
+            (&fixture.ann.id.clone().into(), &"film".into())
+        );
+    }
+}
+
+/// A client of Widevine from its first request to its last: the service certificate, keys of sound and picture, a renewal.
+#[test]
+fn a_correct_client_of_widevine_breaks_no_rule() {
+    let server = Server::start();
+    let mut fixture = PlaybackFixture::with(&[("license.widevine.url", &server.url)]);
+    let lab = fixture
+        .server
+        .services
+        .partners
+        .add("Lab", PartnerKind::Lab, NOON);
+    let (_, token) = lab.unwrap().wait().unwrap();
+    token.reveal().clone_into(&mut fixture.server.partner);
+    let bob = fixture.viewer("bob");
+    let pssh = |kid: &[u8]| widevine(&field(1, &field(1, &field(2, kid))));
+    let picture = pssh(b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff");
+    let sound = pssh(&OWN);
+    let report = |fixture: &PlaybackFixture| -> Value {
+        let answer = fixture
+            .server
+            .operator("GET", "partners/Lab/conformance", &Value::Null);
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        answer.json()
+    };
+    let start = |fixture: &PlaybackFixture| {
+        let token = fixture.token(&bob, "film");
+        let wanted = [("DRM", "widevine"), ("Protocol", "dash")];
+        player(
+            &bob,
+            "tv",
+            &fixture.preflight(&bob, "film", &token, &wanted),
+        )
+    };
+    let film = start(&fixture);
+    let gets = |challenge: &[u8]| {
+        server.next(response("200 OK", BYTES, &[8, 2]));
+        let answer = license(&fixture, &film, "widevine", &[], challenge);
+        assert_eq!(answer.status, 200, "{}", answer.outcome());
+        server.received();
+    };
+    for challenge in [&b"\x08\x04"[..], &picture, &sound] {
+        gets(challenge);
+    }
+    for beat in 0..7 {
+        assert_eq!(fixture.beat(&film, &[("DRM", "widevine")]).status, 200);
+        // Both licenses are renewed in a long session.
+        if beat == 4 {
+            gets(&picture);
+            gets(&sound);
+        }
+        fixture.server.wait(10);
+    }
+    assert_eq!(fixture.stop(&film).status, 204);
+    let passed = report(&fixture);
+    assert_eq!(with_result(&passed, "failed"), [""; 0], "{passed:#}");
+    for seen in [
+        "one-license",
+        "heartbeat-interval",
+        "first-heartbeat",
+        "end-session",
+    ] {
+        assert!(
+            with_result(&passed, "passed").contains(&seen),
+            "{seen} in {passed:#}"
+        );
+    }
+    // The same keys again within seconds are the mistake.
+    let film = start(&fixture);
+    for _ in 0..2 {
+        server.next(response("200 OK", BYTES, &[8, 2]));
+        assert_eq!(
+            license(&fixture, &film, "widevine", &[], &picture).status,
+            200
+        );
+        server.received();
+    }
+    assert_eq!(fixture.beat(&film, &[("DRM", "widevine")]).status, 200);
+    assert_eq!(fixture.stop(&film).status, 204);
+    assert_eq!(with_result(&report(&fixture), "failed"), ["one-license"]);
 }

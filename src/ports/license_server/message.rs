@@ -42,6 +42,8 @@ pub enum Style {
     Doverunner,
     /// EZDRM: base64url of `{"userId","sessionId","assetId"}` as `CustomData` in the query of a URL that has `pX`.
     Ezdrm,
+    /// NAGRA SSP: a content authorization token for the asset, as a JWT signed with HMAC-SHA256, in `nv-authorizations`.
+    Nagra,
 }
 
 impl Style {
@@ -49,7 +51,7 @@ impl Style {
     pub(super) const fn spc_form(self) -> SpcForm {
         match self {
             Self::Drmtoday | Self::Doverunner => SpcForm::Form,
-            Self::Axinom | Self::Ezdrm => SpcForm::Raw,
+            Self::Axinom | Self::Ezdrm | Self::Nagra => SpcForm::Raw,
             Self::Plain | Self::Jwt => SpcForm::AsSent,
         }
     }
@@ -77,6 +79,7 @@ enum MessageForm {
     Jwt(Signer),
     Doverunner(DoverunnerSite),
     Ezdrm,
+    Nagra(Signer),
 }
 
 struct Signer {
@@ -115,6 +118,15 @@ impl MessageSigner {
                 }
                 (usual("x-axdrm-message"), MessageForm::Axinom(signer))
             }
+            Style::Nagra => {
+                let signer = Signer::new(settings)?;
+                if signer.id.is_none() {
+                    return Err(bad(
+                        "style `nagra` needs `message_key_id`, the `credentialId` of the credentials",
+                    ));
+                }
+                (usual("nv-authorizations"), MessageForm::Nagra(signer))
+            }
             Style::Jwt => {
                 // No vendor defines a header for this format.
                 let header = named.ok_or(bad("style `jwt` needs `custom_data_header`"))?;
@@ -149,6 +161,13 @@ impl MessageSigner {
                 "kids": about.kids.iter().map(|kid| HEXLOWER.encode(kid)).collect::<Vec<_>>(),
                 "iat": about.now.0,
                 "exp": about.now.0 + VALID_SECONDS,
+            })),
+            MessageForm::Nagra(signer) => signer.token(&json!({
+                "ver": "1.0",
+                "typ": "ContentAuthZ",
+                "exp": about.now.0 + VALID_SECONDS,
+                "device": {"accountId": about.user.to_string()},
+                "contentRights": [{"contentId": about.asset.as_str()}],
             })),
             MessageForm::Doverunner(site) => in_base64(&site.token(about)),
             MessageForm::Ezdrm => return None,
@@ -357,6 +376,20 @@ mod tests {
         });
         assert_eq!(message, expected);
 
+        let (name, value) = header(Style::Nagra, &settings()).unwrap();
+        assert_eq!(name, "nv-authorizations");
+        let (head, token) = verified(&value);
+        let id = "cc36e85d-2fdf-462c-b395-030907447afc";
+        assert_eq!(head, json!({"alg": "HS256", "typ": "JWT", "kid": id}));
+        let expected = json!({
+            "ver": "1.0",
+            "typ": "ContentAuthZ",
+            "exp": 1_800_000_300,
+            "device": {"accountId": user},
+            "contentRights": [{"contentId": "film"}],
+        });
+        assert_eq!(token, expected);
+
         let (name, value) = header(Style::Jwt, &other).unwrap();
         assert_eq!(name, "x-custom");
         let (head, claims) = verified(&value);
@@ -381,6 +414,7 @@ mod tests {
             (Style::Drmtoday, &none, "merchant"),
             (Style::Axinom, &none, "message_key"),
             (Style::Axinom, &unnamed, "message_key_id"),
+            (Style::Nagra, &unnamed, "message_key_id"),
             (Style::Jwt, &settings(), "custom_data_header"),
             (Style::Axinom, &short, "16 bytes"),
             (Style::Doverunner, &none, "merchant"),
