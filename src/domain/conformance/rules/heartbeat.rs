@@ -358,9 +358,12 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
             continue;
         };
         let ended = session.end().is_some()
+            || session.beats().any(|beat| matches!(beat.status, 404 | 410))
             // A token that has ended can end no session, and a session that was displaced has ended.
-            || session.beats().any(|beat| matches!(beat.status, 401 | 404 | 410))
-            || session.calls.iter().any(|call| call.is("end_playback") && call.status < 500)
+            || last.status == 401
+            || session.calls.iter().any(|call| {
+                call.is("end_playback") && matches!(call.status, 401 | 404 | 410)
+            })
             || ended_by_another_call(conversation, last);
         if !ended && last.at + SESSION_ALIVE_MILLIS >= conversation.end() {
             continue; // it may still be playing

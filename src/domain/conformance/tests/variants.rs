@@ -267,7 +267,13 @@ fn what_has_changed_since_may_be_fetched_whole() {
 
 #[test]
 fn a_session_that_could_not_be_ended_was_not_left() {
-    for (status, passes) in [(410, true), (404, true), (401, true), (503, false)] {
+    for (status, passes) in [
+        (410, true),
+        (404, true),
+        (401, true),
+        (400, false),
+        (503, false),
+    ] {
         let mut client = good();
         end_is_answered(&mut client, status);
         assert_eq!(!failed(client).contains(&"end-session"), passes, "{status}");
