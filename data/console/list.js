@@ -2,7 +2,7 @@
 // CSV.
 import { csvFile } from './csv.js';
 import { choice, count, el, quiet, save } from './dom.js';
-import { finder, t } from './i18n.js';
+import { finder, spoken, t } from './i18n.js';
 import { PHONE, confirmed, mayChange, panel, refusal } from './panel.js';
 
 // On a small screen an entry is as tall as a card.
@@ -248,7 +248,7 @@ export function list(title, load, options) {
       const rows = await (options.loadAll?.(view()) ?? page(view({ offset: 0, limit: Infinity })).then((got) => got.rows));
       const there = columns.filter((column) => column.csv ?? column.value);
       const lines = [there.map(({ head }) => head), ...rows.map((row) => there.map((one) => (one.csv ?? one.value)(row)))];
-      save(`${csv}.csv`, 'text/csv', csvFile(lines));
+      save(`${csv}.csv`, 'text/csv', csvFile(lines, spoken()));
       self.say(t`Exported ${count(rows.length)} entries.`);
     } catch (error) {
       self.show(refusal(error));

@@ -10,6 +10,7 @@ mod catalog;
 mod clock;
 mod completions;
 mod config;
+mod csv;
 mod demo;
 mod descriptors;
 mod doctor;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::exit::Failure;
 use super::members;
+use crate::types::text::{for_terminal, reorders};
 
 /// Whether the reader of standard output still reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,38 +25,52 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn bytes(data: &[u8]) -> Result<(), Failure> {
-    stream_bytes(data).map(|_| ())
+    DataWriter::new().write(data).map(|_| ())
 }
 
 /// Writes a line of an output without end.
 pub(super) fn stream_line(text: &str) -> Result<Reader, Failure> {
     let mut out = io::stdout().lock();
-    let text = without_direction(text);
+    let text = for_terminal(text);
     // Flushed here: an error at the end of the process would go unnoticed.
     reader(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// Writes out what reorders the text around it: a name, which viewers and players choose, would make a line say something
-/// else than it does. In JSON this is the escape of the same character.
-fn without_direction(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() || !text.chars().any(changes_direction) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if changes_direction(c) {
-            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
+/// Data of any length that arrives in parts. A file or another program gets it byte for byte, a terminal as text.
+pub(super) struct DataWriter {
+    to_terminal: bool,
+    /// The beginning of a character whose rest comes with the next part.
+    cut: Vec<u8>,
 }
 
-/// Writes a part of an output of any length.
-pub(super) fn stream_bytes(data: &[u8]) -> Result<Reader, Failure> {
-    let mut out = io::stdout().lock();
-    reader(out.write_all(data).and_then(|()| out.flush()))
+impl DataWriter {
+    pub(super) fn new() -> Self {
+        Self {
+            to_terminal: io::stdout().is_terminal(),
+            cut: Vec::new(),
+        }
+    }
+
+    pub(super) fn write(&mut self, data: &[u8]) -> Result<Reader, Failure> {
+        let data = self.shown(data);
+        let mut out = io::stdout().lock();
+        reader(out.write_all(&data).and_then(|()| out.flush()))
+    }
+
+    fn shown<'a>(&mut self, data: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.to_terminal {
+            return Cow::Borrowed(data);
+        }
+        let mut whole = std::mem::take(&mut self.cut);
+        whole.extend_from_slice(data);
+        let end = match std::str::from_utf8(&whole) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => whole.len(),
+        };
+        self.cut = whole.split_off(end);
+        let text = String::from_utf8_lossy(&whole);
+        Cow::Owned(for_terminal(&text).into_owned().into_bytes())
+    }
 }
 
 fn reader(result: io::Result<()>) -> Result<Reader, Failure> {
@@ -112,12 +127,12 @@ pub(super) fn tinted(text: &str, tone: Tone) -> String {
 
 pub(super) fn print_note(text: &str) {
     // Ignore the error: there is no other place to report it.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", for_terminal(text));
 }
 
 pub(super) fn progress(text: &str) {
     // Return to the first column and clear the rest of the line.
-    let _ = write!(io::stderr(), "\r\u{1b}[K{text}");
+    let _ = write!(io::stderr(), "\r\u{1b}[K{}", for_terminal(text));
 }
 
 /// Asks for confirmation on a terminal. Without a terminal, as in a script, the answer is yes.
@@ -299,7 +314,7 @@ pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
         Some(Value::String(text)) => text
             .chars()
             .map(|c| {
-                if c.is_control() || changes_direction(c) {
+                if c.is_control() || reorders(c) {
                     ' '
                 } else {
                     c
@@ -316,11 +331,6 @@ pub(super) fn cell(member: &str, value: Option<&Value>) -> String {
             .unwrap_or_else(|| number.to_string()),
         Some(other) => other.to_string(),
     }
-}
-
-const fn changes_direction(c: char) -> bool {
-    // Marks, embeddings, overrides and isolates: they reorder the text around them.
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -349,12 +359,18 @@ mod tests {
     }
 
     #[test]
-    fn no_line_has_a_character_that_reorders_it() {
-        assert_eq!(without_direction("a\u{202e}b\u{2066}"), "a\\u202eb\\u2066");
-        let json = json!({"name": "\u{202e}x"});
-        let written = without_direction(&json.to_string()).into_owned();
-        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json);
-        assert!(matches!(without_direction("Åsa"), Cow::Borrowed(_)));
+    fn data_for_a_terminal_is_text_and_other_data_stays() {
+        let data = "{\"name\":\"\u{202e}Åsa\u{1b}\"}".as_bytes();
+        for (to_terminal, expected) in [
+            (true, r#"{"name":"\u202eÅsa\u001b"}"#.as_bytes()),
+            (false, data),
+        ] {
+            let cut = Vec::new();
+            let mut out = DataWriter { to_terminal, cut };
+            // Each byte is a part.
+            let parts = data.chunks(1).flat_map(|part| out.shown(part).into_owned());
+            assert_eq!(parts.collect::<Vec<u8>>(), expected);
+        }
     }
 
     #[test]

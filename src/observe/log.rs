@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::journal::{self, Journal};
 use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
+use crate::types::text::for_terminal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -143,14 +144,19 @@ impl<W: Write> Write for Bounded<W> {
 
 pub(super) fn one_line(event: &[u8]) -> Vec<u8> {
     let body = event.strip_suffix(b"\n").unwrap_or(event);
-    let mut line: Vec<u8> = body
+    let line: Vec<u8> = body
         .iter()
         .take(LOG_LINE)
         // A control character could forge a line or control a terminal.
         .map(|b| if b.is_ascii_control() { b' ' } else { *b })
         .collect();
-    line.push(b'\n');
-    line
+    let mut line = match String::from_utf8_lossy(&line) {
+        text if text.is_ascii() => text.into_owned(),
+        // Characters that reorder the line, and control characters beyond ASCII.
+        text => for_terminal(&text).into_owned(),
+    };
+    line.push('\n');
+    line.into_bytes()
 }
 
 #[cfg(test)]
@@ -162,6 +168,10 @@ mod tests {
         assert_eq!(one_line(b"a\r\nforged\x1b[2J\n"), b"a  forged [2J\n");
         assert_eq!(one_line(&vec![b'x'; 100_000]).len(), LOG_LINE + 1);
         assert_eq!(one_line("ä\n".as_bytes()), "ä\n".as_bytes());
+        assert_eq!(
+            one_line("a\u{202e}b\u{9b}".as_bytes()),
+            b"a\\u202eb\\u009b\n"
+        );
     }
 
     #[test]

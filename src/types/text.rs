@@ -1,6 +1,8 @@
 //! Checks the characters of names. Names are shown next to other text in tables and mails, and must neither
 //! reorder the text around them nor hide a part of themselves.
 
+use std::borrow::Cow;
+
 use super::Malformed;
 
 /// Format characters (Unicode category Cf), line and paragraph separators (Zl, Zp). The zero-width joiner and
@@ -32,7 +34,7 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{e0000}', '\u{e007f}'),
 ];
 
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     // Fast path: nearly every character of a name is below the first entry.
     c >= '\u{ad}'
         && INVISIBLE
@@ -70,9 +72,56 @@ pub(crate) fn visible(text: &str) -> String {
     words.join(" ")
 }
 
+/// The colours of the command line, which are left alone.
+const COLOURS: [&str; 4] = ["\u{1b}[0m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+
+/// Returns the text as a terminal may get it. What reorders the text around it, and what controls the terminal, is written
+/// out: names, which viewers and players choose, would make a line say something else than it does. In JSON the form is the
+/// escape of the same character.
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !reorders(c) && (!c.is_control() || matches!(c, '\n' | '\t'));
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = COLOURS.into_iter().find(|code| rest.starts_with(code));
+        let kept = colour.or_else(|| rest.starts_with("\r\n").then_some("\r\n"));
+        let length = kept.map_or(c.len_utf8(), str::len);
+        match kept {
+            Some(kept) => shown.push_str(kept),
+            None if harmless(c) => shown.push(c),
+            None => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Cow::Owned(shown)
+}
+
+/// Marks, embeddings, overrides and isolates.
+pub(crate) const fn reorders(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminal_gets_no_character_that_reorders_or_controls_it() {
+        for (text, shown) in [
+            ("Åsa\t1\n", "Åsa\t1\n"),
+            ("a\u{202e}b\u{2066}", "a\\u202eb\\u2066"),
+            ("\u{61c}\u{200f}", "\\u061c\\u200f"),
+            ("a\u{1b}[2Jb", "a\\u001b[2Jb"),
+            ("a\u{9b}2Jb\u{7f}", "a\\u009b2Jb\\u007f"),
+            ("paid\rfree\r\n", "paid\\u000dfree\r\n"),
+            ("\u{1b}[31mred\u{1b}[0m", "\u{1b}[31mred\u{1b}[0m"),
+        ] {
+            assert_eq!(for_terminal(text), shown);
+        }
+    }
 
     #[test]
     fn joiners_and_emoji_are_visible_text() {

@@ -133,12 +133,13 @@ impl Admin {
             ));
         }
         let mut body = response.into_body();
+        let mut out = output::DataWriter::new();
         // Printed frame by frame: an export may be larger than the memory.
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| connection_failure(&error))?;
             if let Some(data) = frame.data_ref() {
                 // The rest of an export may have gigabytes.
-                if output::stream_bytes(data)? == output::Reader::Gone {
+                if out.write(data)? == output::Reader::Gone {
                     return Ok(());
                 }
             }
