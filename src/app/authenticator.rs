@@ -91,10 +91,9 @@ impl Authenticator for TokenAuthenticator {
         let kind = match class {
             RateClass::SignUp => AttemptKind::SignUpAddress,
             RateClass::Reset => AttemptKind::ResetAddress,
-            // The limits of the account, which the body names, are checked with the body.
-            RateClass::Login => AttemptKind::LoginAddress,
             RateClass::ResetMail => AttemptKind::ResetMailAddress,
-            RateClass::General => return Ok(()),
+            // Which limits apply depends on the account, which the body names.
+            RateClass::Login | RateClass::General => return Ok(()),
         };
         let partner = partner.as_ref();
         match self.accounts.check_address_rate(kind, partner, peer, now) {

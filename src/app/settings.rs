@@ -130,6 +130,10 @@ pub(super) fn accounts(config: &Config) -> accounts::AccountSettings {
     rules.login_account.window = window;
     rules.login_address.limit = limits.login_wrong_per_address;
     rules.login_address.window = window;
+    rules.login_known_address.limit = limits
+        .login_wrong_per_address
+        .saturating_mul(accounts::KNOWN_FACTOR);
+    rules.login_known_address.window = window;
     rules.sign_up.limit = limits.sign_up_per_address;
     rules.reset_mail_account.limit = limits.reset_mails_per_account;
     rules.reset_mail_address.limit = limits.reset_mails_per_address;
@@ -167,7 +171,7 @@ pub(super) fn mail(config: &Config, public_url: &str) -> mail::MailSettings {
 pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
     let smtp = &config.smtp;
     // Without a mail server mails stay in the queue, where operators can read them.
-    let (Some(host), Some(from)) = (&smtp.host, &config.mail.from) else {
+    let (Some(host), Some(from)) = (smtp.server_name(), &config.mail.from) else {
         return Ok(None);
     };
     let ca = smtp.ca.as_ref().map(|path| {
@@ -198,9 +202,9 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
     let public = config.server.public_url.as_deref();
     let public = public.and_then(|url| url.parse::<http::Uri>().ok());
     let mailer = SmtpMailer::new(SmtpSettings {
-        host: host.clone(),
+        host,
         port: smtp.port(),
-        security: smtp.security,
+        security: smtp.security(),
         ca: ca.transpose()?,
         hello: smtp.hello.clone(),
         service: public.and_then(|url| url.host().map(str::to_owned)),

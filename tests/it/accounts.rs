@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::raw_http::Answer;
+use crate::support::raw_http::{Answer, ask, request};
 use crate::support::server::{PASSWORD, TestServer, viewer};
 
 const AUTH: &str = "/api/login/v2/auth/email";
@@ -344,4 +344,36 @@ fn account_settings_take_effect() {
     assert_eq!(record().status, 200);
     server.wait(1);
     assert_eq!(record().status, 401);
+}
+
+#[test]
+fn known_device_logs_in_while_strangers_guess_and_the_answers_name_the_same_limit() {
+    let server = TestServer::with(&[("http.trusted_proxies", "127.0.0.1")]);
+    let log_in = |from: &str, device: &str, password: &str| {
+        let body = json!({"identity": "ann@example.com", "accessKey": password}).to_string();
+        let headers = [("X-Forwarded-For", from), ("Service-Play-DeviceId", device)];
+        let token = [("Service-AccessToken", server.partner.as_str())];
+        let headers = [token.as_slice(), &headers].concat();
+        ask(server.public, request("POST", AUTH, &headers, &body))
+    };
+    server.sign_up("ann@example.com");
+    assert_eq!(log_in("192.0.2.1", "tv-1", PASSWORD).status, 200);
+    for n in 0..10 {
+        let guess = log_in(&format!("198.51.100.{n}"), "tv-2", "wrong wrong");
+        assert_eq!(guess.status, 401);
+    }
+    let stranger = log_in("198.51.100.99", "tv-2", PASSWORD);
+    assert_eq!(stranger.code(), "TOO_MANY_ATTEMPTS");
+    // The network, and the device elsewhere.
+    assert_eq!(log_in("192.0.2.1", "tv-2", PASSWORD).status, 200);
+    assert_eq!(log_in("203.0.113.1", "tv-1", PASSWORD).status, 200);
+    for _ in 0..10 {
+        assert_eq!(log_in("192.0.2.1", "tv-9", "wrong wrong").status, 401);
+    }
+    let known = log_in("192.0.2.1", "tv-9", PASSWORD);
+    let told = |response: &Answer| response.json()["details"].clone();
+    assert_eq!(
+        (known.code(), told(&known)),
+        (stranger.code(), told(&stranger))
+    );
 }

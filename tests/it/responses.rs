@@ -650,7 +650,7 @@ fn a_missing_user_name_stays_absent_in_responses() {
 }
 
 #[test]
-fn address_limits_precede_the_body_and_account_limits_follow_it() {
+fn limits_precede_the_body_unless_they_depend_on_its_account() {
     let server = TestServer::with(&[
         ("limits.login_wrong_per_address", "3"),
         ("limits.reset_mails_per_address", "1"),
@@ -660,13 +660,13 @@ fn address_limits_precede_the_body_and_account_limits_follow_it() {
     for n in 0..3 {
         assert_eq!(login(&wrong(&format!("u{n}@example.com"))).status, 401);
     }
-    for body in [
-        "no json",
-        "{}",
-        &wrong("other@example.com"),
-        &" ".repeat(100_000),
+    // An account that has logged in from the address before is not limited by the guesses at others.
+    for (body, status) in [
+        ("no json", 400),
+        ("{}", 400),
+        (wrong("other@example.com").as_str(), 429),
     ] {
-        assert_eq!(login(body).status, 429, "{body:.20}");
+        assert_eq!(login(body).status, status, "{body:.20}");
     }
     let reset = "/api/login/v2/password/send-reset-password";
     let ask_for = |body: &str| with_partner(&server, "POST", reset, &[], body).status;

@@ -102,6 +102,38 @@ impl AttemptCounter {
         }
     }
 
+    /// Adds an attempt that another counter has admitted, and refuses none.
+    pub(super) fn add(&mut self, rule: &AttemptRule, mark: CountedAttempt, now: UnixSeconds) {
+        let now = self.not_before_newest(rule, now).max(mark.at);
+        self.tidy(rule, now);
+        match self.marks.iter_mut().find(|(at, _)| *at == mark.at) {
+            Some((_, count)) => *count += 1,
+            None => self.marks.push((mark.at, 1)),
+        }
+    }
+
+    /// Removes an attempt, and returns it if it was there. The attempts of a share are those of the count that it belongs to.
+    pub(super) fn take(&mut self, mark: CountedAttempt) -> Vec<CountedAttempt> {
+        let Some((_, count)) = self.marks.iter_mut().find(|(at, _)| *at == mark.at) else {
+            return Vec::new();
+        };
+        *count = count.saturating_sub(1);
+        self.marks.retain(|(_, count)| *count > 0);
+        vec![mark]
+    }
+
+    /// Removes and returns all attempts. `mark` is the newest one.
+    pub(super) fn take_all(&mut self, mark: CountedAttempt) -> Vec<CountedAttempt> {
+        let mut taken = self.take(mark);
+        for (at, count) in std::mem::take(&mut self.marks) {
+            let locked_until = None;
+            let earlier = CountedAttempt { at, locked_until };
+            taken.extend((0..count).map(|_| earlier));
+        }
+        *self = Self::default();
+        taken
+    }
+
     /// Returns the seconds until an attempt is allowed, or `None` if it is allowed now. `self` must be tidy.
     fn refusal(&self, rule: &AttemptRule, now: UnixSeconds) -> Option<i64> {
         if rule.limit == 0 {
@@ -332,6 +364,24 @@ mod tests {
             ..AttemptCounter::default()
         };
         assert_eq!(counter.reserve(&rule, NOW), Err(90));
+    }
+
+    /// The figure of `docs/decisions/guessing.md`.
+    #[test]
+    fn one_count_admits_fewer_than_a_thousand_guesses_a_day() {
+        let rule = super::super::AttemptLimits::default().login_account;
+        // Guesses whenever one is allowed, after pauses of different lengths that let the locks become short again.
+        for pause in [0, 600, 3_600, 7_200] {
+            let (mut counter, mut guesses, mut last) = (AttemptCounter::default(), 0, NOW);
+            for second in 0..86_400 {
+                let now = NOW + second;
+                let paused = guesses % 10 == 0 && now.0 < last.0 + pause;
+                if !paused && counter.reserve(&rule, now).is_ok() {
+                    (guesses, last) = (guesses + 1, now);
+                }
+            }
+            assert!((100..1_000).contains(&guesses), "{pause}: {guesses}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use super::tables::{UserRecord, Users, UsersByEmail};
 use super::throttle::{AttemptKind, AttemptSubject};
-use super::{Accounts, AccountsError, HashPool, Inner, password_reset, throttle, user_record};
+use super::user_record;
+use super::{Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle};
 use crate::domain::mail;
 use crate::store::{Commit, Txn};
 use crate::types::{Email, Password, UnixSeconds, UserId};
@@ -63,6 +64,7 @@ impl Inner {
             ..user.clone()
         };
         txn.put::<Users>(&id, &moved)?;
+        known_clients::move_account(txn, &moved.partner, &user.email, &moved.email)?;
         for told in [user, moved] {
             self.queue_address_notice(txn, id, told, now)?;
         }

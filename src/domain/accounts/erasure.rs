@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use super::login_sessions::end_all;
 use super::tables::{CredentialTable, Throttles, Users, UsersByEmail};
 use super::throttle::{AttemptKind, AttemptSubject};
-use super::{AccountExport, Accounts, AccountsError, HashPool, Inner, password_reset, user_record};
+use super::{
+    AccountExport, Accounts, AccountsError, HashPool, Inner, known_clients, password_reset,
+    user_record,
+};
 use crate::domain::batches::in_batches;
 use crate::domain::mail;
 use crate::domain::partners::{self, PartnerStatus};
@@ -157,14 +160,9 @@ impl Inner {
         }
         // The mail counters of the address are kept (hashed) until their hour ends. Otherwise an attacker could
         // bypass the mail limit of another person's address: sign up, send mails, erase, repeat.
-        let guesses = [
-            AttemptSubject::account(AttemptKind::LoginAccount, &user.partner, &user.email),
-            AttemptSubject::user(AttemptKind::Pin, id),
-        ];
-        // A new account at this address must not inherit wrong guesses.
-        for subject in guesses {
-            txn.delete::<Throttles>(&subject.key())?;
-        }
+        // A new account at this address must not inherit wrong guesses or known clients.
+        known_clients::forget_account(txn, &user.partner, &user.email)?;
+        txn.delete::<Throttles>(&AttemptSubject::user(AttemptKind::Pin, id).key())?;
         txn.delete::<CredentialTable>(id)?;
         txn.delete::<Users>(id)
             .map_err(|error: StoreError| error.into())

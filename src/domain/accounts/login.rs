@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use super::hashing::{self, PasswordVerdict};
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
+use super::throttle::AttemptSubject;
 use super::{
-    Accounts, AccountsError, HashMemory, HashPool, LoginClient, NewLogin, credentials, throttle,
+    Accounts, AccountsError, HashMemory, HashPool, LoginClient, LoginOrigin, NewLogin, credentials,
+    throttle,
 };
 use crate::domain::decision::DecisionTrace;
 use crate::store::{Durability, StoreError, WritePriority};
@@ -17,6 +19,13 @@ pub struct LoginAttempt {
     pub from: IpAddr,
     pub client: LoginClient,
     pub trace: DecisionTrace,
+}
+
+impl LoginAttempt {
+    pub(super) fn guesses(&self, accounts: &Accounts, partner: PartnerId) -> Vec<AttemptSubject> {
+        let device = self.client.device.as_deref();
+        accounts.guesses(partner, &self.email, self.from, device)
+    }
 }
 
 struct FoundUser {
@@ -35,9 +44,9 @@ impl Accounts {
     ) -> Result<NewLogin, AccountsError> {
         // An unknown user, a disabled account and a wrong password take the same time, count alike and give
         // the same error, so that an attacker cannot discover accounts.
-        let subjects = self.guesses(partner, &given.email, given.from);
+        let subjects = given.guesses(self, partner);
         let attempt = self.attempt(Durability::Logged, subjects, now).await?;
-        let client = given.client.clone();
+        let (client, from) = (given.client.clone(), given.from);
         let check =
             move |this: &Self, memory: &mut HashMemory| this.check_login(partner, &given, memory);
         let (found, rehashed) = attempt.work(pool, check).await??;
@@ -57,7 +66,7 @@ impl Accounts {
                 return Err(AccountsError::InvalidCredentials);
             }
             // The attempt was counted as a failure before the check.
-            throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            throttle::settle(txn, &inner.settings.limits, &reservation, now)?;
             // Only a login has the plain password, so an imported hash or one of an older cost is replaced here.
             if let Some(password) = rehashed {
                 txn.put::<CredentialTable>(
@@ -70,7 +79,8 @@ impl Accounts {
             }
             let user = record.into_user(id);
             let at = inner.expiry.at(now);
-            let displaced = inner.begin(txn, (hash, login), &user, client, at)?;
+            let origin = LoginOrigin { from, client };
+            let displaced = inner.begin(txn, (hash, login), &user, origin, at)?;
             Ok((user, displaced))
         });
         let (user, displaced) = user.await?;

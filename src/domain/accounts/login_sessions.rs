@@ -1,7 +1,7 @@
 //! Login sessions: each belongs to one User Authorization Token.
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
-use super::{Accounts, AccountsError, Inner, Login, LoginClient, LoginInfo, User};
+use super::{Accounts, AccountsError, Inner, Login, LoginInfo, LoginOrigin, User};
 use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
 use crate::types::time::{DAY, HOUR};
 use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
@@ -140,15 +140,19 @@ impl Accounts {
 }
 
 impl Inner {
-    /// Stores a login session, and ends the least recently used ones over the limit, which it returns. `at` is token time.
+    /// Stores a login session, makes its client known, and ends the least recently used ones over the limit, which it returns.
+    /// `at` is token time.
     pub(super) fn begin(
         &self,
         txn: &mut Txn<'_>,
         (token, login): (TokenHash, LoginId),
         user: &User,
-        client: LoginClient,
+        origin: LoginOrigin,
         at: UnixSeconds,
     ) -> Result<Vec<LoginId>, StoreError> {
+        let LoginOrigin { from, client } = origin;
+        let account = (&user.partner, &user.email);
+        self.remember_client(txn, account, from, client.device.as_deref())?;
         let mut displaced = Vec::new();
         let settings = &self.settings;
         let present = txn.scan_index::<LoginsByUser>(&user.id, usize::MAX)?;

@@ -14,6 +14,7 @@ mod erasure;
 mod error;
 mod expiry;
 mod hashing;
+mod known_clients;
 mod login;
 mod login_sessions;
 mod model;
@@ -49,6 +50,7 @@ pub use model::{
 };
 pub use search::{UserOrder, UserSearch};
 pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
+pub(crate) use throttle::KNOWN_FACTOR;
 pub use throttle::{AttemptKind, AttemptLimits};
 
 use crate::domain::clock_guard::ExpiryClock;
@@ -56,15 +58,16 @@ use crate::domain::mail::Mail;
 use crate::domain::partners::Partners;
 use crate::ports::Entropy;
 use crate::store::{
-    Commit, Durability, MemoryTable, Schema, Store, StoreError, Txn, WritePriority,
+    Commit, Durability, MemoryTable, PackedTable, Schema, Store, StoreError, Txn, WritePriority,
 };
 use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, TokenHash, UserId};
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use decoy_hash::DecoyHashes;
+use known_clients::KnownClients;
 use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
-use tables::{ResetTokens, UsersByEmail};
+use tables::{KnownClientTable, ResetTokens, UsersByEmail};
 use throttle::AttemptSubject;
 
 #[must_use]
@@ -74,7 +77,8 @@ pub fn schema(schema: Schema) -> Schema {
         .with::<CredentialTable>()
         .with::<Logins>()
         .with::<ResetTokens>()
-        .with::<Throttles>();
+        .with::<Throttles>()
+        .with::<KnownClientTable>();
     #[cfg(debug_assertions)]
     let schema = next_format::schema(schema);
     schema
@@ -113,6 +117,7 @@ struct Inner {
     /// When logins were used last, until the next [`Accounts::store_uses`]. At most one entry for a login.
     used_logins: Mutex<HashMap<TokenHash, UnixSeconds>>,
     throttles: Arc<MemoryTable<Throttles>>,
+    known_clients: Arc<PackedTable<KnownClientTable, KnownClients>>,
     undecided: Arc<Undecided>,
     addresses: KnownAddresses,
 }
@@ -136,7 +141,9 @@ impl Accounts {
         let logins = Arc::new(MemoryTable::default());
         let throttles = Arc::new(MemoryTable::default());
         // Fills the tables in memory; from then on commits keep them current.
+        let known_clients = Arc::new(PackedTable::new(|_, record| record));
         store.attach_packed(Arc::clone(&users))?;
+        store.attach_packed(Arc::clone(&known_clients))?;
         store.attach::<Logins>(Arc::clone(&logins) as _)?;
         store.attach::<Throttles>(Arc::clone(&throttles) as _)?;
         Ok(Self(Arc::new(Inner {
@@ -153,6 +160,7 @@ impl Accounts {
             logins,
             used_logins: Mutex::default(),
             throttles,
+            known_clients,
             undecided: Arc::default(),
             addresses: KnownAddresses::default(),
         })))
@@ -186,12 +194,11 @@ impl Accounts {
     pub fn check_login_rate(
         &self,
         partner: PartnerId,
-        email: &Email,
-        from: IpAddr,
+        given: &LoginAttempt,
         now: UnixSeconds,
     ) -> Result<(), AccountsError> {
         // A flood is rejected before it queues for a worker.
-        self.check_limits(&self.guesses(partner, email, from), now)
+        self.check_limits(&given.guesses(self, partner), now)
     }
 
     /// Checks from memory the limit of a client address. `partner` is `None` if the request names none.
@@ -224,13 +231,6 @@ impl Accounts {
             Some(limit) => Err(AccountsError::TooManyAttempts(limit)),
             None => Ok(()),
         }
-    }
-
-    fn guesses(&self, partner: PartnerId, email: &Email, from: IpAddr) -> Vec<AttemptSubject> {
-        // Both limits: an attacker may guess at one account from many addresses, or at many accounts from one.
-        let account = AttemptSubject::account(AttemptKind::LoginAccount, &partner, email);
-        let address = self.address_subject(AttemptKind::LoginAddress, Some(&partner), from);
-        std::iter::once(account).chain(address).collect()
     }
 
     /// Partners share the counter of an address. A lab partner has its own: its clock can be moved, and a shifted time
@@ -323,7 +323,7 @@ impl Accounts {
     ) -> Result<(Confirmed, T), AccountsError> {
         let known = self.user(user).ok_or(AccountsError::UserNotFound)?;
         // A wrong password counts like a failed login, so that this does not bypass the login limit.
-        let subjects = self.guesses(known.partner, &known.email, from);
+        let subjects = self.guesses(known.partner, &known.email, from, None);
         let attempt = self.attempt(Durability::Logged, subjects, now).await?;
         let (user, password) = (*user, password.clone());
         let work = move |this: &Self, memory: &mut HashMemory| {
@@ -367,7 +367,7 @@ impl Confirmed {
         let (reservation, generation) = (self.attempt.reservation(), self.generation);
         let changed = accounts.change(move |inner, txn| {
             // An error below discards the refund as well.
-            throttle::refund(txn, &inner.settings.limits, &reservation, now)?;
+            throttle::settle(txn, &inner.settings.limits, &reservation, now)?;
             let credentials = credentials(txn, &user)?;
             // The password was changed after it was confirmed.
             if credentials.generation != generation {

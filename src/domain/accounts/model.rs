@@ -65,7 +65,7 @@ pub struct LoginClient {
     pub device: Option<String>,
 }
 
-/// Where a sign-up comes from.
+/// Where a login or a sign-up comes from.
 pub struct LoginOrigin {
     pub from: IpAddr,
     pub client: LoginClient,

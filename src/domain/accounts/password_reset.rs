@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
+use super::known_clients;
 use super::login_sessions::is_alive;
-use super::tables::{
-    CredentialTable, ResetRecord, ResetTokens, ResetsByUser, Throttles, UsersByEmail,
-};
+use super::tables::{CredentialTable, ResetRecord, ResetTokens, ResetsByUser, UsersByEmail};
 use super::throttle::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, throttle,
@@ -50,16 +49,16 @@ impl Accounts {
         })
     }
 
-    /// Checks a reset token of any partner. Blocking.
+    /// Checks a reset token of any partner, and returns the address of its account. Blocking.
     pub fn check_reset_token(
         &self,
         token: &TokenHash,
         now: UnixSeconds,
-    ) -> Result<(), AccountsError> {
+    ) -> Result<Email, AccountsError> {
         let at = self.0.expiry.at(now);
-        let (_, used) = self.0.store.read(|txn| find(txn, token, None, at))?;
-        (!used)
-            .then_some(())
+        let (user, used) = self.0.store.read(|txn| find(txn, token, None, at))?;
+        let user = self.user(&user).filter(|_| !used);
+        user.map(|user| user.email.clone())
             .ok_or(AccountsError::ResetTokenInvalid)
     }
 
@@ -120,10 +119,11 @@ impl Accounts {
             // A person who knew the old password is logged out everywhere.
             inner.revoke(txn, &user, now)?;
             let known = user_record(txn, &user)?;
-            let account =
-                AttemptSubject::account(AttemptKind::LoginAccount, &known.partner, &known.email);
-            // Lift the login lock: a stranger may have caused it.
-            txn.delete::<Throttles>(&account.key())?;
+            let account = (&known.partner, &known.email);
+            // Lift the login locks: a stranger may have caused them. The link has proved the mailbox, so that the stranger's
+            // next guesses do not lock this client out.
+            known_clients::lift_locks(txn, account.0, account.1)?;
+            inner.remember_client(txn, account, from, None)?;
             inner.queue_password_notice(txn, user, known, now)?;
             Ok(None)
         });

@@ -24,7 +24,8 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<NewLogin, AccountsError> {
-        let LoginOrigin { from, client } = origin.into();
+        let origin = origin.into();
+        let from = origin.from;
         self.check_new(partner, &new, password, now)?;
         // Counted even if it fails: the error reveals that an address has an account.
         let subject = self.address_subject(AttemptKind::SignUpAddress, Some(&partner), from);
@@ -51,7 +52,7 @@ impl Accounts {
             }
             let user = account.insert_with_partner(inner, txn)?;
             let at = inner.expiry.at(now);
-            let displaced = inner.begin(txn, (token_hash, login), &user, client, at)?;
+            let displaced = inner.begin(txn, (token_hash, login), &user, origin, at)?;
             Ok((user, displaced))
         });
         let (user, displaced) = user.await?;

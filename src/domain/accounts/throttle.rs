@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use ring::digest;
 
-use super::attempt_counter::{AttemptRule, CountedAttempt};
+use super::attempt_counter::{AttemptCounter, AttemptRule, CountedAttempt};
 use super::tables::Throttles;
 use crate::store::{StoreError, Txn};
 use crate::types::time::HOUR;
@@ -25,10 +25,17 @@ pub enum AttemptKind {
     Pin,
     PinMail,
     NoticeMail,
+    /// The count of a known device or network.
+    LoginKnownClient,
+    /// Of all accounts that know the network.
+    LoginKnownAddress,
+    /// The share that one account has in the count of an address.
+    AddressShare,
+    KnownAddressShare,
 }
 
 impl AttemptKind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::LoginAccount,
         Self::LoginAddress,
         Self::SignUpAddress,
@@ -38,6 +45,10 @@ impl AttemptKind {
         Self::Pin,
         Self::PinMail,
         Self::NoticeMail,
+        Self::LoginKnownClient,
+        Self::LoginKnownAddress,
+        Self::AddressShare,
+        Self::KnownAddressShare,
     ];
 
     /// The number is stored in keys and must never change.
@@ -52,13 +63,33 @@ impl AttemptKind {
             Self::Pin => 7,
             Self::PinMail => 8,
             Self::NoticeMail => 9,
+            Self::LoginKnownClient => 10,
+            Self::LoginKnownAddress => 11,
+            Self::AddressShare => 12,
+            Self::KnownAddressShare => 13,
         }
+    }
+
+    const fn share(self) -> Option<Self> {
+        match self {
+            Self::LoginAddress => Some(Self::AddressShare),
+            Self::LoginKnownAddress => Some(Self::KnownAddressShare),
+            _ => None,
+        }
+    }
+
+    const fn is_share(self) -> bool {
+        matches!(self, Self::AddressShare | Self::KnownAddressShare)
     }
 
     const fn name(self) -> &'static str {
         match self {
-            Self::LoginAccount => "login-account",
-            Self::LoginAddress => "login-address",
+            // The names do not tell a client whether an account knows it.
+            Self::LoginAccount | Self::LoginKnownClient => "login-account",
+            Self::LoginAddress
+            | Self::LoginKnownAddress
+            | Self::AddressShare
+            | Self::KnownAddressShare => "login-address",
             Self::SignUpAddress => "sign-up",
             Self::ResetMailAccount => "reset-mail-account",
             Self::ResetMailAddress => "reset-mail",
@@ -89,18 +120,33 @@ impl AttemptSubject {
 
     /// `lab` is the partner, if its clock can be moved.
     pub(super) fn address(kind: AttemptKind, lab: Option<&PartnerId>, address: IpAddr) -> Self {
-        // An IPv4 client may also appear under its IPv4-mapped IPv6 address.
-        let id = match address.to_canonical() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-            // The first 64 bits, the usual size of one subscriber's network: a client can change the
-            // rest.
-            IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
-        };
-        let id = id.to_be_bytes();
+        let id = network_bits(address).to_be_bytes();
         Self {
             kind,
             id: lab.map_or(id, |lab| hash(lab, &id)),
         }
+    }
+
+    pub(super) fn known_client(partner: &PartnerId, email: &Email, mark: u64) -> Self {
+        let subject = [email.as_str().as_bytes(), &[0], &mark.to_be_bytes()].concat();
+        Self {
+            kind: AttemptKind::LoginKnownClient,
+            id: hash(partner, &subject),
+        }
+    }
+
+    /// For the count of an address, the share that an account has in it. A right password takes the whole share back.
+    pub(super) fn share_of(&self, partner: &PartnerId, email: &Email) -> Option<Self> {
+        let kind = self.kind.share()?;
+        let subject = [&self.id, email.as_str().as_bytes()].concat();
+        Some(Self {
+            kind,
+            id: hash(partner, &subject),
+        })
+    }
+
+    pub(super) const fn id(&self) -> [u8; 16] {
+        self.id
     }
 
     pub(super) const fn user(kind: AttemptKind, user: &UserId) -> Self {
@@ -119,6 +165,16 @@ impl AttemptSubject {
     }
 }
 
+/// The network of a client: an IPv4 address, or the first 64 bits of an IPv6 address, which is the usual size of one subscriber's
+/// network: a client can change the rest.
+pub(super) fn network_bits(address: IpAddr) -> u128 {
+    // An IPv4 client may also appear under its IPv4-mapped IPv6 address.
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
+    }
+}
+
 fn hash(partner: &PartnerId, subject: &[u8]) -> [u8; 16] {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(partner.as_bytes());
@@ -131,11 +187,17 @@ fn hash(partner: &PartnerId, subject: &[u8]) -> [u8; 16] {
     id
 }
 
+/// How many times more wrong passwords an address may have at accounts that know it. Many viewers of a campus mistype; a
+/// stranger among them must not try every account.
+pub(crate) const KNOWN_FACTOR: u32 = 10;
+
 /// Section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptLimits {
     pub login_account: AttemptRule,
     pub login_address: AttemptRule,
+    /// Wrong passwords per address at accounts that know it.
+    pub login_known_address: AttemptRule,
     pub sign_up: AttemptRule,
     /// Reset mails per account; further ones are dropped silently.
     pub reset_mail_account: AttemptRule,
@@ -160,6 +222,7 @@ impl Default for AttemptLimits {
             login_account: rule(10, QUARTER, LOCKS),
             // Many users may share an address.
             login_address: rule(50, QUARTER, LOCKS),
+            login_known_address: rule(50 * KNOWN_FACTOR, QUARTER, LOCKS),
             sign_up: rule(100, 600, &[]),
             reset_mail_account: rule(3, HOUR, &[]),
             reset_mail_address: rule(60, HOUR, &[]),
@@ -175,8 +238,11 @@ impl Default for AttemptLimits {
 impl AttemptLimits {
     pub(super) const fn rule(&self, kind: AttemptKind) -> &AttemptRule {
         match kind {
-            AttemptKind::LoginAccount => &self.login_account,
-            AttemptKind::LoginAddress => &self.login_address,
+            AttemptKind::LoginAccount | AttemptKind::LoginKnownClient => &self.login_account,
+            AttemptKind::LoginAddress | AttemptKind::AddressShare => &self.login_address,
+            AttemptKind::LoginKnownAddress | AttemptKind::KnownAddressShare => {
+                &self.login_known_address
+            }
             AttemptKind::SignUpAddress => &self.sign_up,
             AttemptKind::ResetMailAccount => &self.reset_mail_account,
             AttemptKind::ResetMailAddress => &self.reset_mail_address,
@@ -188,7 +254,11 @@ impl AttemptLimits {
     }
 
     pub(super) const fn reached(&self, kind: AttemptKind, retry_after: i64) -> LimitReached {
-        let rule = self.rule(kind);
+        let rule = match kind {
+            // The figures do not tell either.
+            AttemptKind::LoginKnownAddress => &self.login_address,
+            other => self.rule(other),
+        };
         LimitReached {
             name: kind.name(),
             limit: rule.limit,
@@ -221,17 +291,26 @@ impl From<StoreError> for Refused {
 #[derive(Debug)]
 pub(super) struct Reservation(Vec<(AttemptSubject, CountedAttempt)>);
 
-/// Counts an attempt for each of the subjects, or for none of them.
+/// Counts an attempt for each of the subjects, or for none of them. The share of an address follows it in `subjects`.
 pub(super) fn reserve(
     txn: &mut Txn<'_>,
     limits: &AttemptLimits,
     subjects: &[AttemptSubject],
     now: UnixSeconds,
 ) -> Result<Reservation, Refused> {
-    let mut marks = Vec::with_capacity(subjects.len());
+    let mut marks: Vec<(AttemptSubject, CountedAttempt)> = Vec::with_capacity(subjects.len());
     let mut refused: Option<LimitReached> = None;
     for subject in subjects {
         let mut counter = txn.get::<Throttles>(&subject.key())?.unwrap_or_default();
+        if subject.kind.is_share() {
+            // It follows the count of its address: the same attempt has the same time in both.
+            if let Some((_, mark)) = marks.last() {
+                counter.add(limits.rule(subject.kind), *mark, now);
+                txn.put::<Throttles>(&subject.key(), &counter)?;
+                marks.push((*subject, *mark));
+            }
+            continue;
+        }
         match counter.reserve(limits.rule(subject.kind), now) {
             Ok(mark) => {
                 // If the batch fails, nothing is written.
@@ -281,27 +360,70 @@ pub(super) fn admit(
     }
 }
 
+/// Takes an attempt back that was not evaluated, or that was right.
 pub(super) fn refund(
     txn: &mut Txn<'_>,
     limits: &AttemptLimits,
     reservation: &Reservation,
     now: UnixSeconds,
 ) -> Result<(), StoreError> {
-    for (subject, mark) in &reservation.0 {
-        let rule = limits.rule(subject.kind);
-        // A reset may have deleted the counter meanwhile.
-        let Some(mut counter) = txn.get::<Throttles>(&subject.key())? else {
-            continue;
+    take_back(txn, limits, reservation, now, AttemptCounter::take)
+}
+
+/// Takes back a right attempt, and for the address also the wrong ones before it at the same account: a viewer who mistyped and
+/// then knew the password does not count against others behind the address. The count of the account keeps them.
+pub(super) fn settle(
+    txn: &mut Txn<'_>,
+    limits: &AttemptLimits,
+    reservation: &Reservation,
+    now: UnixSeconds,
+) -> Result<(), StoreError> {
+    take_back(txn, limits, reservation, now, AttemptCounter::take_all)
+}
+
+fn take_back(
+    txn: &mut Txn<'_>,
+    limits: &AttemptLimits,
+    reservation: &Reservation,
+    now: UnixSeconds,
+    take: fn(&mut AttemptCounter, CountedAttempt) -> Vec<CountedAttempt>,
+) -> Result<(), StoreError> {
+    let share = reservation.0.iter().find(|(of, _)| of.kind.is_share());
+    for (subject, mark) in reservation.0.iter().filter(|(of, _)| !of.kind.is_share()) {
+        let own = vec![*mark];
+        let marks = match share.filter(|_| subject.kind.share().is_some()) {
+            // Only what is left of the share: each attempt is taken back once, or those of other accounts would be.
+            Some((share, _)) => change(txn, limits, *share, now, |counter| take(counter, *mark))?,
+            None => own,
         };
-        counter.refund(rule, *mark, now);
-        // Idle counters are deleted, so that successful logins leave no record.
-        if counter.is_idle(rule, now) {
-            txn.delete::<Throttles>(&subject.key())?;
-        } else {
-            txn.put::<Throttles>(&subject.key(), &counter)?;
-        }
+        change(txn, limits, *subject, now, |counter| {
+            for mark in marks {
+                counter.refund(limits.rule(subject.kind), mark, now);
+            }
+        })?;
     }
     Ok(())
+}
+
+/// Changes a counter, if a reset has not deleted it meanwhile.
+fn change<T: Default>(
+    txn: &mut Txn<'_>,
+    limits: &AttemptLimits,
+    subject: AttemptSubject,
+    now: UnixSeconds,
+    change: impl FnOnce(&mut AttemptCounter) -> T,
+) -> Result<T, StoreError> {
+    let Some(mut counter) = txn.get::<Throttles>(&subject.key())? else {
+        return Ok(T::default());
+    };
+    let result = change(&mut counter);
+    // Idle counters are deleted, so that successful logins leave no record.
+    if counter.is_idle(limits.rule(subject.kind), now) {
+        txn.delete::<Throttles>(&subject.key())?;
+    } else {
+        txn.put::<Throttles>(&subject.key(), &counter)?;
+    }
+    Ok(result)
 }
 
 #[cfg(test)]

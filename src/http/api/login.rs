@@ -73,19 +73,17 @@ pub(crate) async fn login(
     auth: PartnerAuth,
     request: LoginRequest,
 ) -> Result<Reply, ApiError> {
-    let (partner, from, now) = (auth.partner(), cx.peer, cx.now);
+    let (partner, now) = (auth.partner(), cx.now);
     let given = LoginAttempt {
         email: request.identity,
         password: request.access_key,
-        from,
+        from: cx.peer,
         client: request.client,
         trace: cx.trace.clone(),
     };
     cx.trace.address(&given.email);
     // The limits by account and address come before the hash: a locked account costs no processor time.
-    services
-        .accounts
-        .check_login_rate(partner, &given.email, from, now)?;
+    services.accounts.check_login_rate(partner, &given, now)?;
     let pool = pool(services, cx, Some(partner));
     let opened = pool
         .guess(services.accounts.log_in(partner, given, now, &pool))

@@ -3,6 +3,7 @@
 mod foreign;
 mod guessing;
 mod imports;
+mod known_clients;
 mod login;
 mod operators;
 mod pins;
@@ -188,6 +189,18 @@ impl Fixture {
         self.accounts
             .log_in(partner(1), given, now, &InPlace)
             .wait()
+    }
+
+    /// Whether a login may be tried, as far as limits go.
+    fn may_try(
+        &self,
+        partner: PartnerId,
+        address: &str,
+        from: IpAddr,
+    ) -> Result<(), AccountsError> {
+        let given = login_attempt(address, PASSWORD);
+        let given = LoginAttempt { from, ..given };
+        self.accounts.check_login_rate(partner, &given, NOW)
     }
 
     fn log_in(&self, address: &str, text: &str, now: UnixSeconds) -> Result<(), AccountsError> {

@@ -115,6 +115,13 @@ fn counter_record_bytes_are_stable() {
 }
 
 #[test]
+fn known_client_record_bytes_are_stable() {
+    let mut known = KnownClients::default();
+    known.add(HERE, Some("tv-1"));
+    assert_golden(&known, "01 01 fd 2f3808a5487dd3b8 01 fd cd378f135232c88e");
+}
+
+#[test]
 fn reset_of_a_partner_removes_the_counters_of_mails() {
     let f = fixture();
     let reset_pin = |user: UserId| f.accounts.reset_pin(&user, NOW, &InPlace).wait();
