@@ -99,7 +99,9 @@ function arrange() {
 
 part('log-in').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const sent = part('token').value.trim();
+  // As pasted: in quotes, behind `Bearer`, with line breaks of a terminal or invisible characters of a page.
+  const pasted = part('token').value.replace(/[\s\u00ad\u200b-\u200f\u2060\ufeff]/g, '');
+  const sent = pasted.match(/pgo_[\w-]{43}(?![\w-])/)?.[0] ?? pasted;
   // `fetch` throws on other characters in a header.
   if (!/^[\x21-\x7e]+$/.test(sent)) return showLogIn(t`This is not a valid operator token.`);
   token.keep(sent);

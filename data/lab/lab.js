@@ -199,9 +199,15 @@ async function show() {
 const fields = { 'partner-token': 'partnerToken', identity: 'identity', 'access-key': 'accessKey' };
 for (const [id, member] of Object.entries(fields)) element(id).value = settings.demo?.[member] ?? '';
 
+/** Without invisible characters of a page around and in it; a token also without quotes, and in lower case as it was issued. */
+function pasted(text) {
+  const plain = text.replace(/[\u00ad\u200b\u200e\u200f\u2060\ufeff]/g, '').trim();
+  return plain.match(/^["'“„<]?([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})["'”“>]?$/i)?.[1].toLowerCase() ?? plain;
+}
+
 async function connect() {
   await client.stop();
-  service.use(Object.fromEntries(Object.entries(fields).map(([id, member]) => [member, element(id).value.trim()])));
+  service.use(Object.fromEntries(Object.entries(fields).map(([id, member]) => [member, pasted(element(id).value)])));
   await show();
 }
 

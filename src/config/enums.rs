@@ -9,6 +9,8 @@ use crate::types::DurationUnit;
 
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
+    /// What other programs call the same values, in lower case. It is understood and never shown.
+    const ALIASES: &'static [(&'static str, Self)] = &[];
 }
 
 macro_rules! words {
@@ -70,6 +72,20 @@ impl ConfigEnum for SmtpSecurity {
         ("starttls", Self::StartTls),
         ("tls", Self::Tls),
         ("none", Self::None),
+    ];
+    const ALIASES: &'static [(&'static str, Self)] = &[
+        ("start_tls", Self::StartTls),
+        ("start-tls", Self::StartTls),
+        ("explicit", Self::StartTls),
+        ("ssl", Self::Tls),
+        ("smtps", Self::Tls),
+        ("ssl/tls", Self::Tls),
+        ("tls/ssl", Self::Tls),
+        ("implicit", Self::Tls),
+        ("off", Self::None),
+        ("no", Self::None),
+        ("plain", Self::None),
+        ("plaintext", Self::None),
     ];
 }
 

@@ -13,8 +13,10 @@ pub struct Mailbox {
 impl Mailbox {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let quotes = ['"', '“', '”', '„', '\''];
         let (name, address) = match text.split_once('<') {
-            Some((name, rest)) => (name.trim().trim_matches('"'), rest.strip_suffix('>')?),
+            Some((name, rest)) => (name.trim().trim_matches(quotes), rest.strip_suffix('>')?),
             None => ("", text),
         };
         Some(Self {
@@ -44,6 +46,9 @@ mod tests {
             ("<tv@example.org>", None),
             ("Playgate <tv@example.org>", Some("Playgate")),
             ("\"TV, Inc.\" <tv@example.org>", Some("TV, Inc.")),
+            (" “Playgate” <tv@example.org> ", Some("Playgate")),
+            ("Playgate <mailto:tv@example.org>", Some("Playgate")),
+            ("mailto:tv@example.org", None),
         ] {
             let sender = Mailbox::parse(text).unwrap();
             assert_eq!(sender.email.as_str(), "tv@example.org");

@@ -18,6 +18,7 @@ mod error;
 mod keys;
 mod license_urls;
 mod load;
+mod mail_server;
 mod mailbox;
 mod provenance;
 mod schema;

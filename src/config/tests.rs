@@ -10,6 +10,7 @@ use chrono::NaiveTime;
 
 use super::http::Environment;
 use super::*;
+use crate::ports::smtp::SmtpSecurity;
 
 struct Case {
     directory: tempfile::TempDir,
@@ -532,10 +533,105 @@ fn mistakes_that_earlier_versions_accepted_are_warnings() {
             "public_url = 'https://tv.example'\nsmtp.host = '{host}'\nmail.from = 'a@b.example'"
         ))
     };
-    let warnings = mail("127.0.0.1:2525").good().warnings;
-    assert!(warnings[0].contains("set `smtp.port`"), "{warnings:?}");
     for host in ["127.0.0.1", "mail.example", "2001:db8::1"] {
         assert!(mail(host).good().warnings.is_empty(), "{host}");
+    }
+}
+
+#[test]
+fn mail_settings_of_other_programs_are_understood_or_told() {
+    let case = |mail: &str| {
+        let common = "public_url = 'https://tv.example'\nmail.from = 'a@b.example'\n";
+        Case::of(&format!("{common}{mail}")).good()
+    };
+    let plain = "smtp.host = 'mail.example'";
+    for (mail, (port, security)) in [
+        (plain.to_owned(), (587, SmtpSecurity::StartTls)),
+        (
+            "smtp.host = 'mail.example:2525'".to_owned(),
+            (2_525, SmtpSecurity::StartTls),
+        ),
+        (
+            "smtp.host = 'ssl://mail.example:465'".to_owned(),
+            (465, SmtpSecurity::Tls),
+        ),
+        (
+            "smtp.host = 'smtps://mail.example'".to_owned(),
+            (465, SmtpSecurity::Tls),
+        ),
+        (
+            format!("{plain}\nsmtp.security = 'STARTTLS'"),
+            (587, SmtpSecurity::StartTls),
+        ),
+        (
+            format!("{plain}\nsmtp.security = ' SSL/TLS '"),
+            (465, SmtpSecurity::Tls),
+        ),
+        (
+            format!("{plain}\nsmtp.security = 'SMTPS'"),
+            (465, SmtpSecurity::Tls),
+        ),
+        (
+            format!("{plain}\nsmtp.security = 'off'"),
+            (25, SmtpSecurity::None),
+        ),
+    ] {
+        let loaded = case(&mail);
+        let smtp = &loaded.config.smtp;
+        assert_eq!((smtp.port(), smtp.security()), (port, security), "{mail}");
+        assert_eq!(smtp.server_name().as_deref(), Some("mail.example"));
+        assert!(loaded.warnings.is_empty(), "{mail}: {:?}", loaded.warnings);
+    }
+    for (mail, told) in [
+        (
+            "smtp.host = 'mail.example:2525'\nsmtp.port = 587",
+            "another port",
+        ),
+        (
+            "smtp.host = 'smtps://mail.example'\nsmtp.security = 'none'",
+            "asks for TLS",
+        ),
+        (
+            "smtp.host = 'mail.example'\nsmtp.port = 465",
+            "`smtp.security = \"tls\"`",
+        ),
+        (
+            "smtp.host = 'mail.example'\nsmtp.port = 587\nsmtp.security = 'tls'",
+            "\"starttls\"`",
+        ),
+        ("smtp.host = 'tls://mail.example'", "two things"),
+        ("smtp.host = 'https://mail.example'", "something else"),
+        (
+            "smtp.host = 'mail.example'\nsmtp.username = 'u'\nsmtp.password = 'abcd\u{a0}efgh'",
+            "no-break space",
+        ),
+    ] {
+        let warnings = case(mail).warnings;
+        assert!(warnings[0].contains(told), "{mail}: {warnings:?}");
+    }
+    let user = "smtp.host = 'mail.example'\nsmtp.password = 'pass word'\nsmtp.username = ";
+    for (written, name) in [
+        ("'Playgate <tv@example.org>'", "tv@example.org"),
+        ("' tv@example.org '", "tv@example.org"),
+        ("'TV\\tv'", "TV\\tv"),
+        ("'apikey'", "apikey"),
+    ] {
+        let loaded = case(&format!("{user}{written}"));
+        assert_eq!(loaded.config.smtp.username.as_deref(), Some(name));
+    }
+}
+
+#[test]
+fn addresses_are_understood_as_they_are_pasted() {
+    for written in [
+        "<https://tv.example>",
+        " https://tv.example/ ",
+        "“https://tv.example”",
+        "https://tv.example\u{200b}",
+    ] {
+        let loaded = Case::of(&format!("public_url = '{written}'")).good();
+        let url = loaded.config.server.public_url.as_deref();
+        assert_eq!(url, Some("https://tv.example"), "{written:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::http::Environment;
 use super::keys::{Config, LicenseServerConfig};
 use super::provenance::Effective;
-use super::{ConfigProblems, ListenAddress, Provenance, license_urls};
+use super::{ConfigProblems, ListenAddress, Provenance, license_urls, smtp_keys};
 use crate::ports::smtp::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
@@ -190,8 +190,8 @@ const RULES: &[CrossKeyRule] = &[
         keys: &["smtp.security", "smtp.username", "smtp.host"],
         broken: |config| {
             let open = config.smtp.security == SmtpSecurity::None;
-            let host = config.smtp.host.as_deref();
-            open && config.smtp.username.is_some() && host.is_some_and(|host| !is_local(host))
+            let host = config.smtp.server_name();
+            open && config.smtp.username.is_some() && host.is_some_and(|host| !is_local(&host))
         },
         message: "`smtp.security` `none` would send the password over the network unencrypted",
     },
@@ -287,14 +287,6 @@ const FORWARD_URL: &str = "telemetry.forward.url";
 /// upgrade.
 const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
     (
-        // An IPv6 address has several colons.
-        |config| {
-            let host = config.smtp.host.as_deref().unwrap_or_default();
-            host.matches(':').count() == 1
-        },
-        "`smtp.host` is a host name or address without a port; set `smtp.port`",
-    ),
-    (
         links_lead_here,
         "links in mails lead to this machine itself; set `public_url` to the address that viewers use",
     ),
@@ -349,6 +341,7 @@ pub(super) fn warnings(
     let broken = WARNINGS.iter().filter(|(is_broken, _)| is_broken(config));
     let mut warnings: Vec<String> = broken.map(|(_, message)| (*message).to_owned()).collect();
     warnings.extend(license_urls::warnings(config));
+    warnings.extend(smtp_keys::warnings(&config.smtp));
     if unsafe_no_sync {
         warnings.push(
             "PLAYGATE_UNSAFE_NO_SYNC is set: files are not synced, a power failure loses acknowledged data"

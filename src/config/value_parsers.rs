@@ -15,6 +15,7 @@ use super::secret::{MASK, Secret};
 use crate::decode::{Node, Value};
 use crate::domain::catalog::Unrated;
 use crate::ports::zoneinfo;
+use crate::types::pasted::unwrapped;
 
 /// The result of parsing a value. The error is a sentence without the name of the key.
 pub(super) type Read<T> = Result<T, String>;
@@ -155,10 +156,12 @@ pub(super) fn flag(raw: &Node) -> Read<bool> {
 }
 
 pub(super) fn enum_value<W: ConfigEnum>(raw: &Node) -> Read<W> {
-    let text = raw.text()?;
+    // People copy words in the spelling of other programs.
+    let text = unwrapped(raw.text()?).to_ascii_lowercase();
     W::WORDS
         .iter()
-        .find(|(word, _)| *word == text)
+        .chain(W::ALIASES)
+        .find(|(word, _)| word.to_ascii_lowercase() == text)
         .map(|(_, value)| *value)
         .ok_or_else(|| {
             let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
@@ -184,6 +187,16 @@ pub(super) fn text(most: usize) -> impl Fn(&Node) -> Read<String> {
         }
         Ok(text.to_owned())
     }
+}
+
+/// The user at a mail server. `Playgate <tv@example.org>` stands for the address.
+pub(super) fn mail_user(raw: &Node) -> Read<String> {
+    let user = text(256)(raw)?;
+    let user = user.trim();
+    Ok(match Mailbox::parse(user) {
+        Some(Mailbox { email, .. }) if user.ends_with('>') => email.as_str().to_owned(),
+        _ => user.to_owned(),
+    })
 }
 
 pub(super) fn secret(least: usize) -> impl Fn(&Node) -> Read<Secret> {
@@ -309,7 +322,7 @@ pub(super) fn base_url(raw: &Node) -> Read<String> {
 }
 
 pub(super) fn url(raw: &Node) -> Read<String> {
-    let text = raw.text()?;
+    let text = &*unwrapped(raw.text()?);
     let form = "must be an address starting with http:// or https://";
     let uri: http::Uri = text.parse().map_err(|_| form.to_owned())?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));

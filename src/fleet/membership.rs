@@ -13,6 +13,7 @@ use crate::data_file;
 use crate::ports::private_file;
 use crate::store::replication::{FleetId, MemberId};
 use crate::types::from_hex;
+use crate::types::pasted::unwrapped;
 
 /// The store rejects every other use of a data directory with `member.json` in this directory.
 const DIRECTORY: &str = "fleet";
@@ -132,7 +133,9 @@ impl Invitation {
     }
 
     fn decode(word: &str) -> Option<Self> {
-        let bytes = BASE64URL_NOPAD.decode(word.trim().as_bytes()).ok()?;
+        // A terminal breaks the word, and people put it in quotes.
+        let word: String = unwrapped(word).split_whitespace().collect();
+        let bytes = BASE64URL_NOPAD.decode(word.as_bytes()).ok()?;
         let (covered, sum) = bytes.split_last_chunk::<4>()?;
         // The checksum detects a mistyped word.
         if crc32fast::hash(covered) != u32::from_le_bytes(*sum) {
@@ -206,7 +209,18 @@ mod tests {
             address: "[::1]:7080".to_owned(),
         };
         let word = invitation.word();
-        assert!(Invitation::parse(&format!(" {word}\n")).unwrap() == invitation);
+        let (head, tail) = word.split_at(40);
+        for pasted in [
+            format!(" {word}\n"),
+            format!("\"{word}\""),
+            format!("{head}\r\n{tail}"),
+            format!("\u{feff}“{word}”"),
+        ] {
+            assert!(
+                Invitation::parse(&pasted).unwrap() == invitation,
+                "{pasted}"
+            );
+        }
         for at in 0..word.len() {
             let mut mistyped = word.clone().into_bytes();
             mistyped[at] = if mistyped[at] == b'A' { b'B' } else { b'A' };

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Malformed;
+use super::pasted::unwrapped;
 
-/// A normalised e-mail address: trimmed, the domain in lower-case ASCII, the local part in lower case. Two
+/// A normalised e-mail address: without what surrounds a pasted one, the domain in lower-case ASCII, the local part in lower case. Two
 /// spellings of one mailbox are one account.
 ///
 /// The local part must be ASCII: a look-alike letter from another script would make a different account that
@@ -22,10 +23,13 @@ impl Email {
         if text.len() > Self::MAX * 4 {
             return Err(Malformed("an e-mail address has at most 254 octets"));
         }
-        let text = text.trim();
+        let text = unwrapped(text);
+        let text = address_in(&text).trim_end_matches(['.', ',', ';', ':']);
         let (local, domain) = text
             .rsplit_once('@')
             .ok_or(Malformed("an e-mail address has the form name@domain"))?;
+        // Keyboards of telephones put a space after a word that they know.
+        let (local, domain) = (local.trim_end(), domain.trim_start());
         let domain = idna::domain_to_ascii_strict(domain)
             .map_err(|_| Malformed("the domain of the e-mail address is not valid"))?;
         // `user@localhost` would be delivered on this machine.
@@ -45,6 +49,21 @@ impl Email {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The address in `mailto:ann@example.com?subject=…` or `Ann <ann@example.com>`.
+fn address_in(text: &str) -> &str {
+    let named = text.strip_suffix('>').and_then(|text| text.split_once('<'));
+    let text = match named {
+        // Mail programs also put the address itself before it. Another address there would be a trap.
+        Some((name, inner)) if !name.contains('@') || inner.ends_with(name.trim()) => inner.trim(),
+        _ => text,
+    };
+    let scheme = |text: &str| text.eq_ignore_ascii_case("mailto:");
+    match text.split_at_checked(7).filter(|(head, _)| scheme(head)) {
+        Some((_, rest)) => rest.split_once('?').map_or(rest, |(address, _)| address),
+        None => text,
     }
 }
 
@@ -79,8 +98,33 @@ mod tests {
 
     #[test]
     fn spellings_of_one_mailbox_are_one_address() {
-        for text in ["ann@example.com", " Ann@EXAMPLE.com ", "ANN@example.com\n"] {
-            assert_eq!(Email::parse(text).unwrap().as_str(), "ann@example.com");
+        for text in [
+            "ann@example.com",
+            " Ann@EXAMPLE.com ",
+            "ANN@example.com\n",
+            "\u{a0}ann@example.com\u{a0}",
+            "\u{feff}ann@example.com",
+            "ann@\u{200b}example.com",
+            "\u{202a}ann@example.com\u{202c}",
+            "ann@exam\u{ad}ple.com",
+            "a\u{200d}nn@example.com",
+            "mailto:ann@example.com",
+            "MAILTO:ann@example.com?subject=Hello",
+            "<ann@example.com>",
+            "<mailto:ann@example.com>",
+            "Ann <ann@example.com>",
+            "\"Ann, TV\" <ann@example.com>",
+            "ann@example.com <mailto:ann@example.com>",
+            "\"ann@example.com\"",
+            "“ann@example.com”",
+            "„ann@example.com“",
+            "ann@example.com.",
+            "ann@example.com,",
+            "ann@example.com;",
+            "ann @ example.com",
+        ] {
+            let address = Email::parse(text).unwrap_or_else(|why| panic!("{text:?}: {why}"));
+            assert_eq!(address.as_str(), "ann@example.com");
         }
         assert_eq!(
             Email::parse("a@bücher.example").unwrap().as_str(),
@@ -105,6 +149,15 @@ mod tests {
             "a.@b.c",
             "a\r\nBcc: x@y.z@b.c",
             "a@b.c, d@e.f",
+            "a@b.c; d@e.f",
+            "a@b.c <d@e.f>",
+            "<a@b.c> <d@e.f>",
+            "a@b.c>",
+            "ann＠example.com",
+            "ａｎｎ@example.com",
+            "a@b .c",
+            "a b@c.d",
+            "mailto:a@b.c,d@e.f",
             "\"a\"@b.c",
             "аnn@example.com",
             &long,

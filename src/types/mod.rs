@@ -16,6 +16,7 @@ pub(crate) mod html_escape;
 pub(crate) mod ids;
 pub(crate) mod media_path;
 pub(crate) mod partner_kind;
+pub(crate) mod pasted;
 mod profile;
 pub(crate) mod rate_limit;
 mod relayed_beat;

@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::Malformed;
+use super::pasted::digits;
 
 /// A password as the user typed it, normalised to Unicode NFC so that different keyboards give the same
 /// bytes. It has no `Debug` and no `Display`. Only the maximum length is checked here, because it bounds the
@@ -70,11 +71,10 @@ pub struct Pin(String);
 
 impl Pin {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
-        if (4..=6).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(Malformed("a PIN has four to six digits"))
-        }
+        digits(text)
+            .filter(|digits| (4..=6).contains(&digits.len()))
+            .map(Self)
+            .ok_or(Malformed("a PIN has four to six digits"))
     }
 
     #[must_use]
@@ -102,7 +102,11 @@ mod tests {
         for good in ["0000", "12345", "999999"] {
             assert!(Pin::parse(good).is_ok());
         }
-        for bad in ["", "123", "1234567", "12a4", "１２３４", "-123"] {
+        // Of one person at two keyboards.
+        for typed in ["１２３４", "١٢٣٤", " 1234 ", "12 34"] {
+            assert!(Pin::parse(typed) == Pin::parse("1234"), "{typed:?}");
+        }
+        for bad in ["", "123", "1234567", "12a4", "-123", "½123"] {
             assert!(Pin::parse(bad).is_err(), "{bad:?}");
         }
     }

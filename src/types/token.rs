@@ -6,7 +6,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use super::UnixSeconds;
+use super::{UnixSeconds, pasted};
 
 /// The purpose of a token. The kind is its prefix and part of the hashed text, so a token of one kind is
 /// unknown everywhere else.
@@ -42,6 +42,14 @@ impl TokenHash {
         // Bounds the hashing, and keeps a token of one kind unknown in every other place.
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
         form.then(|| Self::digest(text.as_bytes()))
+    }
+
+    /// Finds a token in what a person pasted, and returns it with its hash.
+    #[must_use]
+    pub fn find_pasted(kind: TokenKind, text: &str) -> Option<(String, Self)> {
+        let text = pasted::token(text, kind.prefix(), TOKEN_LENGTH)?;
+        let hash = Self::hash_presented(kind, &text)?;
+        Some((text, hash))
     }
 
     #[must_use]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::support::gate_only::GateOnly;
-use crate::support::raw_http::{Wire, ask, request};
+use crate::support::raw_http::{Answer, Wire, ask, request};
 
 fn user_headers(server: &GateOnly) -> [(&'static str, String); 2] {
     let tokens = &server.gate.tokens;
@@ -26,13 +26,16 @@ fn head(server: &GateOnly, method: &str, target: &str, more: &str) -> Vec<u8> {
 const RESET: &str = "/api/login/v2/password/send-reset-password";
 const EVENTS: &str = "/api/tracker/v1/telemetry-events";
 
-fn put_clock(server: &GateOnly, body: &str) -> u16 {
+fn send_clock(server: &GateOnly, body: &str) -> Answer {
     let (name, value) = server.admin();
     ask(
         server.ops,
         request("PUT", "/admin/v1/clock", &[(name, &value)], body),
     )
-    .status
+}
+
+fn put_clock(server: &GateOnly, body: &str) -> u16 {
+    send_clock(server, body).status
 }
 
 #[test]
@@ -135,6 +138,21 @@ fn the_lab_clock_accepts_only_times_with_a_date() {
         "{\"offset\":-9223372036854775808}",
     ] {
         assert_eq!(put_clock(&server, bad), 400, "{bad}");
+    }
+    // A body that cannot be read is told as that, and not as a missing member.
+    for (bad, told) in [
+        ("{\"now\":", "body"),
+        ("now=0", "body"),
+        ("[]", "body"),
+        ("{\"now\":0,\"now\":1}", "body"),
+        ("{}", "now"),
+    ] {
+        let answer = send_clock(&server, bad);
+        assert_eq!(
+            (answer.status, answer.field()),
+            (400, told.to_owned()),
+            "{bad}"
+        );
     }
 }
 

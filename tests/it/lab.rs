@@ -797,6 +797,14 @@ fn reset_adds_the_users_of_the_fixture_and_a_mistake_changes_nothing() {
     ] {
         let answer = fixture.server.operator("POST", RESET, &body);
         assert_eq!(answer.status_and_code(), (status, code.to_owned()));
+        // A client of the lab does not learn the layout of the machine.
+        let directory = &fixture.server.services.config.server.data_dir;
+        let told = String::from_utf8(answer.body.clone()).unwrap();
+        assert!(!told.contains(directory.to_str().unwrap()), "{told}");
+        assert!(
+            status != 404 || told.contains("there is no fixture nothing"),
+            "{told}"
+        );
     }
     let refused = fixture
         .server

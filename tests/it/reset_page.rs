@@ -52,6 +52,22 @@ fn the_reset_page_sets_a_new_password() {
     }
     let page = html(&get(&server, &format!("/reset?token={token}"), &[]));
     assert!(page.contains(&format!("value=\"{token}\"")) && page.contains("Choose a new password"));
+    // Scanners, and preflights of browsers' extensions.
+    for (method, target) in [
+        ("OPTIONS", format!("/reset?token={token}")),
+        ("HEAD", format!("/reset?token={token}&utm_source=mail")),
+    ] {
+        let mut wire = Wire::to(server.public);
+        wire.send(request(method, &target, &[], ""));
+        assert!(wire.answer_to(method).unwrap().status < 500);
+    }
+    // A password manager stores the new password under the account.
+    let username = "autocomplete=\"username\" value=\"ann@example.com\"";
+    assert!(
+        page.contains(username) && page.contains("minlength=\"8\""),
+        "{page}"
+    );
+    assert_eq!(page.matches("autocomplete=\"new-password\"").count(), 2);
     let done = post(
         &server,
         &format!("token={token}&password={NEW}&again={NEW}"),
@@ -285,4 +301,40 @@ fn reset_tokens_are_not_stored_in_clear() {
     assert!(!any_file_contains(&data_dir, &token));
     // Control: the search finds text that is stored.
     assert!(any_file_contains(&data_dir, "ann@example.com"));
+}
+
+#[test]
+fn a_token_is_found_in_what_people_paste() {
+    let server = TestServer::start();
+    server.sign_up("ann@example.com");
+    let new = "goats gruff and gruffer";
+    let reset = |given: &str| {
+        let body = json!({"token": given, "password": new});
+        server.partner("POST", "/api/login/v2/password/reset", &body)
+    };
+    let wrapped = |token: &str| {
+        let (head, tail) = token.split_at(20);
+        [
+            format!(" {token}\n"),
+            format!("“{token}”"),
+            format!("<{token}>."),
+            format!("{head}\r\n{tail}"),
+            format!("{head}=\n{tail}"),
+            format!("https://tv.example/reset?token={token}&locale=sv"),
+        ]
+    };
+    for n in 0..6 {
+        // Three mails an hour.
+        server.clock.advance(3_600);
+        let given = &wrapped(&token(&server))[n];
+        let answer = reset(given);
+        assert_eq!(answer.status, 200, "{given:?}");
+    }
+    server.clock.advance(3_600);
+    let token = token(&server);
+    for other in [&token[..46], &format!("{token}x"), &token.to_uppercase()] {
+        assert_eq!(reset(other).code(), "RESET_TOKEN_INVALID", "{other}");
+    }
+    let page = get(&server, &format!("/reset?token=%20{token}%0D%0A"), &[]);
+    assert!(html(&page).contains(&format!("value=\"{token}\"")));
 }

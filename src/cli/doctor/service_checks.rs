@@ -117,7 +117,7 @@ fn certificate(config: &Config) -> Option<DoctorFinding> {
 
 async fn mail(config: &Config) -> DoctorFinding {
     let smtp = &config.smtp;
-    let Some(host) = &smtp.host else {
+    let Some(host) = smtp.server_name() else {
         return DoctorFinding::warning(
             "mail",
             "no mail server set: mail is stored, not sent; see `playgate mail list`",
@@ -125,7 +125,7 @@ async fn mail(config: &Config) -> DoctorFinding {
         );
     };
     // Only connects: a test mail would need a recipient.
-    match connected(host, smtp.port()).await {
+    match connected(&host, smtp.port()).await {
         Ok(finding) => DoctorFinding::ok("mail", finding),
         Err(reason) => DoctorFinding::problem(
             "mail",

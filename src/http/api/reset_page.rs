@@ -12,7 +12,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold_for, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::response::reset_page_view::{ResetFormError, ResetPageView};
+use crate::http::response::reset_page_view::{ResetForm, ResetFormError, ResetPageView};
 use crate::http::routing::endpoint::reset_page::{LinkToken, ResetFormRequest, ResetPageRequest};
 use crate::http::state::HttpState;
 use crate::services::Services;
@@ -28,16 +28,12 @@ pub(crate) async fn show(
     let LinkToken { text, hash } = request.token;
     let (accounts, now) = (http.services.accounts.clone(), cx.now);
     // The token is only looked up here: mail scanners open links before users do.
-    cold_for(&http.services, cx, None, move || {
+    let account = cold_for(&http.services, cx, None, move || {
         accounts.check_reset_token(&hash, now)
     })
     .await?;
-    Ok(page(
-        http,
-        cx,
-        StatusCode::OK,
-        &ResetPageView::Form(&text, None),
-    ))
+    let view = form(http, &text, account.as_str(), None);
+    Ok(page(http, cx, StatusCode::OK, &view))
 }
 
 pub(crate) async fn complete(
@@ -50,9 +46,11 @@ pub(crate) async fn complete(
         token,
         password,
         again,
+        username,
     } = request;
     if password != again {
-        let view = ResetPageView::Form(&token.text, Some(ResetFormError::Mismatch));
+        let fault = Some(ResetFormError::Mismatch);
+        let view = form(http, &token.text, &username, fault);
         return Ok(page(http, cx, StatusCode::BAD_REQUEST, &view));
     }
     match set_password(&http.services, cx, token.hash, &password).await {
@@ -61,7 +59,8 @@ pub(crate) async fn complete(
             // In the browser's language, because the user is not logged in.
             let language = accept_language(cx);
             let why = http.messages.pick(error.code(), language, None);
-            let view = ResetPageView::Form(&token.text, Some(ResetFormError::Message(why)));
+            let fault = Some(ResetFormError::Message(why));
+            let view = form(http, &token.text, &username, fault);
             let reply = page(http, cx, error.code().status(), &view);
             Ok(match error.retry_after() {
                 Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),
@@ -70,6 +69,21 @@ pub(crate) async fn complete(
         }
         Err(error) => Err(error),
     }
+}
+
+fn form<'a>(
+    http: &HttpState,
+    token: &'a str,
+    account: &'a str,
+    fault: Option<ResetFormError<'a>>,
+) -> ResetPageView<'a> {
+    let least = http.services.config.accounts.password_min;
+    ResetPageView::Form(ResetForm {
+        token,
+        account,
+        least: usize::try_from(least).unwrap_or_default(),
+        fault,
+    })
 }
 
 async fn set_password(

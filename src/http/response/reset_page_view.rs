@@ -28,6 +28,7 @@ struct Words {
     #[serde(skip)]
     language: &'static str,
     title: String,
+    account: String,
     password: String,
     again: String,
     button: String,
@@ -43,10 +44,19 @@ impl Words {
 }
 
 pub enum ResetPageView<'a> {
-    /// The form for a token, with the mistake of the previous attempt.
-    Form(&'a str, Option<ResetFormError<'a>>),
+    Form(ResetForm<'a>),
     Done,
     Refused(&'a str),
+}
+
+pub struct ResetForm<'a> {
+    pub token: &'a str,
+    /// The address of the account: a password manager stores the new password under it.
+    pub account: &'a str,
+    /// The fewest characters of a password, for the suggestions of browsers.
+    pub least: usize,
+    /// The mistake of the previous attempt.
+    pub fault: Option<ResetFormError<'a>>,
 }
 
 pub enum ResetFormError<'a> {
@@ -121,8 +131,8 @@ fn content(words: &Words, view: &ResetPageView<'_>) -> String {
     match view {
         ResetPageView::Done => format!("<p role=\"status\">{}</p>", escaped(&words.done)),
         ResetPageView::Refused(why) => alert(why),
-        ResetPageView::Form(token, fault) => {
-            let alert = match fault {
+        ResetPageView::Form(given) => {
+            let alert = match &given.fault {
                 None => String::new(),
                 Some(ResetFormError::Mismatch) => alert(&words.mismatch),
                 Some(ResetFormError::Message(why)) => alert(why),
@@ -131,7 +141,10 @@ fn content(words: &Words, view: &ResetPageView<'_>) -> String {
                 FORM,
                 &[
                     // The token comes from the address, so anyone can put markup there.
-                    ("{token}", &escaped(token)),
+                    ("{token}", &escaped(given.token)),
+                    ("{username}", &escaped(given.account)),
+                    ("{least}", &given.least.to_string()),
+                    ("{account}", &escaped(&words.account)),
                     ("{password}", &escaped(&words.password)),
                     ("{again}", &escaped(&words.again)),
                     ("{button}", &escaped(&words.button)),
@@ -143,7 +156,8 @@ fn content(words: &Words, view: &ResetPageView<'_>) -> String {
 }
 
 fn alert(why: &str) -> String {
-    format!("<p role=\"alert\">{}</p>\n", escaped(why))
+    // Operators add messages in languages that this page does not have.
+    format!("<p role=\"alert\" dir=\"auto\">{}</p>\n", escaped(why))
 }
 
 pub(crate) fn escaped(text: &str) -> String {
@@ -164,6 +178,16 @@ mod tests {
     use super::*;
     use crate::http::response::reply::Content;
 
+    fn form<'a>(token: &'a str, fault: Option<ResetFormError<'a>>) -> ResetPageView<'a> {
+        let (account, least) = ("ann@example.com", 8);
+        ResetPageView::Form(ResetForm {
+            token,
+            account,
+            least,
+            fault,
+        })
+    }
+
     fn html(language: &str, view: &ResetPageView<'_>) -> String {
         let reply = Pages::built_in()
             .unwrap()
@@ -178,7 +202,7 @@ mod tests {
     fn every_language_has_every_word() {
         for (language, _) in [FALLBACK].into_iter().chain(TRANSLATIONS) {
             for view in [
-                ResetPageView::Form("pgr_x", Some(ResetFormError::Mismatch)),
+                form("pgr_x", Some(ResetFormError::Mismatch)),
                 ResetPageView::Done,
             ] {
                 let page = html(language, &view);
@@ -194,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_policy_forbids_loading_and_scripts() {
-        let page = html("en", &ResetPageView::Form("pgr_x", None));
+        let page = html("en", &form("pgr_x", None));
         for word in [
             "<script", "src=", "href=", "http:", "https:", "style=", "onload",
         ] {
@@ -205,10 +229,7 @@ mod tests {
     #[test]
     fn shown_values_are_escaped() {
         let token = "\"><script>";
-        let page = html(
-            "en",
-            &ResetPageView::Form(token, Some(ResetFormError::Message("<b>&"))),
-        );
+        let page = html("en", &form(token, Some(ResetFormError::Message("<b>&"))));
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""));
         assert!(page.contains("&lt;b&gt;&amp;") && !page.contains("<script"));
     }

@@ -126,7 +126,8 @@ impl ParseRequest for ResetRequest {
         let body = payload.object()?;
         // Malformed text gets the same answer as an unknown token.
         let token = body.required_text("token").and_then(|text| {
-            TokenHash::hash_presented(TokenKind::Reset, text).ok_or_else(|| {
+            let found = TokenHash::find_pasted(TokenKind::Reset, text);
+            found.map(|(_, hash)| hash).ok_or_else(|| {
                 ApiError::new(
                     ErrorCode::ResetTokenInvalid,
                     "the reset token is unknown, already used or expired; request a new one",

@@ -21,12 +21,15 @@ pub(crate) struct ResetFormRequest {
     pub token: LinkToken,
     pub password: String,
     pub again: String,
+    /// Shown again after a mistake, and not used otherwise: the token decides on the account.
+    pub username: String,
 }
 
 fn token(query: &Query<'_>) -> Result<LinkToken, ApiError> {
-    let text = query.one("token")?.unwrap_or_default().into_owned();
-    match TokenHash::hash_presented(TokenKind::Reset, &text) {
-        Some(hash) => Ok(LinkToken { text, hash }),
+    let text = query.one("token")?.unwrap_or_default();
+    // Mail programs break long links, and people paste them with what surrounds them.
+    match TokenHash::find_pasted(TokenKind::Reset, &text) {
+        Some((text, hash)) => Ok(LinkToken { text, hash }),
         None => Err(ApiError::new(
             ErrorCode::ResetTokenInvalid,
             "the reset token is missing in the address",
@@ -53,6 +56,7 @@ impl ParseRequest for ResetFormRequest {
             token: token(&form)?,
             password: field("password")?,
             again: field("again")?,
+            username: field("username")?,
         })
     }
 }
