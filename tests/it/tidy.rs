@@ -382,6 +382,29 @@ fn messages_contain_no_text_of_lower_layers() {
 }
 
 /// A row with another number of cells than its heading belongs to another table.
+/// Everything else goes through `cli/output.rs`, which writes out what reorders a line or controls a terminal.
+#[test]
+fn only_the_output_module_and_the_log_write_to_the_terminal() {
+    // A dump is letters and digits; the output of a client under test goes to standard error as it is.
+    const WRITERS: [&str; 5] = [
+        "cli/lab/client.rs",
+        "cli/output.rs",
+        "cli/store.rs",
+        "observe/journal.rs",
+        "observe/log.rs",
+    ];
+    const WRITE: [&str; 4] = ["println!", "print!", "io::stdout()", "io::stderr()"];
+    for source in sources() {
+        if source.is_test() || WRITERS.contains(&source.path.as_str()) {
+            continue;
+        }
+        // Asks whether it is a terminal.
+        let code = source.code.replace("io::stderr().is_terminal()", "");
+        let found = WRITE.into_iter().find(|call| code.contains(call));
+        assert_eq!(found, None, "{}", source.path);
+    }
+}
+
 #[test]
 fn rows_of_tables_in_the_documentation_have_the_cells_of_their_heading() {
     let mut rows = 0;
