@@ -81,10 +81,11 @@ export const upload = async (path, file, media = 'application/octet-stream') =>
 
 export const get = (path) => call('GET', path);
 
-/** A page of a list, and the number of all its entries. */
+/** A page of a list, the number of all its entries, and where older ones begin, if there may be some. */
 export async function getPage(path) {
   const { json, headers } = await send('GET', path);
-  return { rows: json, total: Number(headers.get('X-Total-Count') ?? json.length) };
+  const [, next] = /[?&]before=(\d+)>; rel="next"/.exec(headers.get('Link') ?? '') ?? [];
+  return { rows: json, total: Number(headers.get('X-Total-Count') ?? json.length), next };
 }
 
 /** The readiness report: whether the service is ready, with reasons and warnings. In a fleet that of the owner, like all the rest. */

@@ -1,5 +1,5 @@
 // The request journal: what clients asked, what they were answered, and why at that moment.
-import { at, get, query } from './api.js';
+import { at, get, getPage, query } from './api.js';
 import { absent, back, badge, clipped, el, exact, facts, field, full, link, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
@@ -79,13 +79,13 @@ const asked = ({ route, path, id }) => {
 function records({ time, before, ...wanted }, search) {
   const { session } = wanted;
   let all = [];
+  let next;
   const load = async () => {
-    all = await get(`requests${query({ ...wanted, before, ...around(time), limit: PART })}`);
+    ({ rows: all, next } = await getPage(`requests${query({ ...wanted, before, ...around(time), limit: PART })}`));
     return all;
   };
-  const older = () =>
-    all.length === PART &&
-    el('p', el('a', { href: `#/requests${query({ ...wanted, time, before: all.at(-1).number })}` }, t`Older`));
+  // A long search is interrupted: then there may be older ones even if the page is empty.
+  const older = () => next && el('p', el('a', { href: `#/requests${query({ ...wanted, time, before: next })}` }, t`Older`));
   const sinceFirst = ({ atMillis }) => (atMillis - all.at(-1).atMillis) / 1000;
   const sinceStart = { head: t`After`, id: 'after', value: sinceFirst, cell: (row) => `${number(sinceFirst(row), { maximumFractionDigits: 1 })} s` };
   return list('', load, {

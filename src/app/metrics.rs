@@ -284,6 +284,13 @@ fn register_journal(metrics: &Registry, journal: &RequestJournal) {
         &[],
         of(|counts| counts.bytes),
     );
+    let readers = journal.clone();
+    metrics.gauge_of(
+        "playgate_journal_waiting",
+        "Readers that wait for the next records of the request journal.",
+        &[],
+        move || metric_value(readers.waiting()),
+    );
 }
 
 fn register_mail(metrics: &Registry, mail: &Mail, clock: &Arc<dyn Clock>) {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::admin::{Admin, path, with_query};
-use super::exit::CommandResult;
+use super::exit::{CommandResult, Failure};
 use super::explain_output::show_step;
 use super::output::Tone;
 use super::time_arg::{TimeRange, server_time};
@@ -69,7 +69,7 @@ pub(super) struct RequestFilter {
     /// Only requests about this asset
     #[arg(long, value_name = "ID")]
     asset: Option<String>,
-    /// Only this route, by its operation id, such as entitlement or heartbeat
+    /// Only this route, such as entitlement or heartbeat, or license for all license routes
     #[arg(long)]
     route: Option<String>,
     /// Only this status, such as 403, or class, such as 4xx
@@ -145,7 +145,7 @@ pub(super) async fn run(command: RequestsCommand, global: &Global) -> CommandRes
             let now = server_time(&mut admin).await?;
             let more = [("before", before.as_deref())];
             let target = filter.target(filter.limit, &more, now);
-            let records = admin.get(&target).await?;
+            let records = listed(&mut admin, target, filter.limit.into()).await?;
             output::list(&records, &columns(&records), json)
         }
         RequestsCommand::Show { id, curl, json } => {
@@ -160,20 +160,56 @@ pub(super) async fn run(command: RequestsCommand, global: &Global) -> CommandRes
             let now = server_time(&mut admin).await?;
             let more = [("before", before.as_deref())];
             let target = filter.target(filter.limit, &more, now);
-            admin
-                .download(&target.replacen("/requests", "/requests.har", 1))
-                .await
+            let target = target.replacen("/requests", "/requests.har", 1);
+            output::json(&archived(&mut admin, target, filter.limit.into()).await?)
         }
         RequestsCommand::Tail { filter, json } => tail(&mut admin, &filter, json).await,
     }
 }
 
+/// Reads on where the server has interrupted a long search, until there are `limit` records.
+async fn listed(admin: &mut Admin, target: String, limit: usize) -> Result<Value, Failure> {
+    let (mut records, mut next) = (Vec::new(), Some(target));
+    while let Some(target) = next
+        && records.len() < limit
+    {
+        let page = admin.page(&target).await?;
+        records.extend_from_slice(members::all(&page.value));
+        next = page.next();
+    }
+    records.truncate(limit);
+    Ok(records.into())
+}
+
+/// Like [`listed`], as one archive.
+async fn archived(admin: &mut Admin, target: String, limit: usize) -> Result<Value, Failure> {
+    let mut page = admin.page(&target).await?;
+    let mut archive = page.value.take();
+    let entries = |archive: &Value| {
+        let entries = archive.pointer("/log/entries").and_then(Value::as_array);
+        entries.cloned().unwrap_or_default()
+    };
+    // The oldest first, and each page is older than the one before.
+    let mut found = entries(&archive);
+    while let Some(target) = page.next()
+        && found.len() < limit
+    {
+        page = admin.page(&target).await?;
+        found.splice(0..0, entries(&page.value));
+    }
+    found.drain(..found.len().saturating_sub(limit));
+    if let Some(entries) = archive.pointer_mut("/log/entries") {
+        *entries = found.into();
+    }
+    Ok(archive)
+}
+
 async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandResult {
     let now = server_time(admin).await?;
+    let mut page = admin.page(&filter.target(TAIL_BEGIN, &[], now)).await?;
     let mut last = 0;
-    let mut records = admin.get(&filter.target(TAIL_BEGIN, &[], now)).await?;
     loop {
-        for record in members::all(&records).iter().rev() {
+        for record in members::all(&page.value).iter().rev() {
             last = record["number"].as_u64().unwrap_or(last).max(last);
             let line = match json {
                 true => record.to_string(),
@@ -183,9 +219,11 @@ async fn tail(admin: &mut Admin, filter: &RequestFilter, json: bool) -> CommandR
                 return Ok(());
             }
         }
+        // Also behind records that the filter leaves out, which would be searched again.
+        last = page.position().unwrap_or(last);
         let number = last.to_string();
         let more = [("after", Some(number.as_str())), ("wait", Some(WAIT))];
-        records = admin.get(&filter.target(filter.limit, &more, now)).await?;
+        page = admin.page(&filter.target(filter.limit, &more, now)).await?;
         // A burst is printed in pieces, not record by record.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

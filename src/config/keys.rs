@@ -87,6 +87,8 @@ section! {
         connections: u32 = number(1..=1_000_000), Some("10000");
         /// Open connections per address; IPv6: per /64; trusted proxies are exempt.
         connections_per_address: u32 = number(1..=1_000_000), Some("256");
+        /// Request bodies in memory, in total; more are refused with 503. A user may have a 16th of it, a network a quarter.
+        body_bytes: ByteSize = byte_size(32 * MIB..=u64::MAX), Some("128MiB");
         /// Wrong passwords per account in `login_window_minutes`.
         login_wrong_per_account: u32 = number(1..=1_000), Some("10");
         /// Wrong passwords per address in the same time.

@@ -35,7 +35,8 @@ use crate::http::connection::state::ConnectionState;
 use crate::http::deadline::{panicked, with_deadline};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::faults::{self, ConnectionCut, LabRequest};
-use crate::http::request::body::{self, BodyStream, Coding, SentBody, drain_refused};
+use crate::http::request::body::{self, Coding, drain_refused};
+use crate::http::request::body_budget::{BodyBudget, BodySender};
 use crate::http::request::context::{Context, client_address, reported_country};
 use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
@@ -67,6 +68,13 @@ pub(crate) struct AdmittedRequest {
     cx: Context,
     route: &'static Route,
     coding: Coding,
+}
+
+impl AdmittedRequest {
+    async fn read(&self, budget: &Arc<BodyBudget>, body: Incoming) -> Result<Payload, ApiError> {
+        let charge = budget.charge(BodySender::new(&self.proof, self.cx.peer));
+        body::read(body, self.route.body, self.coding, charge).await
+    }
 }
 
 enum CheckResult {
@@ -404,7 +412,7 @@ async fn answer_later(
             answer
         }
         PipelineStep::Waiting(future) => with_deadline(&http, deadline, future).await,
-        PipelineStep::Read(entry) => match read_body(&mut record, body, &entry).await {
+        PipelineStep::Read(entry) => match entry.read(&http.bodies, body).await {
             Ok(payload) => {
                 let heads = RequestHeaders::read(&parts.headers, &http.names);
                 // A panic becomes a 500 of this request only.
@@ -419,7 +427,11 @@ async fn answer_later(
                     Err(error) => Err(error),
                 }
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                // The rest of the body was not read, so the start of the next request cannot be found.
+                record.close = true;
+                Err(error)
+            }
         },
     };
     let answer = http.wait_until_fresh(record.route, answer).await;
@@ -428,33 +440,4 @@ async fn answer_later(
     let fault = record.fault.clone();
     let response = build_response(&http, &conn_state, record, &parts, &heads, answer);
     faults::cut(fault.as_ref(), response)
-}
-
-async fn read_body(
-    record: &mut RequestRecord,
-    body: Incoming,
-    entry: &AdmittedRequest,
-) -> Result<Payload, ApiError> {
-    let limit = entry.route.body.limit();
-    let mut stream = BodyStream::new(body, limit);
-    if matches!(entry.route.body, BodyRule::Streamed(_)) {
-        return Ok(Payload::Streamed(stream));
-    }
-    let whole = match stream.whole().await {
-        Ok(whole) => whole,
-        Err(error) => {
-            // A client that is still sending would see a reset instead of the response.
-            stream.drain().await;
-            // The rest of the body was not read, so the start of the next request cannot be found.
-            record.close = true;
-            return Err(error);
-        }
-    };
-    Ok(match (entry.route.body, entry.coding) {
-        // Read and dropped, so that the connection can serve its next request.
-        (BodyRule::Ignored, _) => Payload::Whole(Bytes::new()),
-        (_, Coding::Identity) => Payload::Whole(whole),
-        // The handler unpacks it: that takes too long for a thread of the runtime.
-        (_, Coding::Gzip) => Payload::Packed(SentBody::gzip(whole, limit)),
-    })
 }

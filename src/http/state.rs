@@ -13,6 +13,7 @@ use crate::http::access::auth::Authenticator;
 use crate::http::api::catalog::CatalogLists;
 use crate::http::api::license::LicenseSlots;
 use crate::http::freshness::FreshnessCheck;
+use crate::http::request::body_budget::BodyBudget;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
 use crate::http::response::cache::ResponseCache;
@@ -57,6 +58,7 @@ pub struct HttpState {
     pub(crate) catalog_lists: CatalogLists,
     pub(crate) license_slots: LicenseSlots,
     pub metrics: HttpMetrics,
+    pub bodies: Arc<BodyBudget>,
     pub origins: Option<Vec<HeaderValue>>,
     pub geo_header: Option<HeaderName>,
     pub sunset: Option<HeaderValue>,
@@ -115,6 +117,7 @@ impl HttpState {
             catalog_lists: CatalogLists::default(),
             license_slots: LicenseSlots::default(),
             metrics: HttpMetrics::new(&services.metrics),
+            bodies: BodyBudget::new(services.limits.body_bytes.0, &services.metrics),
             origins,
             geo_header,
             sunset,

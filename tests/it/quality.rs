@@ -1,8 +1,11 @@
 //! The quality report joins sessions, heartbeats, events and CMCD into one view.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;
+use crate::support::metrics::{metric, scrape};
 use crate::support::playback_fixture::{PlaybackFixture, Player, player};
 use crate::support::raw_http::{Answer, ask, request};
 
@@ -261,6 +264,50 @@ fn wrong_reports_by_cmcd_have_a_defined_answer() {
     // The address expires with its session.
     fixture.server.wait(7 * 86_400);
     assert_eq!(cmcd(&fixture, &url, "e=t").status, 410);
+}
+
+#[test]
+fn junk_by_cmcd_is_read_in_part_and_a_session_has_a_rate() {
+    let fixture = PlaybackFixture::new();
+    let (_, url) = started(&fixture);
+    let target = url.strip_prefix("https://tv.example").unwrap();
+    let rejected = || {
+        let text = scrape(fixture.server.ops);
+        metric::<u64>(
+            &text,
+            "playgate_telemetry_events_total{outcome=\"rejected\"}",
+        )
+    };
+    // A kilobyte that unpacks to half a million lines.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&b"x\n".repeat(500_000)).unwrap();
+    let packed = packed.finish().unwrap();
+    assert!(packed.len() < 2_000);
+    let mut junk = format!(
+        "POST {target} HTTP/1.1\r\nHost: t\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        packed.len()
+    )
+    .into_bytes();
+    junk.extend(packed);
+    let before = rejected();
+    assert_eq!(ask(fixture.server.public, junk).status, 400);
+    assert_eq!(rejected() - before, 500_000, "all of them are counted");
+    let statuses: Vec<u16> = (0..60)
+        .map(|number| cmcd(&fixture, &url, &format!("e=t,sn={number}")).status)
+        .collect();
+    assert_eq!(statuses[..59], [204; 59]);
+    assert_eq!(statuses[59], 429);
+    let refused = cmcd(&fixture, &url, "e=t");
+    assert_eq!(refused.status_and_code(), (429, "RATE_LIMITED".to_owned()));
+    assert!(refused.header("retry-after").is_some());
+    // Control: another session of the same viewer has its own rate, and the first one gets five a second.
+    let (_, other) = started(&fixture);
+    assert_eq!(cmcd(&fixture, &other, "e=t").status, 204);
+    fixture.server.wait(1);
+    let statuses: Vec<u16> = (0..6)
+        .map(|_| cmcd(&fixture, &other, "e=t,sn=9").status)
+        .collect();
+    assert_eq!(statuses, [204; 6]);
 }
 
 #[test]

@@ -485,7 +485,7 @@ fn an_archive_has_the_members_of_har() {
     );
     assert_eq!(refused["response"]["status"], 400);
     let nothing = server
-        .operator("GET", "requests.har?route=nothing", &Value::Null)
+        .operator("GET", "requests.har?route=lab_clock", &Value::Null)
         .json();
     let (log, full) = (&nothing["log"], &archive["log"]);
     assert_eq!(log["entries"], json!([]));

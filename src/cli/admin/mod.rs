@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, LINK};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -85,6 +85,19 @@ impl Admin {
 
     pub(super) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, None).await
+    }
+
+    /// Returns a part of a list, and what its `Link` header names.
+    pub(super) async fn page(&mut self, path: &str) -> Result<LinkedPage, Failure> {
+        let body = request_body::nothing();
+        let response = self
+            .exchange(Method::GET, path, "application/json", body)
+            .await?;
+        let links = response.headers().get(LINK);
+        let links = links.and_then(|links| links.to_str().ok());
+        let links = links.unwrap_or_default().to_owned();
+        let value = read(response).await??;
+        Ok(LinkedPage { value, links })
     }
 
     /// Returns the catalogue as JSON, in the format of its file.
@@ -197,6 +210,33 @@ impl Admin {
             .send_request(request)
             .await
             .map_err(|error| connection_failure(&error))
+    }
+}
+
+pub(super) struct LinkedPage {
+    pub value: Value,
+    links: String,
+}
+
+impl LinkedPage {
+    /// The address of the page that follows, if there may be one.
+    pub(super) fn next(&self) -> Option<String> {
+        self.linked("next").map(str::to_owned)
+    }
+
+    /// The number behind which later entries are.
+    pub(super) fn position(&self) -> Option<u64> {
+        let (_, after) = self.linked("prev")?.rsplit_once("after=")?;
+        after.split('&').next()?.parse().ok()
+    }
+
+    fn linked(&self, relation: &str) -> Option<&str> {
+        let wanted = format!("rel=\"{relation}\"");
+        // An address contains no space.
+        self.links.split(", ").find_map(|link| {
+            let (address, parameters) = link.strip_prefix('<')?.split_once('>')?;
+            parameters.contains(&wanted).then_some(address)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The filter of journal queries.
 
-use super::index::IndexKey;
+use super::index::{IndexKey, SegmentIndex};
 use super::record::JournalRecord;
 use super::segment::SegmentSummary;
 use crate::types::{AssetId, Malformed, PartnerId, SessionId, UnixSeconds, UserId};
@@ -12,7 +12,8 @@ pub struct JournalFilter {
     pub user: Option<UserId>,
     pub session: Option<SessionId>,
     pub asset: Option<AssetId>,
-    pub route: Option<String>,
+    /// Names of routes, any of which selects; empty for all.
+    pub routes: Vec<&'static str>,
     pub status: Option<StatusFilter>,
     pub code: Option<String>,
     /// Bounds of the time, the upper one exclusive.
@@ -32,18 +33,27 @@ pub enum StatusFilter {
 
 impl StatusFilter {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
+        let text = text.trim().to_ascii_lowercase();
         let class = text.strip_suffix("xx").and_then(|class| class.parse().ok());
         let status = match class {
-            Some(class @ 1..=5) => Some(Self::Class(class)),
+            Some(class @ 2..=5) => Some(Self::Class(class)),
             _ => text
                 .parse()
                 .ok()
-                .filter(|status| (100..=599).contains(status))
+                // No request is answered with an informational status.
+                .filter(|status| (200..=599).contains(status))
                 .map(Self::Exact),
         };
         status.ok_or(Malformed(
-            "must be a status such as 403, or a class such as 4xx",
+            "must be a status from 200 to 599, such as 403, or a class from 2xx to 5xx",
         ))
+    }
+
+    fn key(self) -> IndexKey {
+        match self {
+            Self::Exact(status) => IndexKey::of_status(status),
+            Self::Class(class) => IndexKey::of_class(class),
+        }
     }
 
     const fn selects(self, status: u16) -> bool {
@@ -66,7 +76,7 @@ impl JournalFilter {
             && is(self.user.as_ref(), record.user.as_ref())
             && is(self.session.as_ref(), record.session.as_ref())
             && is(self.asset.as_ref(), record.asset.as_ref())
-            && is(self.route.as_ref(), Some(&record.route))
+            && (self.routes.is_empty() || self.routes.contains(&record.route.as_str()))
             && is(self.code.as_ref(), record.code.as_ref())
             && self
                 .status
@@ -87,18 +97,31 @@ impl JournalFilter {
             && self.after.is_none_or(|after| segment.last > after)
     }
 
-    /// Returns the values that the index of a segment can exclude.
-    pub(super) fn keys(&self) -> Vec<IndexKey> {
-        let texts = [
+    /// Whether an index can exclude segments.
+    pub(super) fn has_keys(&self) -> bool {
+        self.status.is_some() || !self.routes.is_empty() || self.keys().next().is_some()
+    }
+
+    /// Whether a segment with this index can contain a selected record.
+    pub(super) fn may_be_in(&self, index: &SegmentIndex) -> bool {
+        let mut routes = self.routes.iter().map(|route| IndexKey::of_route(route));
+        let status = self.status.filter(|_| index.has_statuses);
+        self.keys().all(|key| index.may_contain(key))
+            && status.is_none_or(|status| index.may_contain(status.key()))
+            && (self.routes.is_empty() || routes.any(|route| index.may_contain(route)))
+    }
+
+    /// Returns the values of conditions that only one value meets.
+    fn keys(&self) -> impl Iterator<Item = IndexKey> {
+        let keys = [
             self.id.as_deref().map(IndexKey::of_id),
             self.user.as_ref().map(IndexKey::of_user),
             self.partner.as_ref().map(IndexKey::of_partner),
             self.session.as_ref().map(IndexKey::of_session),
             self.asset.as_ref().map(IndexKey::of_asset),
-            self.route.as_deref().map(IndexKey::of_route),
             self.code.as_deref().map(IndexKey::of_code),
         ];
-        texts.into_iter().flatten().collect()
+        keys.into_iter().flatten()
     }
 }
 

@@ -10,7 +10,9 @@ use crate::domain::segment_file::{append_checksum, without_checksum};
 use crate::types::{AssetId, PartnerId, SessionId, UserId};
 
 /// Start of the file. The last byte is the version.
-const MARK: [u8; 4] = *b"PGi\x01";
+const MARK: [u8; 4] = *b"PGi\x02";
+/// Of an index without the statuses of its records.
+const MARK_V1: [u8; 4] = *b"PGi\x01";
 /// With ten bits for each value and five probes, the false positive rate is about 1 %.
 const BITS_PER_KEY: usize = 10;
 const PROBES: u64 = 5;
@@ -58,6 +60,15 @@ impl IndexKey {
         Self::new(6, code.as_bytes())
     }
 
+    pub(super) fn of_status(status: u16) -> Self {
+        Self::new(7, &status.to_le_bytes())
+    }
+
+    /// A class such as 4xx.
+    pub(super) fn of_class(class: u16) -> Self {
+        Self::new(8, &class.to_le_bytes())
+    }
+
     fn bits(self, bits: u64) -> impl Iterator<Item = u64> {
         // Double hashing. An odd step is never a multiple of the number of bits, which is even.
         let (first, step) = (self.0 & 0xffff_ffff, (self.0 >> 32) | 1);
@@ -78,6 +89,8 @@ impl SegmentKeys {
             record.asset.as_ref().map(IndexKey::of_asset),
             Some(IndexKey::of_route(&record.route)),
             record.code.as_deref().map(IndexKey::of_code),
+            Some(IndexKey::of_status(record.status)),
+            Some(IndexKey::of_class(record.status / 100)),
         ];
         self.0.extend(keys.into_iter().flatten());
     }
@@ -97,6 +110,7 @@ pub(super) struct SegmentBounds {
 pub(super) struct SegmentIndex {
     pub(super) bounds: SegmentBounds,
     bloom: Vec<u8>,
+    pub(super) has_statuses: bool,
 }
 
 impl SegmentIndex {
@@ -110,7 +124,11 @@ impl SegmentIndex {
                 *byte |= 1 << (bit % 8);
             }
         }
-        Self { bounds, bloom }
+        Self {
+            bounds,
+            bloom,
+            has_statuses: true,
+        }
     }
 
     pub(super) fn may_contain(&self, key: IndexKey) -> bool {
@@ -137,7 +155,12 @@ impl SegmentIndex {
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let body = without_checksum(bytes)?.strip_prefix(&MARK)?;
+        let (mark, body) = without_checksum(bytes)?.split_first_chunk::<4>()?;
+        let has_statuses = match *mark {
+            MARK => true,
+            MARK_V1 => false,
+            _ => return None,
+        };
         let (first, body) = body.split_first_chunk::<8>()?;
         let (last, body) = body.split_first_chunk::<8>()?;
         let (first_at, body) = body.split_first_chunk::<8>()?;
@@ -153,6 +176,7 @@ impl SegmentIndex {
         (!bloom.is_empty()).then(|| Self {
             bounds,
             bloom: bloom.to_vec(),
+            has_statuses,
         })
     }
 }

@@ -12,6 +12,7 @@ mod record;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod waiters;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -25,12 +26,14 @@ use parking_lot::Mutex;
 
 pub use erasure::{request_erasure, schema};
 pub use filter::{JournalFilter, StatusFilter};
-pub use read::JournalRecords;
+pub use read::{JournalPage, JournalRecords, ReadBudget};
 pub use record::{JournalDevice, JournalRecord, LateFacts, NamedText};
+pub use waiters::ArrivedRecords;
 
 use crate::store::{Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
 use segment::{SegmentDirectory, SegmentSummary};
+use waiters::Waiters;
 use writer::{JournalJob, WriterThread};
 
 #[derive(Clone, Debug)]
@@ -91,6 +94,7 @@ struct JournalShared {
     unwritten: AtomicU64,
     limited: AtomicU64,
     unpartnered: Mutex<RefusalRate>,
+    waiters: Waiters,
 }
 
 impl RequestJournal {
@@ -124,6 +128,7 @@ impl RequestJournal {
             unwritten: AtomicU64::new(0),
             limited: AtomicU64::new(0),
             unpartnered: Mutex::default(),
+            waiters: Waiters::default(),
         });
         let writer = WriterThread::start(Arc::clone(&shared))?;
         Ok(Self {

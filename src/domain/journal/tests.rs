@@ -1,6 +1,7 @@
 //! Behaviour of the journal as a whole, with files in a temporary directory.
 
 mod damage;
+mod pages;
 
 use std::fs;
 use std::path::PathBuf;
@@ -163,8 +164,8 @@ fn assert_filters_select(journal: &RequestJournal) {
         session: Some(SessionId::from_bytes([number; 16])),
         ..any()
     };
-    let on_route = |name: &str| JournalFilter {
-        route: Some(name.to_owned()),
+    let on_route = |name| JournalFilter {
+        routes: vec![name],
         ..any()
     };
     let with_code = |name: &str| JournalFilter {
@@ -201,7 +202,7 @@ fn assert_filters_select(journal: &RequestJournal) {
         assert_eq!(ids(journal, filter.clone()).len(), count, "{filter:?}");
     }
     let numbers = |filter| -> Vec<u64> {
-        let listed = journal.list(filter, 2).unwrap();
+        let listed = journal.list(&filter, 2).unwrap();
         listed.iter().map(|record| record.number).collect()
     };
     let after = JournalFilter {
@@ -396,7 +397,10 @@ fn control_characters_and_long_texts_are_bounded() {
         99
     ];
     journal.record(record);
-    let read = journal.list(JournalFilter::default(), 1).unwrap().remove(0);
+    let read = journal
+        .list(&JournalFilter::default(), 1)
+        .unwrap()
+        .remove(0);
     assert_eq!(read.id, "forged PGj ");
     assert_eq!(read.message.unwrap().len(), 512);
     assert_eq!(read.details, None);

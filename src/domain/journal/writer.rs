@@ -228,6 +228,7 @@ impl JournalWriter {
                 self.shared.written.fetch_add(records.len() as u64, Relaxed);
                 // After the append: readers that wait for new records must find them.
                 self.shared.last.store(self.next - 1, Relaxed);
+                self.shared.waiters.notify(&records, self.next - 1);
             }
             Err(error) => {
                 self.shared

@@ -66,6 +66,7 @@ pub(crate) mod playlist_url;
 pub(crate) mod preflight;
 mod relay;
 pub(crate) mod session;
+mod session_rate;
 pub(crate) mod signing;
 pub(crate) mod stream_limits;
 pub(crate) mod tables;
@@ -78,7 +79,7 @@ use std::sync::{Arc, OnceLock};
 use crate::domain::clock_guard::ExpiryClock;
 use crate::ports::Entropy;
 use crate::store::{Store, StoreError};
-use crate::types::{Drm, MediaPath, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, Drm, MediaPath, SessionId, UnixSeconds, UserId};
 
 pub(crate) use context::{PlaybackContext, Viewer};
 pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
@@ -90,7 +91,8 @@ pub(crate) use model::{Device, EndReason, Registered, RequestTime, SessionView};
 pub(crate) use playability::Playability;
 pub(crate) use playlist_url::{ORIGIN_PATH, Playlist};
 pub(crate) use preflight::{Start, Started};
-pub(crate) use session::{Beat, BeatRate, Session};
+pub(crate) use session::{Beat, Session};
+pub(crate) use session_rate::BeatRate;
 pub(crate) use signing::{CdnScheme, OriginAccess, Scheme, Signing, SigningKey};
 pub(crate) use stream_limits::WhenFull;
 pub(crate) use tables::schema;
@@ -246,6 +248,14 @@ impl Playback {
     #[must_use]
     pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.sessions.get(id)
+    }
+
+    /// Returns what a session of the user plays, or played.
+    #[must_use]
+    pub fn asset_of(&self, session: &SessionId, user: &UserId) -> Option<AssetId> {
+        let found = self.sessions.get(session);
+        let session = found.or_else(|| self.sessions.left.find(session))?;
+        (session.user == *user).then(|| session.start.asset.clone())
     }
 
     /// `None` if the token does not allow the file at this time. The error says how its session ended.

@@ -10,10 +10,11 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::domain::entitlement::checked_position;
 use crate::store::{Changed, CommitListener};
-use crate::types::{AssetId, BroadcastId, LimitReached, LoginId, SessionId, UnixSeconds, UserId};
+use crate::types::{AssetId, BroadcastId, LoginId, SessionId, UnixSeconds, UserId};
 
 use super::left_sessions::LeftSessions;
 use super::model::{EndReason, EndedSession, PlayedAsset, SessionView, StoredSession};
+use super::session_rate::{BeatRate, REPORT_RATE, SpentRate};
 use super::tables;
 use super::{Observer, SessionObserver};
 
@@ -33,23 +34,6 @@ pub struct Beat {
     pub bitrate: u64,
     pub width: u32,
     pub height: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BeatRate {
-    pub per_second: u32,
-    pub burst: u32,
-}
-
-impl BeatRate {
-    pub(super) fn reached(self) -> LimitReached {
-        LimitReached {
-            name: "heartbeat",
-            limit: self.burst,
-            window: i64::from(self.burst.div_ceil(self.per_second.max(1))),
-            retry_after: 1,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +60,8 @@ pub struct Session {
     bitrate: AtomicU64,
     width: AtomicU32,
     height: AtomicU32,
-    /// Virtual time up to which the allowed heartbeats are used up, in seconds times the rate.
-    spent: AtomicI64,
+    spent: SpentRate,
+    reports: SpentRate,
     checkpointed: AtomicI64,
     /// How the last heartbeat was answered: 0, or the number of a refusal.
     answer: AtomicU16,
@@ -104,7 +88,8 @@ impl Session {
             bitrate: AtomicU64::new(0),
             width: AtomicU32::new(0),
             height: AtomicU32::new(0),
-            spent: AtomicI64::new(i64::MIN),
+            spent: SpentRate::default(),
+            reports: SpentRate::default(),
             checkpointed: AtomicI64::new(encode_second(stored.seen)),
             answer: AtomicU16::new(NO_ANSWER),
             login: Mutex::new(None),
@@ -235,21 +220,13 @@ impl Session {
     /// Returns false if no heartbeat is left in the rate limit.
     #[must_use]
     pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
-        let burst = i64::from(rate.burst);
-        // A token bucket in one atomic: the time up to which the heartbeats are used up.
-        let present = now.0.saturating_mul(i64::from(rate.per_second));
-        let take = |spent: i64| {
-            // More than a whole burst ahead means that the clock was set back.
-            let spent = if spent > present.saturating_add(burst) {
-                present
-            } else {
-                spent.max(present)
-            };
-            (spent < present.saturating_add(burst)).then(|| spent.saturating_add(1))
-        };
-        self.spent
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
+        self.spent.admit(rate, now)
+    }
+
+    /// Returns false if the player reports too often.
+    #[must_use]
+    pub fn admits_report(&self, now: UnixSeconds) -> bool {
+        self.reports.admit(REPORT_RATE, now)
     }
 
     #[must_use]

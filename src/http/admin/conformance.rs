@@ -54,7 +54,7 @@ pub(crate) async fn conformance(
             after,
             ..JournalFilter::default()
         };
-        let records = journal.list(filter, CALLS_MAX + 1)?;
+        let records = journal.list(&filter, CALLS_MAX + 1)?;
         if records.len() > CALLS_MAX {
             return Err(too_long("requests"));
         }

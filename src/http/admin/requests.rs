@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use http::HeaderValue;
+use http::header::LINK;
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 
 use super::resolve;
-use crate::domain::journal::{JournalFilter, JournalRecord};
+use crate::domain::journal::{
+    ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
+};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
@@ -13,7 +18,7 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::requests::{
-    RecordPosition, RequestRequest, RequestsRequest,
+    ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
 use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::state::HttpState;
@@ -21,27 +26,50 @@ use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;
 use crate::services::Services;
 use crate::types::{PartnerId, UserId};
+use crate::worker_pool::fair_queue::Turn;
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Segments that are read in one turn of the pool, so that those of others come in between.
+const SEGMENTS_A_TURN: u32 = 2;
+/// Turns of a request. After them the response says where the search continues.
+const TURNS_MAX: usize = 4;
+
+/// A part of the list, newest first, and its `Link` header.
+pub(crate) struct RequestPage {
+    records: Vec<JournalRecord>,
+    links: Option<HeaderValue>,
+}
+
+impl RequestPage {
+    pub(crate) fn reply<T: Serialize>(
+        self,
+        body: impl FnOnce(Vec<JournalRecord>) -> T,
+    ) -> Result<Reply, ApiError> {
+        let reply = Reply::json(&body(self.records))?;
+        Ok(match self.links {
+            Some(links) => reply.with_header(LINK, links),
+            None => reply,
+        })
+    }
+}
 
 pub(crate) async fn requests(
     services: &Services,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let records = list(services, request, None).await?;
-    Reply::json(&lines(services, records))
+    let page = list(services, cx, request, None).await?;
+    page.reply(|records| lines(services, records))
 }
 
 pub(crate) async fn archive(
     http: &HttpState,
-    _cx: &Context,
+    cx: &Context,
     _auth: OperatorAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let records = list(&http.services, request, None).await?;
-    Reply::json(&HarReply::new(records, &http.settings.public_url))
+    let page = list(&http.services, cx, request, None).await?;
+    page.reply(|records| HarReply::new(records, &http.settings.public_url))
 }
 
 pub(crate) async fn request(
@@ -69,29 +97,110 @@ pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<Req
 /// `own` is the lab partner that asks.
 pub(crate) async fn list(
     services: &Services,
+    cx: &Context,
     request: RequestsRequest,
     own: Option<PartnerId>,
-) -> Result<Vec<JournalRecord>, ApiError> {
-    let (limit, wait) = (request.limit, request.wait);
-    let filter = resolve_filter(services, request, own).await?;
-    let until = Instant::now() + Duration::from_secs(wait.into());
-    loop {
-        // Read before the records, so that a record that arrives in between is not missed.
-        let known = services.journal.last_number();
-        let (journal, wanted) = (services.journal.clone(), filter.clone());
-        let records = cold(services, move || journal.list(wanted, limit)).await?;
-        if !records.is_empty() || Instant::now() >= until {
-            return Ok(records);
+) -> Result<RequestPage, ApiError> {
+    let (limit, wait) = (request.limit, Duration::from_secs(request.wait.into()));
+    let until = Instant::now() + wait;
+    let filter = resolve_filter(services, &request, own).await?;
+    let turn = Turn::for_client(own, cx.peer);
+    // Older records are there already.
+    let waits = wait > Duration::ZERO && filter.before.is_none();
+    // Before the search, so that no record is missed between both.
+    let arrival = waits.then(|| services.journal.arrival(filter.clone()));
+    let arrival = arrival.map(|arrival| arrival.ok_or_else(ApiError::overloaded));
+    let arrival = arrival.transpose()?;
+    let mut page = search(services, turn, &filter, limit).await?;
+    // All records up to now have been searched, and the next ones are handed over.
+    if let Some(arrival) = arrival.filter(|_| page.records.is_empty() && page.rest.is_none())
+        && let Ok(Some(arrived)) = timeout_at(until, arrival).await
+    {
+        page = arrived_page(arrived, &filter, limit);
+    }
+    Ok(answered(page, &filter, &request.address))
+}
+
+fn arrived_page(arrived: ArrivedRecords, filter: &JournalFilter, limit: usize) -> JournalPage {
+    let ArrivedRecords { mut records, upto } = arrived;
+    if filter.after.is_none() {
+        records.reverse();
+    }
+    let is_whole = records.len() <= limit;
+    records.truncate(limit);
+    let last = records.last().filter(|_| !is_whole);
+    JournalPage {
+        rest: last.map(|record| record.number),
+        records,
+        upto,
+    }
+}
+
+/// Searches in several turns of the pool.
+async fn search(
+    services: &Services,
+    turn: Turn,
+    filter: &JournalFilter,
+    limit: usize,
+) -> Result<JournalPage, ApiError> {
+    let mut found = JournalPage::default();
+    for _ in 0..TURNS_MAX {
+        let mut wanted = filter.clone();
+        match (found.rest, filter.after) {
+            (Some(rest), Some(_)) => wanted.after = Some(rest),
+            (Some(rest), None) => wanted.before = Some(rest),
+            (None, _) => {}
         }
-        while services.journal.last_number() == known && Instant::now() < until {
-            sleep(LOOK_EVERY).await;
+        let (journal, room) = (services.journal.clone(), limit - found.records.len());
+        let searching = services.cold.run_for(turn, move |()| {
+            journal.page(&wanted, room, ReadBudget::segments(SEGMENTS_A_TURN))
+        });
+        let mut page = searching?.await??;
+        found.records.append(&mut page.records);
+        // Later records were written during the search, and are not in its first part.
+        found.upto = match found.rest {
+            Some(_) if filter.after.is_none() => found.upto,
+            _ => page.upto,
+        };
+        found.rest = page.rest;
+        if found.rest.is_none() || found.records.len() >= limit {
+            break;
         }
+    }
+    Ok(found)
+}
+
+fn answered(page: JournalPage, filter: &JournalFilter, address: &ListAddress) -> RequestPage {
+    let JournalPage {
+        mut records,
+        rest,
+        upto,
+    } = page;
+    let mut links = Vec::new();
+    if filter.after.is_some() {
+        // Newest first, like every list.
+        records.reverse();
+        links.push((address.newer(rest.unwrap_or(upto)), "prev"));
+    } else {
+        links.extend(rest.map(|rest| (address.older(rest), "next")));
+        if filter.before.is_none() {
+            links.push((address.newer(upto), "prev"));
+        }
+    }
+    let links = links
+        .iter()
+        .map(|(address, relation)| format!("<{address}>; rel=\"{relation}\""));
+    let links = links.collect::<Vec<_>>().join(", ");
+    let links = Some(links).filter(|links| !links.is_empty());
+    RequestPage {
+        records,
+        links: links.and_then(|links| HeaderValue::try_from(links).ok()),
     }
 }
 
 async fn resolve_filter(
     services: &Services,
-    request: RequestsRequest,
+    request: &RequestsRequest,
     own: Option<PartnerId>,
 ) -> Result<JournalFilter, ApiError> {
     // A partner gets its own id, whatever the parameter says: it must not read the requests of another partner.
@@ -100,16 +209,16 @@ async fn resolve_filter(
         (None, Some(named)) => Some(resolve::partner(services, named)?),
         (None, None) => None,
     };
-    let user = match request.user {
-        Some(named) => Some(user(services, named, own).await?),
+    let user = match &request.user {
+        Some(named) => Some(user(services, named.clone(), own).await?),
         None => None,
     };
     Ok(JournalFilter {
         partner,
         user,
-        before: number(services, request.before, own).await?,
-        after: number(services, request.after, own).await?,
-        ..request.filter
+        before: number(services, request.before.clone(), own).await?,
+        after: number(services, request.after.clone(), own).await?,
+        ..request.filter.clone()
     })
 }
 

@@ -74,12 +74,13 @@ pub(crate) async fn mails(
 
 pub(crate) async fn requests(
     services: &Services,
-    _cx: &Context,
+    cx: &Context,
     auth: PartnerAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let records = requests::list(services, request, Some(own_lab(services, &auth)?)).await?;
-    Reply::json(&requests::lines(services, records))
+    let own = own_lab(services, &auth)?;
+    let page = requests::list(services, cx, request, Some(own)).await?;
+    page.reply(|records| requests::lines(services, records))
 }
 
 pub(crate) async fn request(

@@ -69,6 +69,10 @@ pub(crate) async fn cmcd(
         },
     };
     trace_named(cx, &session);
+    if !session.admits_report(cx.now) {
+        // A player of an ended session stops.
+        return Err(ended.unwrap_or_else(too_many_reports));
+    }
     let (telemetry, now) = (services.telemetry.clone(), cx.now);
     let turn = Turn::for_client(Some(session.start.partner), cx.peer);
     services
@@ -97,6 +101,11 @@ pub(crate) async fn cmcd(
             }
         })?
         .await?
+}
+
+fn too_many_reports() -> ApiError {
+    let message = "too many reports of this session; send several lines in one body";
+    ApiError::new(ErrorCode::RateLimited, message)
 }
 
 fn ended(error: PlaybackError) -> ApiError {

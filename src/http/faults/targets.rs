@@ -1,11 +1,14 @@
 //! The routes that a fault can affect, and what a request of each can be matched by.
 
+use crate::decode::nearest;
 use crate::http::routing::route::{Endpoint, Route};
 use crate::http::routing::route_table::PUBLIC;
 
 const LICENSES: &str = "license";
 /// Every route with a partner token.
 const ANY: &str = "any";
+/// In the journal, a request that matches no route.
+const NONE: &str = "none";
 
 /// The ids that requests of a route contain, by which a fault can select them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,8 @@ pub(crate) struct Carried {
     pub session: bool,
 }
 
-/// Returns the routes that a name means: the label of one route, `license` or `any`. An unknown name means none.
+/// Returns the routes that a name means: the label or the operation id of one route, `license` or `any`. An unknown name
+/// means none.
 #[must_use]
 pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
     let known = PUBLIC.iter().filter(|route| {
@@ -26,12 +30,30 @@ pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
             && !route.pattern.starts_with("/api/lab/")
     });
     known
-        .filter(|route| match name {
-            ANY => true,
-            LICENSES => is_license(route),
-            label => route.label == label,
-        })
+        .filter(|route| name == ANY || is_named(route, name))
         .collect()
+}
+
+/// Returns the labels of the routes of the partner interface that a name in a filter of the journal means.
+#[must_use]
+pub(crate) fn journaled(name: &str) -> Vec<&'static str> {
+    let routes = PUBLIC.iter().filter(|route| is_named(route, name));
+    let labels = routes.map(|route| route.label);
+    labels.chain((name == NONE).then_some(NONE)).collect()
+}
+
+/// Returns the known name that is most like an unknown one.
+#[must_use]
+pub(crate) fn nearest_name(unknown: &str) -> Option<&'static str> {
+    let names = PUBLIC
+        .iter()
+        .flat_map(|route| [route.operation_id, route.label]);
+    nearest(unknown, names.chain([LICENSES, NONE]))
+}
+
+fn is_named(route: &Route, name: &str) -> bool {
+    let is_of_group = name == LICENSES && is_license(route);
+    is_of_group || route.label == name || route.operation_id == name
 }
 
 #[must_use]

@@ -63,9 +63,6 @@ pub(super) struct Part {
 #[serde(deny_unknown_fields)]
 pub(super) struct Operation {
     pub summary: String,
-    /// The operation id, if it is not the label of the route. The label is also the value of `route` in the
-    /// metrics, where it cannot change.
-    pub id: Option<String>,
     #[serde(default)]
     pub text: String,
     /// The operation of the same file that has the same parameters, bodies and errors.
@@ -154,7 +151,6 @@ fn resolve_like(mut part: Part) -> Result<Part, String> {
             .ok_or_else(|| format!("`like` names an unknown operation: {like}"))?;
         *operation = Operation {
             summary: std::mem::take(&mut operation.summary),
-            id: operation.id.take(),
             text: std::mem::take(&mut operation.text),
             ..model.clone()
         };

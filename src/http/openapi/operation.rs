@@ -46,7 +46,7 @@ pub(super) fn operation(
         merge(&mut responses, status.to_string(), response);
     }
     let mut operation = json!({
-        "operationId": description.id.as_deref().unwrap_or(route.label),
+        "operationId": route.operation_id,
         "tags": [tag],
         "summary": description.summary,
         "description": text.trim(),

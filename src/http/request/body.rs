@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::EXPECT;
 use http_body::Body as _;
@@ -14,7 +14,9 @@ use tokio::time::timeout;
 
 use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::body_budget::BodyCharge;
 use crate::http::request::headers::{RequestHeaders, SingleHeader};
+use crate::http::routing::endpoint::Payload;
 use crate::http::routing::route::BodyRule;
 
 pub(crate) struct BodyStream {
@@ -131,22 +133,65 @@ impl BodyStream {
         }
     }
 
-    pub(crate) async fn whole(&mut self) -> Result<Bytes, ApiError> {
+    /// Reads the body into memory. `charge` counts its bytes as they arrive.
+    ///
+    /// # Errors
+    /// Those of [`BodyStream::chunk`], and those of [`BodyCharge`].
+    pub(crate) async fn whole(&mut self, charge: &mut BodyCharge) -> Result<Bytes, ApiError> {
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
         };
+        charge.resize(first.len())?;
         // Most bodies arrive in one chunk, which is returned without copying.
+        if self.is_at_end() {
+            return Ok(first);
+        }
+        charge.wait()?;
         let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
-        // Capacity for twice as much, so that a body in many small chunks is not copied for each of them.
-        let mut all = BytesMut::with_capacity((first.len() + second.len()) * 2);
-        all.extend_from_slice(&first);
-        all.extend_from_slice(&second);
-        while let Some(more) = self.chunk().await? {
-            all.extend_from_slice(&more);
+        let mut all = Vec::new();
+        let mut next = Some(second);
+        self.append(&mut all, &first, charge)?;
+        drop(first);
+        while let Some(chunk) = next {
+            self.append(&mut all, &chunk, charge)?;
+            drop(chunk);
+            next = self.chunk().await?;
         }
-        Ok(all.freeze())
+        Ok(all.into())
+    }
+
+    /// Counts the memory before it is taken. What the client declares as the length takes none.
+    fn append(
+        &self,
+        all: &mut Vec<u8>,
+        chunk: &[u8],
+        charge: &mut BodyCharge,
+    ) -> Result<(), ApiError> {
+        let needed = all.len() + chunk.len();
+        if needed > all.capacity() {
+            // Twice as much, so that a body in many small chunks is not copied for each of them.
+            let capacity = (needed * 2).min(self.limit.max(needed));
+            charge.resize(capacity)?;
+            all.reserve_exact(capacity - all.len());
+        }
+        all.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    fn is_at_end(&self) -> bool {
+        let source = self.source.as_ref();
+        self.ready.is_empty() && source.is_none_or(Incoming::is_end_stream)
+    }
+
+    /// Reads the body and drops it.
+    ///
+    /// # Errors
+    /// Those of [`BodyStream::chunk`].
+    pub(crate) async fn discard(&mut self) -> Result<(), ApiError> {
+        while self.chunk().await?.is_some() {}
+        Ok(())
     }
 
     pub(crate) async fn drain(self) {
@@ -154,6 +199,41 @@ impl BodyStream {
             drain(&mut source).await;
         }
     }
+}
+
+/// Reads the body of an admitted request. A streamed body is left to its handler.
+///
+/// # Errors
+/// Those of [`BodyStream::whole`].
+pub(crate) async fn read(
+    body: Incoming,
+    rule: BodyRule,
+    coding: Coding,
+    mut charge: BodyCharge,
+) -> Result<Payload, ApiError> {
+    let limit = rule.limit();
+    let mut stream = BodyStream::new(body, limit);
+    let read = match rule {
+        BodyRule::Streamed(_) => return Ok(Payload::Streamed(stream)),
+        // Read, so that the connection can serve its next request.
+        BodyRule::Ignored => stream.discard().await.map(|()| Bytes::new()),
+        BodyRule::Whole(_) | BodyRule::Gzip(_) => stream.whole(&mut charge).await,
+    };
+    let whole = match read {
+        Ok(whole) => whole,
+        Err(error) => {
+            // The bytes are gone.
+            drop(charge);
+            // A client that is still sending would see a reset instead of the response.
+            stream.drain().await;
+            return Err(error);
+        }
+    };
+    Ok(match coding {
+        Coding::Identity => Payload::Whole(charge.attach(whole)),
+        // The handler unpacks it: that takes too long for a thread of the runtime.
+        Coding::Gzip => Payload::Packed(SentBody::gzip(whole, limit, charge)),
+    })
 }
 
 /// Drains the body of a request that was refused before its body was read. Otherwise the client, still
@@ -224,22 +304,30 @@ pub(crate) fn check(
 /// A complete body as it was sent.
 pub(crate) struct SentBody {
     bytes: Bytes,
-    /// For gzip: the limit of the unpacked size.
-    unpacked_limit: Option<usize>,
+    packing: Option<Packing>,
+}
+
+/// Of a body in gzip.
+struct Packing {
+    unpacked_limit: usize,
+    charge: BodyCharge,
 }
 
 impl SentBody {
     pub(crate) const fn plain(bytes: Bytes) -> Self {
         Self {
             bytes,
-            unpacked_limit: None,
+            packing: None,
         }
     }
 
-    pub(crate) const fn gzip(bytes: Bytes, unpacked_limit: usize) -> Self {
+    pub(crate) const fn gzip(bytes: Bytes, unpacked_limit: usize, charge: BodyCharge) -> Self {
         Self {
             bytes,
-            unpacked_limit: Some(unpacked_limit),
+            packing: Some(Packing {
+                unpacked_limit,
+                charge,
+            }),
         }
     }
 
@@ -248,10 +336,13 @@ impl SentBody {
     /// # Errors
     /// Those of [`gunzip`].
     pub(crate) fn unpack(self) -> Result<Bytes, ApiError> {
-        match self.unpacked_limit {
-            Some(limit) => gunzip(&self.bytes, limit),
-            None => Ok(self.bytes),
-        }
+        let Some(mut packing) = self.packing else {
+            return Ok(self.bytes);
+        };
+        let unpacked = gunzip(&self.bytes, packing.unpacked_limit)?;
+        // Counted and not refused: few threads unpack, and the work is done.
+        packing.charge.add(unpacked.len());
+        Ok(packing.charge.attach(unpacked))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocking_body;
 pub(crate) mod body;
+pub mod body_budget;
 pub(crate) mod context;
 pub(crate) mod head_validation;
 pub mod headers;

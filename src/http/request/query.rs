@@ -47,6 +47,17 @@ impl<'a> Query<'a> {
         decoded(name, value).map(Some)
     }
 
+    /// Returns the parameters as they were sent, without some.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> String {
+        let pairs = self.0.split('&').filter(|pair| {
+            let key = pair.split('=').next().unwrap_or_default();
+            let is_left_out = decode(key).is_some_and(|key| names.contains(&&*key));
+            !pair.is_empty() && !is_left_out
+        });
+        pairs.collect::<Vec<_>>().join("&")
+    }
+
     /// Refuses parameters that a route does not know, where leaving one out gives another answer than the client expects.
     ///
     /// # Errors

@@ -75,7 +75,11 @@ pub(crate) fn journal(
     let clock = &http.services.clock;
     let decision = draft.trace.collected();
     let route = record.route.map(|(_, route)| route);
-    let session = heads.play.session.ascii();
+    let user = record.user.or(decision.user);
+    let named = heads.play.session.ascii();
+    let session = decision
+        .session
+        .or_else(|| named.and_then(|text| SessionId::parse(text).ok()));
     let entry = JournalRecord {
         number: 0,
         id: id(record, heads),
@@ -85,14 +89,14 @@ pub(crate) fn journal(
         partner: draft.partner,
         // Only of a token that was accepted: the hash of anything else could be that of another secret.
         token_id: draft.partner.and_then(|_| token_id(heads)),
-        user: record.user.or(decision.user),
+        user,
         login: draft.login.map(|login| login.to_string()),
-        session: decision
-            .session
-            .or_else(|| session.and_then(|text| SessionId::parse(text).ok())),
+        session,
         asset: decision
             .asset
-            .or_else(|| route.and_then(|route| asset(route, parts.uri.path()))),
+            .or_else(|| route.and_then(|route| asset(route, parts.uri.path())))
+            // Only of the user's own session: a header can name that of another.
+            .or_else(|| http.services.playback.asset_of(&session?, &user?)),
         entitlement: entitlement_id(heads),
         device: device(heads),
         network: draft.peer.map(network),

@@ -143,7 +143,10 @@ pub struct Route {
     pub journal: JournalRule,
     /// Whether the path has a token that names a playback session, and with it partner and user.
     pub names_session: bool,
+    /// Name in metrics, journal and faults, where it cannot change.
     pub label: &'static str,
+    /// Name in the description of the interface.
+    pub operation_id: &'static str,
 }
 
 impl Route {
@@ -179,6 +182,7 @@ impl Route {
             journal: JournalRule::Refusals,
             names_session: false,
             label,
+            operation_id: label,
         }
     }
 
@@ -250,6 +254,11 @@ impl Route {
 
     pub(crate) const fn at_any_member(mut self) -> Self {
         self.is_served_by_standbys = true;
+        self
+    }
+
+    pub(crate) const fn described_as(mut self, operation_id: &'static str) -> Self {
+        self.operation_id = operation_id;
         self
     }
 

@@ -164,17 +164,17 @@ const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 #[rustfmt::skip] // one route a line: it is read as a table
 pub(crate) static PUBLIC: &[Route] = &[
     // Schedule.
-    partner(Get, "/api/schedule/v1/broadcasts/live", "live", now!(LiveRequest => api::schedule::live), Ignored, Memory).cached_from(MANY_IDS).at_any_member(),
-    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", now!(DayRequest => api::schedule::day), Ignored, Memory).cached_from(MANY_IDS).at_any_member(),
+    partner(Get, "/api/schedule/v1/broadcasts/live", "live", now!(LiveRequest => api::schedule::live), Ignored, Memory).cached_from(MANY_IDS).at_any_member().described_as("schedule_live"),
+    partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", now!(DayRequest => api::schedule::day), Ignored, Memory).cached_from(MANY_IDS).at_any_member().described_as("schedule_day"),
     partner(Get, "/api/schedule/v1/broadcasts", "broadcasts", now!(BroadcastsRequest => api::schedule::broadcasts), Ignored, Memory).cached_from(0).at_any_member(),
     partner(Get, "/api/schedule/v1/broadcasts/{broadcastId}", "broadcast", now!(BroadcastRequest => api::schedule::broadcast), Ignored, Memory).at_any_member(),
-    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", now!(LivestreamDayRequest => api::schedule::day_one), Ignored, Memory)
+    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/day/{date}", "day_one", now!(LivestreamDayRequest => api::schedule::day_one), Ignored, Memory).described_as("livestream_day")
         .replaced_by("/api/schedule/v1/broadcasts/day/{date}").at_any_member(),
-    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", now!(LivestreamNowRequest => api::schedule::live_one), Ignored, Memory)
+    partner(Get, "/api/schedule/v1/livestreams/{livestreamId}/live", "live_one", now!(LivestreamNowRequest => api::schedule::live_one), Ignored, Memory).described_as("livestream_live")
         .replaced_by("/api/schedule/v1/broadcasts/live").at_any_member(),
     partner(Get, "/api/schedule/v1/xmltv", "xmltv", later!(XmltvRequest => api::guide_export::xmltv), Ignored, Store).with_query_token().at_any_member(),
     partner(Get, "/api/schedule/v1/m3u", "m3u", now!(M3uRequest => api::guide_export::m3u), Ignored, Memory).with_query_token().at_any_member(),
-    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", now!(PlaylistRedirectRequest => api::guide_export::watch), Ignored, Memory).with_query_token().at_any_member(),
+    partner(Get, "/api/schedule/v1/m3u/{livestreamId}/{manifest}", "watch", now!(PlaylistRedirectRequest => api::guide_export::watch), Ignored, Memory).with_query_token().at_any_member().described_as("m3u_manifest"),
     // Catalogue for clients.
     partner(Get, "/api/catalog/v1/livestreams", "livestreams", now!(PageRequest<LivestreamId> => api::catalog::livestreams), Ignored, Memory).at_any_member(),
     partner(Get, "/api/catalog/v1/assets", "assets", now!(PageRequest<AssetId> => api::catalog::assets), Ignored, Memory).at_any_member(),
@@ -210,7 +210,7 @@ pub(crate) static PUBLIC: &[Route] = &[
     user(Get, "/api/user/v1/users/{userId}/sessions/{sessionId}", "session", later!(SessionRequest => api::sessions::session), Ignored, Store),
     user(Delete, "/api/user/v1/users/{userId}/sessions/{sessionId}", "end_session", later!(SessionRequest => api::sessions::end_session), Ignored, Store).journaled(Everything),
     user(Get, "/api/user/v1/users/{userId}/offers", "offers", later!(api::offers::offers), Ignored, Store).at_any_member(),
-    user(Get, "/api/user/v1/users/{userId}/export", "export", later!(api::users::export), Ignored, Store),
+    user(Get, "/api/user/v1/users/{userId}/export", "export", later!(api::users::export), Ignored, Store).described_as("export_user"),
     // Entitlement, playback, licenses and telemetry.
     user(Post, "/api/entitlement/v2/asset/{assetId}", "entitlement", later!(EntitlementRequest => api::playback::entitlement), SMALL, Hashing).journaled(Everything),
     user(Post, "/api/playback/v2/preflight/asset/{assetId}", "preflight", later!(PreflightRequest => api::playback::preflight), Ignored, Store).journaled(Everything),

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value, json};
 
 use crate::domain::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
@@ -18,6 +19,13 @@ const VALUE_MAX: usize = 256;
 const LINE_MAX: usize = 8 * 1024;
 /// Keys of a line. The specification has 47.
 const KEYS_MAX: usize = 64;
+/// Keys and values of a line that are parsed, with those of lists and parameters: more than twice those of a line with all
+/// keys. A line of junk has thousands.
+const STEPS_MAX: u32 = 256;
+/// What a text without an end costs of them: without a bound, a line of such texts is searched to its end for each of them.
+const UNCLOSED_STEPS: u32 = STEPS_MAX / 4;
+/// Lines without a report after which the rest of a body is not read: a kilobyte of gzip has room for half a million.
+const BAD_LINES_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportedSession<'a> {
@@ -37,18 +45,23 @@ impl CmcdBatch {
     #[must_use]
     pub(crate) fn parse(body: &[u8], session: ReportedSession<'_>, now: i64) -> Self {
         let mut batch = Self::default();
-        let lines = body.split(|byte| *byte == b'\n');
-        for line in lines
-            .map(<[u8]>::trim_ascii)
-            .filter(|line| !line.is_empty())
-        {
+        let mut rest = body.trim_ascii();
+        while !rest.is_empty() {
+            let is_full = batch.events.len() >= EVENTS_MAX || batch.rejected >= BAD_LINES_MAX;
+            if is_full {
+                batch.rejected += memchr_iter(b'\n', rest).count() + 1;
+                break;
+            }
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            let (line, more) = rest.split_at_checked(end).unwrap_or((rest, &[]));
             // A bad line rejects itself only, because players send the other lines only once.
-            let fits = line.len() <= LINE_MAX && batch.events.len() < EVENTS_MAX;
-            let report = fits.then(|| event(&text_of(line), session, now)).flatten();
-            match report {
+            let fits = line.len() <= LINE_MAX;
+            let line = text_of(line.trim_ascii_end());
+            match fits.then(|| event(&line, session, now)).flatten() {
                 Some(event) => batch.events.push(event),
                 None => batch.rejected += 1,
             }
+            rest = more.trim_ascii_start();
         }
         batch
     }
@@ -164,13 +177,21 @@ fn bitrate(value: &Value) -> Option<u64> {
 /// to `ignored`. `None` if there is no member at all.
 pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
     let mut values = Map::new();
-    let mut cursor = Cursor(line);
+    let mut cursor = Cursor {
+        rest: line,
+        steps: STEPS_MAX,
+    };
     loop {
         cursor.spaces();
-        if cursor.0.is_empty() {
+        if cursor.rest.is_empty() {
             break;
         }
-        let begin = cursor.0;
+        if cursor.steps == 0 {
+            // All that is left counts as one value.
+            *ignored += 1;
+            break;
+        }
+        let begin = cursor.rest;
         match cursor.whole_member() {
             // RFC 9651: of several members with one key, the last one counts.
             Some((key, Some(value))) if values.len() < KEYS_MAX => {
@@ -179,7 +200,7 @@ pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Va
             Some(_) => *ignored += 1,
             None => {
                 *ignored += 1;
-                cursor.0 = begin;
+                cursor.rest = begin;
                 cursor.skip_member();
             }
         }
@@ -188,17 +209,21 @@ pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Va
     (!values.is_empty()).then_some(values)
 }
 
-struct Cursor<'a>(&'a str);
+struct Cursor<'a> {
+    rest: &'a str,
+    /// How many keys and values may still be parsed.
+    steps: u32,
+}
 
 impl<'a> Cursor<'a> {
     fn spaces(&mut self) {
-        self.0 = self.0.trim_start_matches([' ', '\t']);
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
     }
 
     fn take(&mut self, expected: char) -> bool {
-        match self.0.strip_prefix(expected) {
+        match self.rest.strip_prefix(expected) {
             Some(rest) => {
-                self.0 = rest;
+                self.rest = rest;
                 true
             }
             None => false,
@@ -206,9 +231,9 @@ impl<'a> Cursor<'a> {
     }
 
     fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
-        let end = self.0.find(|c| !fits(c)).unwrap_or(self.0.len());
-        let (taken, rest) = self.0.split_at_checked(end).unwrap_or((self.0, ""));
-        self.0 = rest;
+        let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
         taken
     }
 
@@ -222,13 +247,13 @@ impl<'a> Cursor<'a> {
             Some(Value::Bool(true))
         };
         self.spaces();
-        (self.0.is_empty() || self.0.starts_with(',')).then_some((key, value))
+        (self.rest.is_empty() || self.rest.starts_with(',')).then_some((key, value))
     }
 
     /// Goes to the next comma outside of a text. A text without an end ends at the next comma.
     fn skip_member(&mut self) {
         let (mut in_text, mut is_escaped) = (false, false);
-        let end = self.0.find(|c| {
+        let end = self.rest.find(|c| {
             match c {
                 _ if is_escaped => is_escaped = false,
                 '\\' if in_text => is_escaped = true,
@@ -238,11 +263,24 @@ impl<'a> Cursor<'a> {
             }
             false
         });
-        let end = if in_text { self.0.find(',') } else { end };
-        self.0 = end.and_then(|end| self.0.get(end..)).unwrap_or_default();
+        let end = match in_text {
+            true => {
+                // The whole line was searched in vain.
+                self.steps = self.steps.saturating_sub(UNCLOSED_STEPS);
+                self.rest.find(',')
+            }
+            false => end,
+        };
+        self.rest = end.and_then(|end| self.rest.get(end..)).unwrap_or_default();
+    }
+
+    fn step(&mut self) -> Option<()> {
+        self.steps = self.steps.checked_sub(1)?;
+        Some(())
     }
 
     fn key(&mut self) -> Option<&'a str> {
+        self.step()?;
         let in_key = |c: char| c.is_ascii_alphanumeric() || "_-.*".contains(c);
         let key = self.take_while(in_key);
         (!key.is_empty() && key.len() <= 64).then_some(key)
@@ -260,7 +298,7 @@ impl<'a> Cursor<'a> {
                 items.extend(self.item()?);
                 self.parameters()?;
                 // RFC 9651: items of an inner list are separated by spaces.
-                (self.0.starts_with([' ', ')'])).then_some(())?;
+                (self.rest.starts_with([' ', ')'])).then_some(())?;
             }
             // Checked after parsing, which `LINE_MAX` bounds. Of a long list, only the value is dropped.
             (items.len() <= KEYS_MAX).then_some(Value::Array(items))
@@ -283,11 +321,12 @@ impl<'a> Cursor<'a> {
     }
 
     fn item(&mut self) -> Option<Option<Value>> {
-        let value = match self.0.chars().next()? {
+        self.step()?;
+        let value = match self.rest.chars().next()? {
             '"' => Value::String(self.string()?),
             '?' => {
-                let flag = self.0.get(1..2)?;
-                self.0 = self.0.get(2..)?;
+                let flag = self.rest.get(1..2)?;
+                self.rest = self.rest.get(2..)?;
                 match flag {
                     "1" => Value::Bool(true),
                     "0" => Value::Bool(false),
@@ -332,7 +371,7 @@ impl<'a> Cursor<'a> {
     fn string(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut escaped = false;
-        for (at, c) in self.0.char_indices().skip(1) {
+        for (at, c) in self.rest.char_indices().skip(1) {
             match c {
                 _ if escaped => {
                     // RFC 9651 allows no other escapes: of others, both characters are kept.
@@ -344,7 +383,7 @@ impl<'a> Cursor<'a> {
                 }
                 '\\' => escaped = true,
                 '"' => {
-                    self.0 = self.0.get(at + 1..)?;
+                    self.rest = self.rest.get(at + 1..)?;
                     return Some(text);
                 }
                 // RFC 9651 allows ASCII. Players send names of titles and devices as they are.
@@ -479,6 +518,66 @@ mod tests {
         let kept = dictionary(&long, &mut ignored).map(Value::Object);
         assert_eq!(kept, Some(json!({"e": "t", "sid": "x"})));
         assert_eq!(ignored, 1);
+    }
+
+    fn parse(body: &[u8]) -> CmcdBatch {
+        let device = DeviceId::parse("tv").unwrap();
+        let asset = AssetId::parse("film").unwrap();
+        let session = ReportedSession {
+            id: SessionId::from_bytes([1; 16]),
+            device: &device,
+            asset: &asset,
+        };
+        CmcdBatch::parse(body, session, 0)
+    }
+
+    #[test]
+    fn after_a_hundred_bad_lines_the_rest_is_only_counted() {
+        let good = "e=t,ts=1\n".repeat(3);
+        let bad = "x\n".repeat(BAD_LINES_MAX);
+        let batch = parse(format!("{good}\r\n\n{bad}{good}").as_bytes());
+        assert_eq!((batch.events.len(), batch.rejected), (3, BAD_LINES_MAX + 3));
+        // Control: one bad line less, and all others are read.
+        let fewer = bad.replacen("x\n", "", 1);
+        let batch = parse(format!("{good}{fewer}{good}").as_bytes());
+        assert_eq!((batch.events.len(), batch.rejected), (6, BAD_LINES_MAX - 1));
+        let many = parse("e=t\n".repeat(EVENTS_MAX + 10).as_bytes());
+        assert_eq!((many.events.len(), many.rejected), (EVENTS_MAX, 10));
+        let nothing = parse(b" \n\r\n\t\n");
+        assert_eq!((nothing.events.len(), nothing.rejected), (0, 0));
+    }
+
+    #[test]
+    fn a_line_of_junk_is_read_only_in_part() {
+        let read = |junk: &str| {
+            let mut cursor = Cursor {
+                rest: junk,
+                steps: STEPS_MAX,
+            };
+            let mut members = 0;
+            while cursor.steps > 0 && !cursor.rest.is_empty() {
+                let begin = cursor.rest;
+                if cursor.whole_member().is_none() {
+                    cursor.rest = begin;
+                    cursor.skip_member();
+                }
+                cursor.take(',');
+                members += 1;
+            }
+            members
+        };
+        let of = |unit: &str| read(&unit.repeat(LINE_MAX / unit.len()));
+        assert_eq!(of("a,"), 256);
+        assert_eq!(of("a=1,"), 128);
+        // Of one list or one value with parameters, only the steps count.
+        assert!(read(&format!("a=({})", "1 ".repeat(4_000))) <= 1);
+        assert!(read(&format!("a=1{}", ";b".repeat(4_000))) <= 1);
+        // A text that no quote ends, in a thousand members: each of them would be searched to the end of the line.
+        assert_eq!(of("\\\","), 4);
+        // All keys of the specification, with a list of four values each, are read.
+        let full: Vec<_> = (0..47).map(|n| format!("k{n}=(1 2 3 4)")).collect();
+        let values = dictionary(&full.join(","), &mut 0).unwrap();
+        assert_eq!(values.len(), 47);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl ParseRequest for AddFaultRequest {
         let routes = targets::routes(name);
         // A fault on a route that does not exist would never happen, and a test would pass for nothing.
         if routes.is_empty() {
-            return Err(unknown_route(&body));
+            return Err(unknown_route(&body, name));
         }
         let (action, matching) = (action(&body, &routes), matching(&body, &partner, &routes));
         let (action, matching, after, times, probability, seed, lifetime) = (
@@ -94,11 +94,16 @@ impl ParseRequest for AddFaultRequest {
     }
 }
 
-fn unknown_route(body: &Object) -> ApiError {
-    let labels = targets::routes("any");
-    let labels: Vec<&str> = labels.iter().map(|route| route.label).collect();
-    let known = labels.join(", ");
-    body.refuse("route", format!("must be any, license or one of {known}"))
+fn unknown_route(body: &Object, name: &str) -> ApiError {
+    let names = targets::routes("any");
+    let names: Vec<&str> = names.iter().map(|route| route.operation_id).collect();
+    let known = names.join(", ");
+    let hint = targets::nearest_name(name).map(|near| format!("; did you mean {near}?"));
+    let hint = hint.unwrap_or_default();
+    body.refuse(
+        "route",
+        format!("must be any, license or one of {known}{hint}"),
+    )
 }
 
 fn count(body: &Object, name: &str, least: i64) -> Result<Option<u64>, ApiError> {

@@ -1,7 +1,10 @@
 //! Requests about the request journal.
 
+use crate::decode::nearest;
 use crate::domain::journal::{JournalFilter, StatusFilter};
-use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::faults::targets;
+use crate::http::request::query::Query;
 use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
 use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
@@ -19,6 +22,44 @@ pub(crate) struct RequestsRequest {
     pub after: Option<RecordPosition>,
     pub limit: usize,
     pub wait: u32,
+    pub address: ListAddress,
+}
+
+/// The address of the list, of which the response names other pages.
+pub(crate) struct ListAddress {
+    path: String,
+    /// The parameters that all pages have in common.
+    query: String,
+    wait: u32,
+}
+
+impl ListAddress {
+    fn new(input: &Input<'_>, wait: u32) -> Self {
+        Self {
+            path: input.path.to_owned(),
+            query: input.query.without(&["before", "after", "wait"]),
+            wait,
+        }
+    }
+
+    /// Records before a number. They are there already, so the request does not wait.
+    #[must_use]
+    pub(crate) fn older(&self, before: u64) -> String {
+        self.with(&format!("before={before}"))
+    }
+
+    #[must_use]
+    pub(crate) fn newer(&self, after: u64) -> String {
+        match self.wait {
+            0 => self.with(&format!("after={after}")),
+            wait => self.with(&format!("after={after}&wait={wait}")),
+        }
+    }
+
+    fn with(&self, more: &str) -> String {
+        let separator = if self.query.is_empty() { "" } else { "&" };
+        format!("{}?{}{separator}{more}", self.path, self.query)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +83,6 @@ impl RecordPosition {
 impl ParseRequest for RequestsRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let query = &input.query;
-        let text = |text: &str| Ok::<_, Malformed>(text.to_owned());
         let wait = input.number_in("wait", 0..=WAIT_MAX, "must be from 0 to 30 seconds");
         let (user, session, asset, status, (from, to)) = (
             UserIdOrEmail::from_query(input),
@@ -52,10 +92,10 @@ impl ParseRequest for RequestsRequest {
             input.time_range(),
         )
             .combine()?;
-        let (partner, route, code, before, after, wait, limit) = (
+        let (partner, routes, code, before, after, wait, limit) = (
             query.parsed("partner", |text| Ok(PartnerIdOrName::read(text))),
-            query.parsed("route", text),
-            query.parsed("code", text),
+            routes(query),
+            code(query),
             query.parsed("before", RecordPosition::parse),
             query.parsed("after", RecordPosition::parse),
             wait,
@@ -68,7 +108,7 @@ impl ParseRequest for RequestsRequest {
             filter: JournalFilter {
                 session,
                 asset,
-                route,
+                routes,
                 status,
                 code,
                 from,
@@ -79,8 +119,40 @@ impl ParseRequest for RequestsRequest {
             after,
             limit,
             wait: wait.unwrap_or(0),
+            address: ListAddress::new(input, wait.unwrap_or(0)),
         })
     }
+}
+
+/// A misspelt name would select nothing, and a developer would look for the reason elsewhere.
+fn routes(query: &Query<'_>) -> Result<Vec<&'static str>, ApiError> {
+    let Some(name) = query.one("route")? else {
+        return Ok(Vec::new());
+    };
+    let name = name.trim();
+    let labels = targets::journaled(name);
+    match labels.is_empty() {
+        false => Ok(labels),
+        true => Err(unknown("route", "no route", targets::nearest_name(name))),
+    }
+}
+
+fn code(query: &Query<'_>) -> Result<Option<String>, ApiError> {
+    let Some(name) = query.one("code")? else {
+        return Ok(None);
+    };
+    let name = name.trim().to_ascii_uppercase();
+    let code = ErrorCode::parse(&name).ok_or_else(|| {
+        let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
+        unknown("code", "no error code", nearest(&name, codes))
+    })?;
+    Ok(Some(code.as_str().to_owned()))
+}
+
+fn unknown(name: &'static str, what: &str, near: Option<&str>) -> ApiError {
+    let hint = near.map(|near| format!("; did you mean {near}?"));
+    let hint = hint.unwrap_or_default();
+    ApiError::field(name, format!("is {what} of the interface{hint}"))
 }
 
 pub(crate) struct RequestRequest {
