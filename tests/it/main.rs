@@ -87,4 +87,5 @@ mod tidy;
 mod tls;
 mod upgrade;
 mod user;
+mod user_export;
 mod user_import;
