@@ -18,7 +18,7 @@ use crate::types::{Email, PartnerId};
 /// Networks, and as many devices, that an account remembers.
 pub(super) const KNOWN_MAX: usize = 8;
 
-/// Hashes, because a backup need not say where a person has been. The newest is first.
+/// Hashes, which have one length. They hide no IPv4 address from somebody who tries all of them. The newest is first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownClients {
     networks: Vec<u64>,

@@ -94,18 +94,20 @@ fn an_idle_fleet_keeps_etcd_small_and_hardly_changes_it() {
     fleet.wait_until_equal();
 
     let month = let_a_month_pass(&url);
-    let (began, before) = (Instant::now(), revision(&url));
-    let mut idle = None;
-    until("the compaction on a timer", || {
-        if began.elapsed() >= IDLE {
-            idle.get_or_insert_with(|| (revision(&url) - before, began.elapsed()));
-        }
-        (idle.is_some() && is_compacted(&url, month)).then_some(())
-    });
-    let (changes, within) = idle.unwrap();
-    assert!(
-        changes <= within.as_secs().div_ceil(10),
-        "{changes} in {within:?}"
+    let (mut began, mut before) = (Instant::now(), revision(&url));
+    let mut is_idle = false;
+    until(
+        "a time with hardly a change, and the compaction on a timer",
+        || {
+            if !is_idle && began.elapsed() >= IDLE {
+                let changes = revision(&url) - before;
+                println!("{changes} changes in {:?}", began.elapsed());
+                is_idle = changes <= began.elapsed().as_secs().div_ceil(10);
+                // A busy machine can cost a member its lease, which is written again.
+                (began, before) = (Instant::now(), revision(&url));
+            }
+            (is_idle && is_compacted(&url, month)).then_some(())
+        },
     );
     until("space in etcd", || {
         (size(&url, "dbSizeInUse") < 4 * MIB).then_some(())

@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::disk::{Disk, fill};
 use super::etcd_data::copy_directory;
 use super::operations::ops;
-use super::stale_reads::User;
 use super::trial::Fleet;
 use super::{playgate, send, until};
 use crate::support::external_tools::skip;
+use crate::support::server::PASSWORD;
 
 #[test]
 fn an_owner_with_a_full_disk_hands_over_and_is_back_with_space() {
@@ -39,24 +41,20 @@ fn an_owner_with_a_full_disk_hands_over_and_is_back_with_space() {
         fillers.push(filler);
         Some(fleet.owner()).filter(|at| *at != small)
     });
-    User::sign_up(&fleet, fleet.members[next].address, "next@example.com");
+    signs_up(&fleet, next);
     // It cannot follow the log, and still passes its clients on.
-    until("the listener of the full member", || {
-        let target = "/api/catalog/v1/livestreams";
-        let headers = [("Service-AccessToken", &*fleet.partner)];
-        let answer = send(fleet.members[small].address, "GET", target, &headers, "");
-        answer.filter(|(status, _)| *status == 200)
+    signs_up(&fleet, small);
+    let small_ops = ops(&fleet.members[small].config);
+    until("the reason", || {
+        let (status, body) = send(small_ops, "GET", "/readyz", &[], "")?;
+        (status == 503 && body.contains("disk is full")).then_some(())
     });
-    User::sign_up(&fleet, fleet.members[small].address, "small@example.com");
-    let (status, body) =
-        send(ops(&fleet.members[small].config), "GET", "/readyz", &[], "").unwrap();
-    assert!(status == 503 && body.contains("disk is full"), "{body}");
 
     fleet.members[next].process.kill();
     let third = 3 - small - next;
     let owner = until("an owner", || Some(fleet.owner()).filter(|at| *at != next));
     assert_eq!(owner, third, "the one that has space");
-    User::sign_up(&fleet, fleet.members[third].address, "third@example.com");
+    signs_up(&fleet, third);
 
     for filler in fillers {
         fs::remove_file(filler).unwrap();
@@ -65,6 +63,21 @@ fn an_owner_with_a_full_disk_hands_over_and_is_back_with_space() {
         let found = fleet.status();
         let caught_up = (name.clone(), "standby".to_owned(), 0);
         found.contains(&caught_up).then_some(())
+    });
+}
+
+/// Waits until a viewer can sign up at a member.
+fn signs_up(fleet: &Fleet, at: usize) {
+    let member = &fleet.members[at];
+    let headers = [("Service-AccessToken", &*fleet.partner)];
+    let mut number = 0;
+    until("a sign-up", || {
+        number += 1;
+        let email = format!("{}-{number}@example.com", member.name);
+        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
+        let target = "/api/login/v2/auth/email";
+        let (status, _) = send(member.address, "PUT", target, &headers, &body)?;
+        (status == 200).then_some(())
     });
 }
 

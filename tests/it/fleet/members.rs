@@ -303,11 +303,14 @@ fn the_owner_hands_over_on_request(fleet: &Fleet, to: usize) {
 /// A supervisor would end it, and it still takes heartbeats.
 fn a_standby_lives_without_owner_and_etcd(fleet: &mut Fleet) {
     let owner = fleet.owner();
-    let standby = (0..3).find(|at| {
-        let ops = ops(&fleet.members[*at].config);
-        *at != owner && send(ops, "GET", "/livez", &[], "").is_some()
+    let ops = until("a standby that follows", || {
+        let standbys = (0..3).filter(|at| *at != owner);
+        let mut standbys = standbys.map(|at| ops(&fleet.members[at].config));
+        standbys.find(|ops| {
+            let answer = send(*ops, "GET", "/readyz", &[], "");
+            answer.is_some_and(|(status, _)| status == 200)
+        })
     });
-    let ops = ops(&fleet.members[standby.unwrap()].config);
     fleet.pause_etcd_majority();
     fleet.members[owner].process.kill();
     let (status, body) = until("the reason", || {
