@@ -8,16 +8,29 @@ use rustix::process::Signal;
 use super::operations::sign_up;
 use super::stale_reads::User;
 use super::trial::Fleet;
-use super::{playgate, post, until};
+use super::{playgate, post, send, until};
 use crate::support::process::{KilledOnDrop, signal};
 use crate::support::server::PASSWORD;
 
-/// Starts the etcd that had this process id, with more arguments.
-fn start_again(arguments: &[String], more: &[&str]) -> KilledOnDrop {
-    let mut command = Command::new(&arguments[0]);
-    command.args(&arguments[1..]).args(more);
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    KilledOnDrop(command.stderr(Stdio::null()).spawn().unwrap())
+/// Starts an etcd with these arguments, and waits until it answers.
+fn start_again(url: &str, arguments: &[String], more: &[&str]) -> KilledOnDrop {
+    let start = || {
+        let mut command = Command::new(&arguments[0]);
+        command.args(&arguments[1..]).args(more);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+        KilledOnDrop(command.stderr(Stdio::null()).spawn().unwrap())
+    };
+    let address = url["http://".len()..].parse().unwrap();
+    let mut etcd = start();
+    until("etcd", || {
+        // The killed one may still have the ports.
+        if etcd.try_wait().unwrap().is_some() {
+            etcd = start();
+        }
+        let (_, body) = send(address, "GET", "/health", &[], "")?;
+        body.contains("true").then_some(())
+    });
+    etcd
 }
 
 fn arguments(pid: u32) -> Vec<String> {
@@ -49,16 +62,9 @@ fn a_fleet_continues_on_the_one_machine_that_is_left() {
     let etcd = arguments(fleet.etcd_pid(left));
     assert!(signal(fleet.etcd_pid(left), Signal::KILL));
 
-    let answers = |fleet: &Fleet| {
-        until("the status of the fleet", || {
-            Some(fleet.status()).filter(|status| status.len() == 3)
-        })
-    };
-    let alone = start_again(&etcd, &["--force-new-cluster"]);
-    answers(&fleet);
-    drop(alone);
-    let _etcd = start_again(&etcd, &[]);
-    answers(&fleet);
+    let url = fleet.etcd[left].clone();
+    drop(start_again(&url, &etcd, &["--force-new-cluster"]));
+    let _etcd = start_again(&url, &etcd, &[]);
     let member = &mut fleet.members[left];
     member.process.start(&member.config, &[]);
     assert_eq!(fleet.owner(), left);
