@@ -165,15 +165,12 @@ impl Store {
             make_room: &|| space.release(),
             max_wait: options.engine_timeout,
             rebuilt_from: Arc::clone(&rebuilt_from),
+            needs_wal: options.fleet == FleetAccess::Member,
             held: None,
         }
         .run()?;
         // Recovery may have released the reserved space, so the watermarks are measured again.
         space.check();
-        if recovered.log.is_none() && options.fleet == FleetAccess::Member {
-            // Another member has what this one could read. Without a WAL it could not follow.
-            return Err(StoreError::Full);
-        }
         let Recovered {
             engine,
             log,

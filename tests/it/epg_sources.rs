@@ -113,14 +113,19 @@ fn serve_guides() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, paths)
 }
 
-fn serve_connection(stream: &mut TcpStream, paths: &Mutex<Vec<String>>) -> std::io::Result<()> {
+/// Reads the head of a request that has no body.
+fn read_head(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         head.push(byte[0]);
     }
-    let head = String::from_utf8(head).unwrap();
+    Ok(String::from_utf8(head).unwrap())
+}
+
+fn serve_connection(stream: &mut TcpStream, paths: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let head = read_head(stream)?;
     let path = head.split(' ').nth(1).unwrap();
     let known = head.contains("if-none-match: \"1\"");
     paths.lock().unwrap().push(path.to_owned());
@@ -588,13 +593,7 @@ impl SlowServer {
     }
 
     fn serve(&self, stream: &mut TcpStream) -> std::io::Result<()> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte)?;
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = read_head(stream)?;
         let guide = guide();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", guide.len());
         match head.split(' ').nth(1).unwrap() {

@@ -17,7 +17,7 @@ const OWN: [u8; 16] = [0xaa; 16];
 const CKC: &[u8] = &[0, 0, 0, 1, 0xfb, 0xff, 0xfe];
 const SPC: &[u8] = &[0, 0, 0, 1, 0xff, 0xfe, 0xfd];
 
-/// A field of bytes of Protocol Buffers, shorter than 128 bytes.
+/// A length-delimited field of Protocol Buffers, of fewer than 128 bytes.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
     let length = u8::try_from(value.len()).unwrap();
     [&[number << 3 | 2, length], value].concat()

@@ -12,7 +12,7 @@ use crate::store::replication::{FleetId, SharedLogError};
 /// The fleet that continues another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Succession {
-    /// Its id, in hexadecimal.
+    /// The id of the new fleet, in hexadecimal.
     pub fleet: String,
     /// The member whose data it continues.
     pub name: String,

@@ -497,7 +497,7 @@ mod tests {
             ("sid=a b,e=t", Some(json!({"e": "t"}))),
             ("x=ä,e=t", Some(json!({"e": "t"}))),
             ("sn=1-2,e=t", Some(json!({"e": "t"}))),
-            // Nothing is left.
+            // No key has a value.
             ("", None),
             ("e=", None),
             ("=t", None),

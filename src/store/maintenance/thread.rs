@@ -180,23 +180,24 @@ impl MaintenanceThread {
                 // The maintenance thread must not wait for a rebuild.
                 max_wait: Duration::ZERO,
                 rebuilt_from: Arc::default(),
+                needs_wal: true,
                 held,
             }
             .run()
         });
-        let resumed = match recovered {
-            Ok(Recovered {
+        let resumed = recovered.and_then(|recovered| {
+            let Recovered {
                 engine,
-                log: Some(log),
+                log,
                 number,
                 ..
-            }) => run_exclusive(&self.writer, move |writer| {
+            } = recovered;
+            let log = log.ok_or(StoreError::Full)?;
+            run_exclusive(&self.writer, move |writer| {
                 writer.resume(engine, log, number);
                 Ok(())
-            }),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        };
+            })
+        });
         match resumed {
             Ok(()) | Err(StoreError::Closed) => {}
             // The disk became full again; the next tick repeats the attempt.

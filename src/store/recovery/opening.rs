@@ -59,6 +59,8 @@ pub(in crate::store) struct Recovery<'a> {
     pub(in crate::store) make_room: &'a dyn Fn() -> bool,
     pub(in crate::store) max_wait: Duration,
     pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
+    /// Whether a store that cannot be written is of no use: a member of a fleet could not follow the log.
+    pub(in crate::store) needs_wal: bool,
     /// An engine that is already open, if only the WAL is missing.
     pub(in crate::store) held: Option<Opened>,
 }
@@ -92,6 +94,9 @@ impl Recovery<'_> {
             Err(StoreError::Full) if sources.last() > 0 => {
                 // Serving from memory must not hide a loss.
                 self.check(&sources, sources.last())?;
+                if self.needs_wal {
+                    return Err(StoreError::Full);
+                }
                 let state = self.durable_state(&sources, "the disk is full or read-only")?;
                 let memory = MemoryEngine::default();
                 state.load(&mut apply_to(&memory))?;
@@ -131,7 +136,7 @@ impl Recovery<'_> {
         let (log, broken_chain) = match resumed {
             Ok(log) => (Some(log), broken_chain),
             // Reads continue without a WAL.
-            Err(StoreError::Full) => (None, false),
+            Err(StoreError::Full) if !self.needs_wal => (None, false),
             Err(error) => return Err(error),
         };
         Ok(Recovered {

@@ -7,18 +7,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::disk::Disk;
 use super::joiner::Joiner;
 use super::ledger::{Clients, Ledger, Reads, Register, email};
 use super::machines::{MACHINES, Machines};
+use super::operations::users;
 use super::viewer::{Beats, watch};
 use super::{playgate, single_node_config, until};
 use crate::support::external_tools::skip;
@@ -354,17 +355,6 @@ pub fn repair(fleet: &mut Machines) -> usize {
         repaired += 1;
     }
     repaired
-}
-
-fn users(config: &Path) -> Vec<String> {
-    let text = until("a list of users", || {
-        playgate(config, &["user", "list", "--json"]).ok()
-    });
-    let users: Value = serde_json::from_str(&text).unwrap();
-    let users = users.as_array().unwrap().iter();
-    users
-        .map(|user| user["email"].as_str().unwrap().to_owned())
-        .collect()
 }
 
 /// Stops every member, removes it from the fleet, and returns the export of its store.

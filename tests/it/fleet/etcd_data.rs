@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::operations::{Etcd, as_json, data_dir, sign_up, with_endpoints};
+use super::operations::{Etcd, as_json, data_dir, sign_up, users, with_endpoints};
 use super::trial::{Fleet, refusal};
 use super::{playgate, single_node_config, until};
 use crate::support::external_tools::{free_port, program};
@@ -204,17 +204,6 @@ fn commit_of(config: &Path, name: &str) -> u64 {
     own["commit"].as_u64().unwrap()
 }
 
-fn users(config: &Path) -> Vec<String> {
-    let text = until("a list of users", || {
-        playgate(config, &["user", "list", "--json"]).ok()
-    });
-    let users: Value = serde_json::from_str(&text).unwrap();
-    let users = users.as_array().unwrap().iter();
-    users
-        .map(|user| user["email"].as_str().unwrap().to_owned())
-        .collect()
-}
-
 /// Makes all members use another etcd. Returns the new configurations.
 fn move_to(fleet: &mut Fleet, url: &str) -> Vec<PathBuf> {
     let configs = fleet.members.iter_mut().map(|member| {
@@ -231,14 +220,7 @@ fn lose_etcd(fleet: &mut Fleet, [owner, newest, older]: [usize; 3]) {
     // One member misses a change.
     fleet.members[older].process.stop();
     assert_eq!(sign_up(fleet, "acknowledged@example.com"), Some(200));
-    until("the change at the other standby", || {
-        let status = fleet.status();
-        let name = &fleet.members[newest].name;
-        status
-            .iter()
-            .any(|(other, _, behind)| other == name && *behind == 0)
-            .then_some(())
-    });
+    fleet.wait_until_caught_up(newest);
     fleet.kill_etcd();
     // Members that still run say what they know.
     let status = as_json(&fleet.members[newest].config, &["fleet", "status"]);
@@ -396,14 +378,7 @@ fn an_etcd_that_was_restored_from_an_older_copy_is_noticed() {
         .args(["--endpoints", &fleet.etcd[0], "snapshot", "save"]);
     assert!(command.arg(&snapshot).output_in_time().status.success());
     assert_eq!(sign_up(&fleet, "acknowledged@example.com"), Some(200));
-    until("the change at the standby", || {
-        let status = fleet.status();
-        let name = &fleet.members[newest].name;
-        status
-            .iter()
-            .any(|(other, _, behind)| other == name && *behind == 0)
-            .then_some(())
-    });
+    fleet.wait_until_caught_up(newest);
     for at in [owner, newest] {
         fleet.members[at].process.stop();
     }

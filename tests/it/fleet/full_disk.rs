@@ -3,15 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
-
 use super::disk::{Disk, fill};
 use super::etcd_data::copy_directory;
-use super::operations::ops;
+use super::operations::{by_email, ops};
 use super::trial::Fleet;
 use super::{playgate, send, until};
 use crate::support::external_tools::skip;
-use crate::support::server::PASSWORD;
 
 #[test]
 fn an_owner_with_a_full_disk_hands_over_and_is_back_with_space() {
@@ -68,16 +65,12 @@ fn an_owner_with_a_full_disk_hands_over_and_is_back_with_space() {
 
 /// Waits until a viewer can sign up at a member.
 fn signs_up(fleet: &Fleet, at: usize) {
-    let member = &fleet.members[at];
-    let headers = [("Service-AccessToken", &*fleet.partner)];
+    let name = &fleet.members[at].name;
     let mut number = 0;
     until("a sign-up", || {
         number += 1;
-        let email = format!("{}-{number}@example.com", member.name);
-        let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
-        let target = "/api/login/v2/auth/email";
-        let (status, _) = send(member.address, "PUT", target, &headers, &body)?;
-        (status == 200).then_some(())
+        let email = format!("{name}-{number}@example.com");
+        by_email(fleet, at, "PUT", &email).filter(|status| *status == 200)
     });
 }
 

@@ -5,12 +5,11 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use super::operations::sign_up;
+use super::operations::{by_email, sign_up};
 use super::stale_reads::User;
 use super::trial::Fleet;
-use super::{playgate, post, send, until};
+use super::{playgate, send, until};
 use crate::support::process::{KilledOnDrop, signal};
-use crate::support::server::PASSWORD;
 
 /// Starts an etcd with these arguments, and waits until it answers.
 fn start_again(url: &str, arguments: &[String], more: &[&str]) -> KilledOnDrop {
@@ -75,21 +74,9 @@ fn a_fleet_continues_on_the_one_machine_that_is_left() {
     assert_eq!(fleet.status().len(), 1);
     let address = fleet.members[left].address;
     until("the user of before", || {
-        log_in(&fleet, "before@example.com").filter(|status| *status == 200)
+        by_email(&fleet, left, "POST", "before@example.com").filter(|status| *status == 200)
     });
     User::sign_up(&fleet, address, "after@example.com");
     // Others join as at first.
     playgate(&fleet.members[left].config, &["fleet", "invite"]).unwrap();
-}
-
-fn log_in(fleet: &Fleet, email: &str) -> Option<u16> {
-    let body = serde_json::json!({"identity": email, "accessKey": PASSWORD}).to_string();
-    let headers = [("Service-AccessToken", &*fleet.partner)];
-    let (status, _) = post(
-        fleet.members[0].address,
-        "/api/login/v2/auth/email",
-        &headers,
-        &body,
-    )?;
-    Some(status)
 }

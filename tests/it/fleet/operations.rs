@@ -608,9 +608,26 @@ pub fn with_endpoints(config: &Path, endpoints: &[&str]) -> PathBuf {
 }
 
 pub fn sign_up(fleet: &Fleet, email: &str) -> Option<u16> {
+    by_email(fleet, fleet.owner(), "PUT", email)
+}
+
+/// Signs up or logs in at a member. Returns the status.
+pub fn by_email(fleet: &Fleet, at: usize, method: &str, email: &str) -> Option<u16> {
     let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
     let headers = [("Service-AccessToken", &*fleet.partner)];
-    let address = fleet.members[fleet.owner()].address;
-    let (status, _) = send(address, "PUT", "/api/login/v2/auth/email", &headers, &body)?;
+    let address = fleet.members[at].address;
+    let (status, _) = send(address, method, "/api/login/v2/auth/email", &headers, &body)?;
     Some(status)
+}
+
+/// The addresses of all users.
+pub fn users(config: &Path) -> Vec<String> {
+    let text = until("a list of users", || {
+        playgate(config, &["user", "list", "--json"]).ok()
+    });
+    let users: Value = serde_json::from_str(&text).unwrap();
+    let users = users.as_array().unwrap().iter();
+    users
+        .map(|user| user["email"].as_str().unwrap().to_owned())
+        .collect()
 }

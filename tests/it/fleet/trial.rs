@@ -203,6 +203,17 @@ impl Fleet {
         })
     }
 
+    pub fn wait_until_caught_up(&self, at: usize) {
+        let name = &self.members[at].name;
+        until("a member with all changes", || {
+            let status = self.status();
+            let mut others = status.iter();
+            others
+                .any(|(other, _, behind)| other == name && *behind == 0)
+                .then_some(())
+        });
+    }
+
     pub fn wait_until_equal(&self) {
         until("equal members", || {
             let status = self.status();

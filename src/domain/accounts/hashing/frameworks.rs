@@ -5,7 +5,7 @@
 
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER_PERMISSIVE};
 
-/// Returns the hash in PHC form; `None` if it is not of such a framework.
+/// Returns the hash in PHC form; `None` if none of these frameworks wrote it.
 pub(super) fn translate(text: &str) -> Option<String> {
     spring(text)
         .or_else(|| werkzeug(text))

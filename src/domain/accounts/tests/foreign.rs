@@ -164,13 +164,7 @@ fn decoy_of_an_address_is_stable() {
             .read(|txn| accounts.decoy(txn, partner(1), &address))
             .unwrap()
     };
-    let again = Accounts::open(
-        f.store.clone(),
-        Arc::new(SeededEntropy::new(2)),
-        settings(),
-        dependencies(&f.store, &f.mail, Vec::new()),
-    )
-    .unwrap();
+    let again = f.opened_again(settings());
     let chosen: Vec<_> = (0..20).map(|n| decoy(&f.accounts, n)).collect();
     assert!((0..20).all(|n| decoy(&again, n) == chosen[n]));
     // Decoys of both kinds, like the users.

@@ -180,13 +180,7 @@ fn counters_survive_a_restart() {
             .map(|_| ())
             .unwrap_err();
     }
-    let again = Accounts::open(
-        f.store.clone(),
-        Arc::new(SeededEntropy::new(2)),
-        settings(),
-        dependencies(&f.store, &f.mail, Vec::new()),
-    )
-    .unwrap();
+    let again = f.opened_again(settings());
     let given = login_attempt("ann@example.com", PASSWORD);
     let rate = |of| again.check_login_rate(partner(of), &given, NOW);
     assert_eq!(rate(1), too_many(AttemptKind::LoginAccount, 60));

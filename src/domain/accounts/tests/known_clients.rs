@@ -207,13 +207,7 @@ fn known_clients_survive_a_restart_and_a_change_of_the_address_and_end_with_the_
     let new = email("ann@example.org");
     let change = f.accounts.change_email_by_operator(&user, new, NOW);
     change.wait().unwrap();
-    let again = Accounts::open(
-        f.store.clone(),
-        Arc::new(SeededEntropy::new(2)),
-        settings(),
-        dependencies(&f.store, &f.mail, Vec::new()),
-    )
-    .unwrap();
+    let again = f.opened_again(settings());
     for n in 0..10 {
         let given = login_attempt("ann@example.org", "a wrong password");
         let from = network(n);

@@ -225,13 +225,7 @@ fn hash_of_another_cost_is_replaced_at_login() {
         },
         ..settings()
     };
-    let again = Accounts::open(
-        f.store.clone(),
-        Arc::new(SeededEntropy::new(2)),
-        dearer,
-        dependencies(&f.store, &f.mail, Vec::new()),
-    )
-    .unwrap();
+    let again = f.opened_again(dearer);
     let stored = || {
         let credentials = f.store.read(|txn| txn.get::<CredentialTable>(&user));
         credentials.unwrap().unwrap().password

@@ -160,6 +160,13 @@ fn login_attempt(address: &str, text: &str) -> LoginAttempt {
 }
 
 impl Fixture {
+    /// The accounts of the same store, as after a restart.
+    fn opened_again(&self, settings: AccountSettings) -> Accounts {
+        let dependencies = dependencies(&self.store, &self.mail, Vec::new());
+        let entropy = Arc::new(SeededEntropy::new(2));
+        Accounts::open(self.store.clone(), entropy, settings, dependencies).unwrap()
+    }
+
     fn sign_up(&self, address: &str) -> NewLogin {
         self.accounts
             .sign_up(
