@@ -1,7 +1,9 @@
 //! `playgate catalog`: livestreams, assets, offers, keys and rights from one file.
 
 mod m3u;
+mod m3u_entry;
 mod m3u_guide;
+mod text;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -365,13 +367,20 @@ fn read(file: &Path) -> Result<String, Failure> {
     let limit = u64::try_from(FILE_MAX)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = if file.as_os_str() == "-" {
-        io::stdin().take(limit).read_to_string(&mut text)
+        io::stdin().take(limit).read_to_end(&mut bytes)
     } else {
-        named_file::open(file).and_then(|file| file.take(limit).read_to_string(&mut text))
+        named_file::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
     read.map_err(|error| Failure::file(file, &error))?;
+    let wrong = |what| Failure::usage(format!("{}: {what}", file.display()));
+    let (text, foreign) = text::decode(bytes).map_err(wrong)?;
+    if foreign > 0 {
+        output::print_note(&format!(
+            "{foreign} lines are not UTF-8 and are read as windows-1252"
+        ));
+    }
     let read = |name: &str| {
         let mut key = Vec::new();
         named_file::open(&key_file(file, name))?

@@ -4,16 +4,27 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::m3u_entry::{self, Attributes};
 use super::m3u_guide::GuideRemarks;
 use crate::types::LivestreamId;
 use crate::types::slug::slug;
 
 const HEAD: &str = "#EXTM3U";
+const ENTRY: &str = "#EXTINF:";
 
-const BYTE_ORDER_MARK: char = '\u{feff}';
+/// Tags of an HLS playlist, which is the address of one channel and no list of channels.
+const OF_ONE_STREAM: [&str; 2] = ["#EXT-X-TARGETDURATION", "#EXT-X-STREAM-INF"];
 
+/// Some lists begin with an entry.
 pub(super) fn is_m3u(text: &str) -> bool {
-    text.trim_start_matches(BYTE_ORDER_MARK).starts_with(HEAD)
+    let text = text.trim_start();
+    tagged(text, HEAD).or(tagged(text, ENTRY)).is_some()
+}
+
+/// What follows a tag, in capitals or not.
+fn tagged<'a>(line: &'a str, tag: &str) -> Option<&'a str> {
+    let (begin, rest) = line.split_at_checked(tag.len())?;
+    begin.eq_ignore_ascii_case(tag).then_some(rest)
 }
 
 /// Mistakes and remarks that are listed; the rest is counted.
@@ -35,20 +46,21 @@ const FILES: [&str; 8] = [
 pub(super) fn to_catalog(text: &str) -> Result<ReadPlaylist, String> {
     let mut livestreams: BTreeMap<String, Value> = BTreeMap::new();
     let mut list = Entries::default();
-    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let mut heading: Option<(u64, &str)> = None;
     let mut group = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        if let Some(head) = line.strip_prefix(HEAD) {
+        if OF_ONE_STREAM.iter().any(|tag| tagged(line, tag).is_some()) {
+            return Err("this is the HLS playlist of one stream: its address belongs into `playlist.hls` of a livestream".to_owned());
+        } else if let Some(head) = tagged(line, HEAD) {
             // Nothing of it is needed, so that an open quote in it is no mistake.
-            let head = attributes(head).map(|(attributes, _)| attributes);
+            let head = m3u_entry::read(head).map(|(attributes, _)| attributes);
             list.guide.read_head(&head.unwrap_or_default());
-        } else if let Some(entry) = line.strip_prefix("#EXTINF:") {
+        } else if let Some(entry) = tagged(line, ENTRY) {
             if let Some((before, _)) = heading.replace((number, entry)) {
                 list.wrong(before, "the address is missing");
             }
-        } else if let Some(name) = line.strip_prefix("#EXTGRP:") {
+        } else if let Some(name) = tagged(line, "#EXTGRP:") {
             group = Some(name.trim().to_owned());
         } else if !line.is_empty() && !line.starts_with('#') {
             let Some((at, entry)) = heading.take() else {
@@ -129,6 +141,9 @@ impl Entries {
             Ok(given) => given,
             Err(what) => return self.wrong(at, what),
         };
+        for what in given.left_out {
+            self.remark(at, &what);
+        }
         if !headers.is_empty() {
             self.remark(at, "the headers behind `|` are left out: players send none");
         }
@@ -154,29 +169,13 @@ impl Entries {
 
 struct Entry {
     id: String,
-    attributes: BTreeMap<String, String>,
+    attributes: Attributes,
     livestream: Value,
+    left_out: Vec<String>,
 }
 
-/// Attributes in quotes, and what follows the last of them.
-fn attributes(text: &str) -> Result<(BTreeMap<String, String>, &str), &'static str> {
-    let mut attributes: BTreeMap<String, String> = BTreeMap::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("=\"") {
-        let open = "a quote is not closed; add a `\"` behind the value";
-        let (value, more) = after.split_once('"').ok_or(open)?;
-        let name = before.rsplit([' ', '\t']).next().unwrap_or_default();
-        attributes.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-        rest = more;
-    }
-    Ok((attributes, rest))
-}
-
-/// Parses the text after `#EXTINF:`, which is `duration name="value" …,title`.
 fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry, &'static str> {
-    let (attributes, rest) = attributes(entry)?;
-    // Found after the attributes: titles and attributes may both contain commas.
-    let title = rest.split_once(',').map_or("", |(_, title)| title.trim());
+    let (attributes, title) = m3u_entry::read(entry)?;
     let given = |name: &str| {
         attributes
             .get(name)
@@ -210,24 +209,32 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
         "encrypted": false,
         "playlist": {protocol: address},
     });
-    let number = |name: &str| given(name).and_then(|text| text.parse::<u16>().ok());
+    let mut left_out = Vec::new();
+    // Other programs have other names for the same.
+    let mut number = |names: [&str; 2]| {
+        let (name, text) = names
+            .into_iter()
+            .find_map(|name| Some((name, given(name)?)))?;
+        let number = text.parse::<u16>().ok();
+        if number.is_none() {
+            left_out.push(format!(
+                "`{name}` is no whole number up to 65535 and is left out"
+            ));
+        }
+        number.map(Value::from)
+    };
     let logo = given("tvg-logo")
         .map(|logo| json!([{"type": "square", "filename": logo, "default": true}]));
     for (member, value) in [
         ("images", logo),
-        ("number", number("tvg-chno").map(Value::from)),
+        ("number", number(["tvg-chno", "channel-number"])),
         (
             "group",
             given("group-title")
                 .map(Value::from)
                 .or(group.map(Value::from)),
         ),
-        (
-            "catchup_days",
-            number("catchup-days")
-                .or(number("tvg-rec"))
-                .map(Value::from),
-        ),
+        ("catchup_days", number(["catchup-days", "tvg-rec"])),
     ] {
         if let (Some(members), Some(value)) = (livestream.as_object_mut(), value) {
             members.insert(member.to_owned(), value);
@@ -237,6 +244,7 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
         id,
         livestream,
         attributes,
+        left_out,
     })
 }
 
@@ -264,7 +272,7 @@ mod tests {
 
     #[test]
     fn entries_become_livestreams() {
-        let text = "\u{feff}#EXTM3U url-tvg=\"http://x/guide\"\r\n\
+        let text = "#EXTM3U url-tvg=\"http://x/guide\"\r\n\
             #EXTINF:-1 tvg-id=\"one\" tvg-logo=\"https://i/1.png\" tvg-chno=\"5\" group-title=\"News, sport\" \
             catchup=\"default\" catchup-days=\"7\",One, \"two\"\r\n\
             #EXTVLCOPT:http-user-agent=x\r\nhttps://c.example/one.mpd?a=.m3u8\r\n\
@@ -299,11 +307,19 @@ mod tests {
     }
 
     #[test]
+    fn one_stream_is_no_list_of_channels() {
+        for tag in ["#EXT-X-TARGETDURATION:6", "#EXT-X-STREAM-INF:BANDWIDTH=1"] {
+            let error = to_catalog(&format!("#EXTM3U\n{tag}\n#EXTINF:6,\na.ts\n"));
+            assert!(error.err().unwrap().contains("`playlist.hls`"));
+        }
+    }
+
+    #[test]
     fn what_can_be_taken_is_taken_and_the_rest_is_told() {
         let text = "#EXTM3U\n\
             #EXTINF:-1,Первый канал\nhttp://x/1.m3u8\n\
             #EXTINF:-1,***\nhttp://x/2.m3u8|User-Agent=Test\n\
-            #EXTINF:-1 tvg-id=\"a\" tvg-shift=\"1\",A\nhttp://x/3.m3u8\n\
+            #extinf:-1 tvg-id=a tvg-shift='1' tvg-chno=5.1,A\nhttp://x/3.m3u8\n\
             #EXTINF:-1 tvg-id=\"a\",A HD\nhttp://x/4.m3u8\n\
             #EXTINF:-1,Multicast\nudp://@239.1.1.1:5000\n\
             #EXTINF:-1,Stream\nhttp://x/live/1.ts\n";
@@ -327,7 +343,7 @@ mod tests {
             .collect();
         assert_eq!(
             lines,
-            ["4:", "8:", "10:", "12:", "moves"],
+            ["4:", "6:", "8:", "10:", "12:", "moves"],
             "{:?}",
             playlist.remarks
         );
