@@ -372,6 +372,8 @@ impl<'a> Cursor<'a> {
         let mut text = String::new();
         let mut escaped = false;
         for (at, c) in self.rest.char_indices().skip(1) {
+            // RFC 9651 allows ASCII. Players send names of titles and devices as they are.
+            let c = if c.is_control() { ' ' } else { c };
             match c {
                 _ if escaped => {
                     // RFC 9651 allows no other escapes: of others, both characters are kept.
@@ -386,8 +388,6 @@ impl<'a> Cursor<'a> {
                     self.rest = self.rest.get(at + 1..)?;
                     return Some(text);
                 }
-                // RFC 9651 allows ASCII. Players send names of titles and devices as they are.
-                _ if c.is_control() => text.push(' '),
                 _ => text.push(c),
             }
         }
