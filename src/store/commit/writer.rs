@@ -188,6 +188,7 @@ impl Writer {
     /// group and is handled next.
     fn group(&mut self, mut class: Durability, mut job: WriterJob, inbox: &mut Inbox<'_>) {
         let mut group = Group::default();
+        self.settle_before_planning();
         let began = self.replica.is_some().then(Instant::now);
         loop {
             if let Some(outcome) = self.run_transaction(job, &group.batch) {

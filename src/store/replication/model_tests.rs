@@ -2,7 +2,7 @@
 //! bound, and checks the invariants after each step. Each planted defect must break an invariant.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{Hash, Hasher as _};
 
 use super::memory::MemoryLog;
@@ -67,6 +67,8 @@ enum Defect {
     TruncatedUnsynced,
     /// A refused request counts as failed, although an earlier one with the same entry was carried out.
     RefusedIsFailed,
+    /// A plan reads the state while an append has no answer, and is appended once that is settled.
+    PlannedBeforeSettled,
 }
 
 /// How often each event may happen in one history.
@@ -85,6 +87,8 @@ enum Step {
     Resign(usize),
     Plan(usize, Network),
     Settle(usize, Network),
+    /// Reads the state for the next plan ahead of time.
+    Read(usize),
     Follow(usize),
     Sync(usize),
     Crash(usize),
@@ -103,6 +107,8 @@ struct Node {
     synced: usize,
     /// The unsettled change, whose client waits.
     waiting: Option<u8>,
+    /// How many changes the next plan has read, if it has read them ahead of time.
+    read: Option<usize>,
 }
 
 #[derive(Clone, Hash)]
@@ -113,6 +119,8 @@ struct World {
     delayed: Vec<Entry>,
     nodes: [Node; MEMBERS],
     next: u8,
+    /// How many changes each plan has read.
+    reads: BTreeMap<u8, usize>,
     committed: BTreeSet<u8>,
     failed: BTreeSet<u8>,
     left: Bound,
@@ -198,6 +206,7 @@ impl World {
             applied: Vec::new(),
             synced: 0,
             waiting: None,
+            read: None,
         };
         Self {
             log: MemoryLog::new(0),
@@ -205,13 +214,14 @@ impl World {
             delayed: Vec::new(),
             nodes: std::array::from_fn(node),
             next: 1,
+            reads: BTreeMap::new(),
             committed: BTreeSet::new(),
             failed: BTreeSet::new(),
             left: bound,
         }
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self, defect: Defect) -> Vec<Step> {
         let mut steps = Vec::new();
         let networks = &NETWORKS[..if self.left.faults > 0 {
             NETWORKS.len()
@@ -223,6 +233,9 @@ impl World {
             let (settled, number) = (node.member.is_settled(), node.member.position().number);
             if !settled {
                 steps.extend(networks.iter().map(|network| Step::Settle(at, *network)));
+                if defect == Defect::PlannedBeforeSettled && node.read.is_none() {
+                    steps.push(Step::Read(at));
+                }
             } else if is_owner {
                 if self.left.expiries > 0 {
                     steps.push(Step::Resign(at));
@@ -281,6 +294,7 @@ impl World {
                 resigned.map_err(|error| error.to_string())?;
             }
             Step::Plan(at, network) => self.plan(at, network, defect)?,
+            Step::Read(at) => self.nodes[at].read = Some(self.nodes[at].applied.len()),
             Step::Settle(at, network) => {
                 self.left.faults -= u8::from(network != Network::Works);
                 let settled = self.with(at, network, defect, |member, log, apply| {
@@ -350,7 +364,10 @@ impl World {
         self.next += 1;
         self.left.plans -= 1;
         self.left.faults -= u8::from(network != Network::Works);
-        self.nodes[at].waiting = Some(plan);
+        let node = &mut self.nodes[at];
+        node.waiting = Some(plan);
+        let read = node.read.take().unwrap_or(node.applied.len());
+        self.reads.insert(plan, read);
         if defect == Defect::PublishedFirst {
             self.nodes[at].applied.push(plan);
         }
@@ -402,6 +419,7 @@ impl World {
     fn restart(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         node.waiting = None;
+        node.read = None;
         let applied = node.applied.len();
         let history = self.appended.get(..applied).unwrap_or_default().last();
         let position = history.map_or_else(begin, |entry| Position {
@@ -446,6 +464,13 @@ impl World {
             }
             if !self.log.holds(entry.epoch) {
                 return Err(format!("epoch {} was not fenced", entry.epoch));
+            }
+            if entry
+                .batch
+                .iter()
+                .any(|plan| self.reads[plan] != self.appended.len())
+            {
+                return Err("a plan has not read the change before it".to_owned());
             }
             self.appended.push(entry);
         }
@@ -504,7 +529,7 @@ fn explore(bound: Bound, defect: Defect) -> Result<Met, String> {
     let mut waiting = vec![(first, Vec::new())];
     while let Some((world, path)) = waiting.pop() {
         met.states += 1;
-        for step in world.steps() {
+        for step in world.steps(defect) {
             let mut next = world.clone();
             let mut path = path.clone();
             path.push(step);
@@ -597,6 +622,7 @@ fn every_planted_defect_is_found() {
         (Defect::PublishedFirst, "not a prefix"),
         (Defect::TruncatedUnsynced, "nor on any disk"),
         (Defect::RefusedIsFailed, "answered as failed is in the log"),
+        (Defect::PlannedBeforeSettled, "not read the change before"),
     ] {
         let why: Vec<_> = (BOUNDS.into_iter())
             .filter_map(|bound| explore(bound, defect).err())

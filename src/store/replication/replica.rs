@@ -159,6 +159,15 @@ impl Writer {
         done
     }
 
+    /// Makes one attempt to settle an append without an answer, before the transactions of the next group read anything: the
+    /// entry may be in the log, or may still reach it.
+    pub(in crate::store) fn settle_before_planning(&mut self) {
+        if self.replica.is_some() {
+            // Without an outcome the group is rejected; a failure of the store is reported already.
+            let _ = self.with_replica(Self::settle);
+        }
+    }
+
     /// Commits a group as the owner. The shared log makes it durable, so the own WAL is synced later.
     pub(in crate::store) fn commit_shared(
         &mut self,
@@ -166,7 +175,10 @@ impl Writer {
         publications: Vec<Publication>,
     ) -> Result<(), StoreError> {
         self.with_replica(|writer, joined| {
-            writer.settle(joined)?;
+            // The transactions of this group did not see that entry, so it must not be settled here.
+            if !joined.member.is_settled() {
+                return Err(StoreError::Unsettled);
+            }
             // A group without changes is rejected too: its transactions may have read an outdated state.
             if joined.member.role() == MemberRole::Follower {
                 return Err(StoreError::Moved);
@@ -218,7 +230,7 @@ impl Writer {
         }
     }
 
-    /// Makes one attempt to settle an append without an answer. Nothing else may be committed before.
+    /// Makes one attempt to settle an append without an answer. Nothing else may be planned before.
     fn settle(&mut self, joined: &mut Joined) -> Result<(), StoreError> {
         if joined.member.is_settled() {
             return Ok(());

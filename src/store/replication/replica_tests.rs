@@ -294,6 +294,30 @@ fn append_without_an_answer_is_settled_before_anything_else_is_planned() {
     }
 }
 
+/// A client whose change had no answer sends it again: the second transaction must see the first one.
+#[test]
+fn transaction_after_an_append_without_an_answer_sees_its_change() {
+    for arrived in [true, false] {
+        let (_, nodes) = fleet();
+        *nodes[0].connection.network.lock() = match arrived {
+            true => Network::AnswerLost,
+            false => Network::Away,
+        };
+        assert_eq!(nodes[0].put(3), Err(StoreError::Unsettled));
+        *nodes[0].connection.network.lock() = Network::Works;
+        let store = nodes[0].store();
+        let again = store.write(Durability::Durable, |txn| {
+            let is_new = txn.get::<People>(&3)?.is_none();
+            if is_new {
+                txn.put::<People>(&3, &person("Malmö", 7))?;
+            }
+            Ok::<_, StoreError>(is_new)
+        });
+        assert_eq!(again.wait(), Ok(false));
+        assert_eq!(all(store)[&3], person("Lund", 30));
+    }
+}
+
 #[test]
 fn change_above_the_limit_of_an_entry_is_refused_and_changes_nothing() {
     let (_, nodes) = fleet();
