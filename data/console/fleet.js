@@ -37,14 +37,16 @@ const trouble = ({ severe, problem, fix }) =>
 
 const member = (one) => [
   el('strong', one.name),
-  one.owner ? badge(t`owner`, 'good') : t`standby`,
+  one.owner ? badge(t`owner`, 'good') : one.downSince === undefined ? t`standby` : badge(t`down`, 'bad'),
   el('code', one.address),
   one.version,
   count(one.behind),
   one.owner ? '' : t`${count(one.answered)} answered, ${count(one.forwarded)} forwarded`,
   one.clockMillis === undefined ? absent() : `${count(one.clockMillis)} ms`,
-  [one.error ? [badge(t`not reached`, 'bad'), ' ', t`last seen ${span(one.silent)} ago`] : yes(true, t`answers`), limits(one)],
+  [one.error ? [badge(t`not reached`, 'bad'), ' ', lastSeen(one)] : yes(true, t`answers`), limits(one)],
 ];
+
+const lastSeen = (one) => (one.downSince === undefined ? t`last seen ${span(one.silent)} ago` : [t`down since`, ' ', when(one.downSince)]);
 
 const limits = (one) => [
   one.full && [' ', badge(t`disk full`, 'bad')],

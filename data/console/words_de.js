@@ -589,6 +589,8 @@ export default {
   "warning": "Warnung",
   "owner": "Eigentümer",
   "standby": "Reserve",
+  "down": "ausgefallen",
+  "down since": "ausgefallen seit",
   "disk full": "Platte voll",
   "wrong settings": "falsche Einstellungen",
   "never the owner": "nie Eigentümer",

@@ -589,6 +589,8 @@ export default {
   "warning": "varning",
   "owner": "ägare",
   "standby": "reserv",
+  "down": "nere",
+  "down since": "nere sedan",
   "disk full": "disken är full",
   "wrong settings": "fel inställningar",
   "never the owner": "aldrig ägare",

@@ -14,6 +14,7 @@ use super::peers::PeerClient;
 use crate::observe::fleet::{FleetReport, MemberReport};
 use crate::ports::Clock;
 use crate::store::replication::{SharedLog as _, SharedLogError};
+use crate::types::UnixSeconds;
 
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 const ETCD_TIMEOUT: Duration = Duration::from_secs(3);
@@ -59,12 +60,12 @@ impl FleetExaminer {
         let fleet = self.membership.fleet;
         // The log is only read here, so that it needs no lease.
         let mut log = EtcdLog::new(&settings, fleet, NO_LEASE, self.runtime.clone())?;
-        let (records, owner) = (log.members()?, log.owner()?);
-        let owner = owner.map(|id| HEXLOWER.encode(&id));
+        let roster = log.roster()?;
+        let owner = roster.owner_record().map(|owner| owner.id.clone());
         // The head is read after the records, so that no member seems to be ahead of it.
         let head = log.head()?;
         report.head = Some(head);
-        let asked = records.into_iter().map(|record| {
+        let asked = roster.members.iter().cloned().map(|record| {
             let client = self.client.clone();
             let address = record.address.clone();
             let clock = Arc::clone(&self.clock);
@@ -83,9 +84,12 @@ impl FleetExaminer {
             let (clock, state) = answered.unwrap_or_else(|error| (Err(error.to_string()), None));
             let is_owner = owner.as_deref() == Some(&*record.id);
             let silent = record.silent(report.at.0);
-            report
-                .members
-                .push(member(record, head, is_owner, silent, clock, state));
+            let down_since = roster.down_since(&record).map(UnixSeconds);
+            report.members.push(MemberReport {
+                silent,
+                down_since,
+                ..member(record, head, is_owner, clock, state)
+            });
         }
         report.members.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
@@ -107,7 +111,6 @@ fn member(
     record: MemberRecord,
     head: u64,
     is_owner: bool,
-    silent: i64,
     clock: Result<i64, String>,
     state: Option<MemberState>,
 ) -> MemberReport {
@@ -132,7 +135,6 @@ fn member(
         address: record.address,
         version: record.version,
         is_owner,
-        silent,
         answered: record.answered,
         forwarded: record.forwarded,
         clock,
@@ -141,5 +143,6 @@ fn member(
         unfit: state.unfit,
         settings: state.settings,
         error,
+        ..MemberReport::default()
     }
 }

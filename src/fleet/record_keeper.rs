@@ -4,6 +4,7 @@
 //! A record is written when it has changed. Whether a member runs is shown by a key with a lease, whose renewal changes
 //! nothing in etcd, so that an idle fleet does not fill it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use data_encoding::HEXLOWER;
 
 use super::claim::DriverState;
-use super::etcd::{EtcdLog, MemberRecord, Roster, Watermark};
+use super::etcd::{EtcdLog, MemberRecord, Roster, Watermark, down_since};
 use super::local_state::{FleetState, StateWriter};
 use super::log_access::LogAccess;
 use crate::ports::Clock;
@@ -233,6 +234,7 @@ impl RecordKeeper {
         self.record.answered = self.shared.answered_here.load(Ordering::Relaxed);
         self.record.forwarded = self.shared.forwarded.load(Ordering::Relaxed);
         if is_owner {
+            self.record.down = downs(roster, &self.record);
             // The owner relies on the promises of all other members, so a new member waits until the record of the owner
             // names it. The list is therefore in use before the record is written.
             let ids = roster.members.iter().map(|member| member.id.clone());
@@ -329,6 +331,17 @@ impl RecordKeeper {
             tracing::debug!(%error, "failed to revoke the lease of this process; it expires");
         }
     }
+}
+
+/// Since when which members do not run. `own` is the record of the owner.
+fn downs(roster: &Roster, own: &MemberRecord) -> BTreeMap<String, i64> {
+    let others = roster.members.iter().filter(|member| member.id != own.id);
+    let down = others.filter(|member| !member.is_alive(own.seen));
+    let since = down.map(|member| {
+        let before = down_since(&roster.members, Some(own), member);
+        (member.id.clone(), before.unwrap_or(own.seen))
+    });
+    since.collect()
 }
 
 fn epoch(roster: &Roster, status: &ReplicaStatus) -> u64 {

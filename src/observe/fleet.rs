@@ -123,6 +123,8 @@ pub struct MemberReport {
     pub behind: u64,
     /// Seconds since a sign of life; 0 while the member's lease in etcd holds.
     pub silent: i64,
+    /// When the member's lease in etcd ended; `None` while it holds, or if no owner noticed it.
+    pub down_since: Option<UnixSeconds>,
     /// Requests of clients since its start that the member answered as a standby.
     pub answered: u64,
     /// Those that it forwarded to the owner.
@@ -272,10 +274,12 @@ impl MemberReport {
     fn problems(&self) -> Vec<FleetProblem> {
         let name = &self.name;
         let mut problems = Vec::new();
-        if self.silent.abs() > SILENT_MAX && self.error.is_some() {
-            let text = match self.silent < 0 {
-                true => format!("member {name} does not answer"),
-                false => format!("member {name} was last seen {} s ago", self.silent),
+        let is_silent = self.down_since.is_some() || self.silent.abs() > SILENT_MAX;
+        if is_silent && self.error.is_some() {
+            let text = match (self.down_since, self.silent < 0) {
+                (Some(since), _) => format!("member {name} is down since {}", since.in_utc()),
+                (None, true) => format!("member {name} does not answer"),
+                (None, false) => format!("member {name} was last seen {} s ago", self.silent),
             };
             let fix = format!(
                 "start its service; if its machine is gone: playgate fleet leave --name {name}"
@@ -441,6 +445,10 @@ mod tests {
             (false, "has one member", |fleet| fleet.members.truncate(1)),
             (true, "south was last seen 60 s ago", |fleet| {
                 fleet.members[1].silent = 60;
+                fleet.members[1].error = Some("refused".to_owned());
+            }),
+            (true, "south is down since 1970-01-01", |fleet| {
+                fleet.members[1].down_since = Some(UnixSeconds(30));
                 fleet.members[1].error = Some("refused".to_owned());
             }),
             (

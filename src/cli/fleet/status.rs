@@ -9,11 +9,12 @@ use tokio::time::timeout;
 use super::{Fleet, member, problems};
 use crate::cli::exit::{CommandResult, Failure};
 use crate::cli::output;
-use crate::fleet::etcd::{MemberRecord, Roster};
+use crate::fleet::etcd::{EtcdLog, MemberRecord, Roster};
 use crate::fleet::local_state::FleetState;
 use crate::fleet::membership::Membership;
 use crate::store::replication::{Position, SharedLog as _};
 use crate::store::{FleetAccess, StoreError, check_unused};
+use crate::types::UnixSeconds;
 
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
@@ -24,12 +25,25 @@ struct Line {
     commit: u64,
     is_up: bool,
     behind: u64,
+    lease: Lease,
+}
+
+/// What the lease says that shows that a member runs.
+#[derive(Clone, Copy)]
+enum Lease {
+    /// etcd does not answer, or the member has an earlier version.
+    Unknown,
+    /// Seconds that are left. A member that runs renews it every two seconds.
+    Left(u64),
+    /// `None`: no owner noticed when.
+    Ended(Option<i64>),
 }
 
 impl Line {
     /// `is_up` of the owner is that of its claim, which ends with its lease.
     fn new(record: MemberRecord, is_owner: bool, is_up: bool, commit: u64, last: u64) -> Self {
         Self {
+            lease: Lease::Unknown,
             role: match (is_owner, is_up) {
                 (true, _) => "owner",
                 (false, true) => "standby",
@@ -44,10 +58,16 @@ impl Line {
 
     fn to_json(&self, now: i64) -> Value {
         let record = &self.record;
+        let (left, since) = match self.lease {
+            Lease::Unknown => (None, None),
+            Lease::Left(seconds) => (Some(seconds), None),
+            Lease::Ended(since) => (Some(0), since),
+        };
         json!({
             "name": record.name, "address": record.address, "version": record.version,
             "role": self.role, "commit": self.commit, "epoch": record.epoch, "up": self.is_up,
             "owner": self.role == "owner", "behind": self.behind, "silent": record.silent(now).max(0),
+            "leaseLeft": left, "downSince": since,
             "answered": record.answered, "forwarded": record.forwarded,
         })
     }
@@ -55,11 +75,21 @@ impl Line {
     fn text(&self, now: i64) -> String {
         let record = &self.record;
         let seen = match record.silent(now) {
-            1.. if !self.is_up => format!(", last record {} s ago", record.silent(now)),
+            seconds @ 1.. if !self.is_up => format!(", last record {seconds} s ago"),
             _ => String::new(),
         };
+        let lease = match self.lease {
+            Lease::Unknown => String::new(),
+            Lease::Left(seconds) => format!(", lease for {seconds} s"),
+            Lease::Ended(None) => ", lease ended".to_owned(),
+            Lease::Ended(Some(since)) => format!(
+                ", lease ended {} s ago ({})",
+                (now - since).max(0),
+                UnixSeconds(since).in_utc()
+            ),
+        };
         format!(
-            "{:<20} {:<8} {:<24} {:<12} {} behind, commit {}, epoch {}{seen}, {} answered, {} forwarded",
+            "{:<20} {:<8} {:<24} {:<12} {} behind, commit {}, epoch {}{seen}{lease}, {} answered, {} forwarded",
             record.name,
             self.role,
             record.address,
@@ -107,10 +137,17 @@ impl Fleet {
         let read = self.log(own.fleet).and_then(|mut log| {
             // Fails if etcd has no log of this fleet.
             log.head()?;
-            Ok((log.roster()?, log.engine_version()?, log.engine_bytes()?))
+            let roster = log.roster()?;
+            let leases = roster
+                .members
+                .iter()
+                .map(|member| lease(&mut log, &roster, member));
+            let leases = leases.collect();
+            let etcd = (log.engine_version()?, log.engine_bytes()?);
+            Ok((roster, leases, etcd))
         });
         match read {
-            Ok((roster, version, bytes)) => self.print(&own, &roster, &version, bytes, as_json),
+            Ok((roster, leases, etcd)) => self.print(&own, &roster, leases, &etcd, as_json),
             Err(failure) => self.print_own(&own, &failure, as_json),
         }
     }
@@ -119,17 +156,21 @@ impl Fleet {
         &self,
         own: &Membership,
         roster: &Roster,
-        version: &str,
-        bytes: u64,
+        leases: Vec<Lease>,
+        (version, bytes): &(String, u64),
         as_json: bool,
     ) -> CommandResult {
         let (now, head) = (self.ports.clock.now().0, roster.head.unwrap_or_default());
         let owner = roster.owner_record().map(|owner| owner.id.clone());
-        let lines = roster.members.iter().map(|record| {
+        let lines = roster.members.iter().zip(leases).map(|(record, lease)| {
             let is_owner = owner.as_ref() == Some(&record.id);
             // The owner has every commit of the log. Its record is older.
             let commit = if is_owner { head } else { record.applied };
-            Line::new(record.clone(), is_owner, record.is_alive(now), commit, head)
+            let is_up = record.is_alive(now);
+            Line {
+                lease,
+                ..Line::new(record.clone(), is_owner, is_up, commit, head)
+            }
         });
         let lines: Vec<_> = lines.collect();
         let fleet = HEXLOWER.encode(&own.fleet);
@@ -206,6 +247,18 @@ impl Fleet {
         });
         Ok(lines.collect())
     }
+}
+
+fn lease(log: &mut EtcdLog, roster: &Roster, member: &MemberRecord) -> Lease {
+    let left = match member.lease {
+        0 if member.process.is_empty() => return Lease::Unknown,
+        0 => None,
+        lease => match log.lease_left(lease) {
+            Ok(left) => left,
+            Err(_) => return Lease::Unknown,
+        },
+    };
+    left.map_or_else(|| Lease::Ended(roster.down_since(member)), Lease::Left)
 }
 
 /// Shows commit and history of a member, and what it knows of the others.

@@ -34,7 +34,7 @@ use tokio::runtime::Handle;
 pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
 pub use self::probe::probe;
-pub use self::registry::{Dissolution, MemberRecord, OwnerClaim, Roster};
+pub use self::registry::{Dissolution, MemberRecord, OwnerClaim, Roster, down_since};
 pub use self::succession::{Recovery, Succession};
 pub use self::watch::{EtcdWatch, WatchEvent};
 pub use self::watermark::Watermark;

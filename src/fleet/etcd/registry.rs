@@ -55,9 +55,15 @@ pub struct MemberRecord {
     /// Why its settings refuse the data of the fleet.
     #[serde(default)]
     pub unfit: Option<String>,
+    /// When the leases of members that do not run have ended, by id in Unix seconds, as the owner noticed it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub down: BTreeMap<String, i64>,
     /// The process that runs as this member, from its key in etcd.
     #[serde(skip)]
     pub alive: Option<String>,
+    /// The lease of that key.
+    #[serde(skip)]
+    pub lease: u64,
 }
 
 impl MemberRecord {
@@ -108,6 +114,12 @@ impl Roster {
         self.member(&HEXLOWER.encode(&self.owner.as_ref()?.member))
     }
 
+    /// When the lease of a member ended; `None` if it runs, or no owner was there to notice it.
+    #[must_use]
+    pub fn down_since(&self, member: &MemberRecord) -> Option<i64> {
+        down_since(&self.members, self.owner_record(), member)
+    }
+
     /// Fails if a registered member has more commits than the log, which then lost some.
     pub fn check_ahead(&self) -> Result<(), SharedLogError> {
         let Some(head) = self.head else { return Ok(()) };
@@ -120,6 +132,23 @@ impl Roster {
             })
         })
     }
+}
+
+/// Like [`Roster::down_since`], from the records of the members and that of the owner.
+#[must_use]
+pub fn down_since(
+    members: &[MemberRecord],
+    owner: Option<&MemberRecord>,
+    member: &MemberRecord,
+) -> Option<i64> {
+    if member.alive.is_some() {
+        return None;
+    }
+    let noticed = owner.and_then(|owner| owner.down.get(&member.id));
+    let earlier = members.iter().filter_map(|one| one.down.get(&member.id));
+    // After an earlier owner has noticed it, the member may have run again, and ended without an owner.
+    let earlier = earlier.max().filter(|since| **since >= member.seen);
+    noticed.or(earlier).copied()
 }
 
 /// Members of earlier versions may all become the owner.
@@ -191,13 +220,16 @@ impl EtcdLog {
         let text = |pair: &Value| String::from_utf8_lossy(&decode(pair.get("value"))).into_owned();
         let alive = pairs(&answer, 1).filter_map(|pair| {
             let key = String::from_utf8(decode(pair.get("key"))).ok()?;
-            Some((key.rsplit('/').next()?.to_owned(), text(pair)))
+            let member = key.rsplit('/').next()?.to_owned();
+            Some((member, (text(pair), number(pair.get("lease")))))
         });
         let mut alive: BTreeMap<_, _> = alive.collect();
         let records = pairs(&answer, 0).map(|pair| {
             let record = parse(&decode(pair.get("value")))?;
+            let (alive, lease) = alive.remove(&record.id).unzip();
             Ok(MemberRecord {
-                alive: alive.remove(&record.id),
+                alive,
+                lease: lease.unwrap_or_default(),
                 ..record
             })
         });
@@ -336,6 +368,41 @@ mod tests {
         assert!(!ended.is_alive(1_001));
         let golden = r#"{"address":"10.0.0.1:7080","answered":0,"applied":7,"epoch":0,"forwarded":0,"full":false,"id":"0a","knows":[],"may_own":true,"name":"north","process":"ab","processes":[],"seen":1000,"unfit":null,"version":"0.1.0"}"#;
         assert_eq!(text(&record), golden);
+    }
+
+    #[test]
+    fn the_time_since_a_member_is_down_outlives_the_owner_that_noticed_it() {
+        let record = |id: &str, seen, down: &[(&str, i64)]| MemberRecord {
+            id: id.to_owned(),
+            seen,
+            down: down
+                .iter()
+                .map(|(id, at)| ((*id).to_owned(), *at))
+                .collect(),
+            ..MemberRecord::default()
+        };
+        let lost = record("0c", 1_000, &[]);
+        let since = |members: &[MemberRecord], owner: usize, lost: &MemberRecord| {
+            down_since(members, members.get(owner), lost)
+        };
+        let noticed = [
+            record("0a", 1_300, &[("0c", 1_200)]),
+            record("0b", 1_100, &[]),
+        ];
+        assert_eq!(since(&noticed, 0, &lost), Some(1_200));
+        // The next owner has not looked yet.
+        assert_eq!(since(&noticed, 1, &lost), Some(1_200));
+        assert_eq!(since(&noticed, 2, &lost), Some(1_200));
+        // Nobody was there when it ended the second time.
+        assert_eq!(since(&noticed, 1, &record("0c", 1_250, &[])), None);
+        let runs = MemberRecord {
+            alive: Some("ab".to_owned()),
+            ..lost
+        };
+        assert_eq!(since(&noticed, 0, &runs), None);
+        let text = text(&noticed[0]);
+        assert!(text.contains(r#""down":{"0c":1200}"#), "{text}");
+        assert_eq!(parse(text.as_bytes()).unwrap(), noticed[0]);
     }
 
     #[test]

@@ -69,6 +69,15 @@ impl EtcdLog {
         Ok(lease)
     }
 
+    /// Returns for how many seconds a lease still holds unless it is renewed; `None` after its end.
+    pub fn lease_left(&mut self, lease: u64) -> Result<Option<u64>, SharedLogError> {
+        let body = json!({ "ID": lease.to_string() });
+        let path = "/v3/lease/timetolive";
+        let answer = self.gateway.call(path, &body, Repeat::Safe)?;
+        // A negative time stands for a lease that has ended, and the gateway omits a zero.
+        Ok(Some(number(answer.get("TTL"))).filter(|_| number(answer.get("grantedTTL")) > 0))
+    }
+
     /// Shows that a process runs as this member, as long as its lease is renewed. `replaces` is the process that the key
     /// names now. Returns false if the key has changed meanwhile.
     pub(in crate::fleet) fn announce(

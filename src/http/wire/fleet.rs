@@ -30,6 +30,8 @@ struct MemberLine<'a> {
     owner: bool,
     behind: u64,
     silent: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    down_since: Option<i64>,
     answered: u64,
     forwarded: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,7 @@ impl<'a> From<&'a FleetReport> for FleetBody<'a> {
             owner: member.is_owner,
             behind: member.behind,
             silent: member.silent.max(0),
+            down_since: member.down_since.map(|since| since.0),
             answered: member.answered,
             forwarded: member.forwarded,
             clock_millis: member.clock,

@@ -11,7 +11,7 @@ use super::operations::{doctor, ops};
 use super::stale_reads::User;
 use super::trial::Fleet;
 use super::{playgate, send, send_within, until};
-use crate::support::appliance::binary;
+use crate::support::appliance::{binary, real_time};
 use crate::support::certificates::certificates;
 use crate::support::external_tools::{free_port, program};
 use crate::support::process::{InTime as _, first_json_line, signal};
@@ -37,6 +37,7 @@ fn each_member_of_a_fleet_is_judged_by_itself() {
     settings_that_refuse_the_data_are_found_at_a_standby(&mut fleet, standby);
     a_member_that_may_not_own_is_no_next_owner(&mut fleet, standby);
     requests_of_one_connection_share_one_to_the_owner(&mut fleet, standby);
+    a_killed_member_is_shown_as_down(&mut fleet, standby);
     the_owner_hands_over_on_request(&fleet, standby);
     a_standby_lives_without_owner_and_etcd(&mut fleet);
 }
@@ -182,6 +183,53 @@ fn probes_and_metrics_are_those_of_the_member(fleet: &Fleet, standby: usize) {
         let (status, body) = send(ops, "GET", "/readyz?fleet", &[], "").unwrap();
         assert_eq!(status, 200, "{body}");
     }
+}
+
+fn a_killed_member_is_shown_as_down(fleet: &mut Fleet, standby: usize) {
+    fleet.wait_until_caught_up(standby);
+    let config = fleet.members[fleet.owner()].config.clone();
+    let member = &mut fleet.members[standby];
+    let shown = |name: &str| {
+        let status = playgate(&config, &["fleet", "status", "--json"]).unwrap();
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let members = status["members"].as_array().unwrap();
+        let found = members.iter().find(|one| one["name"] == *name);
+        (found.unwrap().clone(), status)
+    };
+    // Control: it runs.
+    let (up, _) = shown(&member.name);
+    assert!(up["role"] == "standby" && up["downSince"].is_null(), "{up}");
+    assert!((1..=8).contains(&up["leaseLeft"].as_u64().unwrap()), "{up}");
+    let killed = real_time().0;
+    member.process.kill();
+    let (down, status) = until("a member that is down", || {
+        let (one, status) = shown(&member.name);
+        one["downSince"].is_i64().then_some((one, status))
+    });
+    let since = down["downSince"].as_i64().unwrap();
+    assert!((killed..=real_time().0).contains(&since), "{down}");
+    assert!(down["role"] == "down" && down["up"] == false, "{down}");
+    assert_eq!(
+        (&down["leaseLeft"], &down["commit"]),
+        (&json!(0), &up["commit"])
+    );
+    assert!(down["epoch"].as_u64().unwrap() > 0, "{down}");
+    let text = format!("member {} is down since", member.name);
+    assert!(status["problems"].to_string().contains(&text), "{status}");
+    let text = playgate(&config, &["fleet", "status"]).unwrap();
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.starts_with(&*member.name)).unwrap();
+    assert!(
+        line.contains(" down ") && line.contains("lease ended"),
+        "{line}"
+    );
+    member.process.start(&member.config, &[]);
+    until("the member that runs again", || {
+        let (one, _) = shown(&member.name);
+        let is_up = one["role"] == "standby" && one["downSince"].is_null();
+        (is_up && one["leaseLeft"].as_u64() > Some(0)).then_some(())
+    });
+    fleet.wait_until_caught_up(standby);
 }
 
 fn settings_that_refuse_the_data_are_found_at_a_standby(fleet: &mut Fleet, standby: usize) {
