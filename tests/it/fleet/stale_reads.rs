@@ -29,11 +29,25 @@ pub struct User {
 
 impl User {
     pub fn sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Self {
+        let (status, body) = Self::ask_sign_up(fleet, at, email).unwrap();
+        assert_eq!(status, 200, "{body}");
+        Self::of(fleet, &body)
+    }
+
+    /// Returns `None` unless the sign-up was acknowledged.
+    pub fn try_sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Option<Self> {
+        let (status, body) = Self::ask_sign_up(fleet, at, email)?;
+        (status == 200).then(|| Self::of(fleet, &body))
+    }
+
+    fn ask_sign_up(fleet: &Fleet, at: SocketAddr, email: &str) -> Option<(u16, String)> {
         let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
         let headers = [("Service-AccessToken", &*fleet.partner)];
-        let (status, body) = send(at, "PUT", "/api/login/v2/auth/email", &headers, &body).unwrap();
-        assert_eq!(status, 200, "{body}");
-        let body: Value = serde_json::from_str(&body).unwrap();
+        send(at, "PUT", "/api/login/v2/auth/email", &headers, &body)
+    }
+
+    fn of(fleet: &Fleet, body: &str) -> Self {
+        let body: Value = serde_json::from_str(body).unwrap();
         Self {
             target: format!("/api/user/v1/users/{}", body["userId"].as_str().unwrap()),
             partner: fleet.partner.clone(),

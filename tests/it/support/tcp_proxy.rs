@@ -2,8 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{park_timeout, spawn};
 use std::time::Duration;
 
@@ -14,25 +14,54 @@ const POLL: Duration = Duration::from_millis(20);
 
 pub struct TcpProxy {
     pub address: SocketAddr,
+    fault: Arc<Fault>,
+}
+
+#[derive(Default)]
+struct Fault {
     /// Delay of each part in milliseconds.
-    delay: Arc<AtomicU64>,
-    refuses: Arc<AtomicBool>,
+    delay: AtomicU64,
+    refuses: AtomicBool,
+    /// A connection on which this text comes becomes silent.
+    held: Mutex<Option<String>>,
+}
+
+impl Fault {
+    fn refuses(&self) -> bool {
+        self.refuses.load(Ordering::SeqCst)
+    }
+
+    fn holds(&self, part: &[u8]) -> bool {
+        let held = self.held.lock().unwrap();
+        held.as_ref()
+            .is_some_and(|text| part.windows(text.len()).any(|one| one == text.as_bytes()))
+    }
+
+    /// Waits as long as a part that has come is held back.
+    fn wait(&self, part: &[u8]) {
+        while !self.refuses() {
+            match self.delay.load(Ordering::SeqCst) {
+                SILENT => park_timeout(POLL),
+                _ if self.holds(part) => park_timeout(POLL),
+                millis => return park_timeout(Duration::from_millis(millis)),
+            }
+        }
+    }
 }
 
 impl TcpProxy {
     pub fn start(target: SocketAddr) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let listener = TcpListener::bind(address).unwrap();
-        let (delay, refuses) = (Arc::default(), Arc::default());
+        let fault = Arc::<Fault>::default();
         let proxy = Self {
             address,
-            delay: Arc::clone(&delay),
-            refuses: Arc::clone(&refuses),
+            fault: Arc::clone(&fault),
         };
         spawn(move || {
             for near in listener.incoming() {
                 let Ok(near) = near else { return };
-                if refuses.load(Ordering::SeqCst) {
+                if fault.refuses() {
                     continue;
                 }
                 let Ok(far) = TcpStream::connect(target) else {
@@ -40,8 +69,8 @@ impl TcpProxy {
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let (delay, refuses) = (Arc::clone(&delay), Arc::clone(&refuses));
-                    spawn(move || pass(from, to, &delay, &refuses));
+                    let fault = Arc::clone(&fault);
+                    spawn(move || pass(from, to, &fault));
                 }
             }
         });
@@ -50,47 +79,44 @@ impl TcpProxy {
 
     /// Forwards everything, and what was held back before.
     pub fn pass(&self) {
-        self.refuses.store(false, Ordering::SeqCst);
-        self.delay.store(0, Ordering::SeqCst);
+        self.fault.refuses.store(false, Ordering::SeqCst);
+        self.fault.delay.store(0, Ordering::SeqCst);
+        *self.fault.held.lock().unwrap() = None;
+    }
+
+    /// Holds back what contains a text, and what comes after it on its connection.
+    pub fn hold_back(&self, text: &str) {
+        *self.fault.held.lock().unwrap() = Some(text.to_owned());
     }
 
     /// Accepts connections and forwards nothing: both ends see an open connection.
     pub fn be_silent(&self) {
-        self.delay.store(SILENT, Ordering::SeqCst);
+        self.fault.delay.store(SILENT, Ordering::SeqCst);
     }
 
     pub fn be_slow(&self, delay: Duration) {
         let millis = u64::try_from(delay.as_millis()).unwrap();
-        self.delay.store(millis, Ordering::SeqCst);
+        self.fault.delay.store(millis, Ordering::SeqCst);
     }
 
     /// Closes all connections, open ones and new ones.
     pub fn refuse(&self) {
-        self.refuses.store(true, Ordering::SeqCst);
+        self.fault.refuses.store(true, Ordering::SeqCst);
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: &AtomicU64, refuses: &AtomicBool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, fault: &Fault) {
     from.set_nodelay(true).unwrap();
     from.set_read_timeout(Some(POLL)).unwrap();
     let mut part = vec![0; 64 * 1024];
-    while !refuses.load(Ordering::SeqCst) {
+    while !fault.refuses() {
         let read = match from.read(&mut part) {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
             Err(_) => break,
         };
-        loop {
-            match delay.load(Ordering::SeqCst) {
-                SILENT if refuses.load(Ordering::SeqCst) => break,
-                SILENT => park_timeout(POLL),
-                millis => {
-                    park_timeout(Duration::from_millis(millis));
-                    break;
-                }
-            }
-        }
+        fault.wait(&part[..read]);
         if to.write_all(&part[..read]).is_err() {
             break;
         }
