@@ -106,6 +106,64 @@ pub(crate) fn remedy(error: &io::Error) -> Option<&'static str> {
     })
 }
 
+/// Whether an error is about one file, in whose place another one can begin, and not about the process, the space of the
+/// disk or a sync.
+#[must_use]
+pub(crate) fn is_about_file(error: &io::Error) -> bool {
+    let (error, sync) = match FileError::find(error) {
+        Some(found) => (&found.source, found.sync),
+        None => (error, false),
+    };
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        _ if sync => false,
+        Some(errno) => matches!(
+            errno,
+            Errno::ACCESS
+                | Errno::PERM
+                | Errno::IO
+                | Errno::ISDIR
+                | Errno::LOOP
+                | Errno::NXIO
+                | Errno::NODEV
+                | Errno::STALE
+        ),
+        // Something else in its place, or damaged content.
+        None => true,
+    }
+}
+
+/// What the name of a file ends in that could not be used.
+const DAMAGED: &str = ".damaged";
+
+/// Renames a file that cannot be used, so that a new one can begin. Nothing is deleted or written over: an operator may
+/// repair it.
+pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(DAMAGED);
+    let first = path.with_file_name(&name);
+    let mut free = first.clone();
+    let mut number = 2_u32;
+    while fs::symlink_metadata(&free).is_ok() {
+        let mut numbered = name.clone();
+        numbered.push(format!("-{number}"));
+        free = path.with_file_name(numbered);
+        number += 1;
+    }
+    fs::rename(path, &free).map_err(at("rename", path))?;
+    Ok(free)
+}
+
+/// Whether [`set_aside`] gave a file this name.
+#[must_use]
+pub(crate) fn is_set_aside(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let parts = name.and_then(|name| name.rsplit_once(DAMAGED));
+    parts.is_some_and(|(_, number)| {
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// Another kind of entry in the place of a file.
 #[derive(Debug)]
 struct NotAFile(&'static str);
@@ -229,6 +287,39 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_is_set_aside_replaces_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("mail.key");
+        for (content, expected) in [
+            ("one", "mail.key.damaged"),
+            ("two", "mail.key.damaged-2"),
+            ("three", "mail.key.damaged-3"),
+        ] {
+            fs::write(&path, content).unwrap();
+            let kept = set_aside(&path).unwrap();
+            assert_eq!(kept, place.path().join(expected));
+            assert!(is_set_aside(&kept) && !is_set_aside(&path));
+            assert_eq!(fs::read_to_string(kept).unwrap(), content);
+        }
+        assert!(!is_set_aside(Path::new("x.damaged.txt")));
+    }
+
+    #[test]
+    fn a_full_disk_or_a_failed_sync_is_not_about_one_file() {
+        let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        let path = Path::new("file");
+        for errno in [Errno::ACCESS, Errno::IO, Errno::ISDIR] {
+            assert!(is_about_file(&at("read", path)(of(errno))));
+        }
+        assert!(is_about_file(&io::Error::from(io::ErrorKind::InvalidData)));
+        for errno in [Errno::NOSPC, Errno::ROFS, Errno::MFILE, Errno::NOENT] {
+            assert!(!is_about_file(&at("read", path)(of(errno))));
+        }
+        let sync = FileError::wrap("sync", path, true)(of(Errno::IO));
+        assert!(!is_about_file(&sync));
     }
 
     #[test]

@@ -34,6 +34,15 @@ pub enum KeyError {
 }
 
 impl KeyError {
+    /// Whether the file could be set aside for a new one.
+    pub(super) fn is_about_file(&self) -> bool {
+        match self {
+            Self::File { error, .. } => data_file::is_about_file(error),
+            Self::Malformed(_) => true,
+            Self::Missing { .. } | Self::Exchanged { .. } => false,
+        }
+    }
+
     #[must_use]
     pub fn advice(&self) -> Option<String> {
         match self {
@@ -70,8 +79,23 @@ fn replacing(path: &Path) -> String {
             "{RESTORE}; or move it away: the next start makes a new key, and {}",
             loss(name)
         ),
-        _ => RESTORE.to_owned(),
+        _ => format!(
+            "{RESTORE}; or, if there is none, move it away, delete the content keys with `playgate catalog drop-keys` and import \
+             the catalogue with its keys again"
+        ),
     }
+}
+
+/// Makes room for a new key in the place of a file that cannot be used. What the keys other than the master key protect is made
+/// again, so a service that stands still would cost more than the loss.
+pub(super) fn set_aside(data_dir: &Path, name: &str, error: KeyError) -> Result<(), KeyError> {
+    let path = path(data_dir, name);
+    let Ok(kept) = data_file::set_aside(&path) else {
+        return Err(error);
+    };
+    let loss = loss(name);
+    tracing::error!(%error, kept = %kept.display(), "a key file cannot be used; set it aside: {loss}. If you have a copy of the key, stop the service, put it at {}, readable for the service's user, and start again", path.display());
+    Ok(())
 }
 
 #[must_use]
@@ -165,11 +189,15 @@ mod tests {
             fs::write(&file, "zz").unwrap();
             let damaged = advice(name);
             assert!(damaged.contains(word), "{damaged}");
-            assert_eq!(damaged.contains("move it away"), name != CONTENT);
+            assert_eq!(damaged.contains("drop-keys"), name == CONTENT);
             fs::remove_file(&file).unwrap();
             fs::create_dir(&file).unwrap();
             let unreadable = advice(name);
             assert!(unreadable.contains("readable") && unreadable.contains(word));
+            let error = read(data.path(), name).unwrap_err();
+            assert!(error.is_about_file());
+            set_aside(data.path(), name, error).unwrap();
+            assert!(read(data.path(), name).unwrap().is_none());
         }
     }
 }

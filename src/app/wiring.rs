@@ -53,15 +53,20 @@ impl<'a> Assembly<'a> {
     /// Reads a key, or creates it. If a store in use had it before, logs what its loss means.
     fn key(&self, name: &str) -> Result<[u8; 32], KeyError> {
         let data_dir = &self.config.server.data_dir;
-        if let Some(key) = key_files::read(data_dir, name)? {
-            return Ok(key);
-        }
-        if self.in_use {
-            let file = key_files::path(data_dir, name);
-            let loss = key_files::loss(name);
-            tracing::warn!(file = %file.display(), "key file missing, creating a new key: {loss}");
+        match key_files::read(data_dir, name) {
+            Ok(Some(key)) => return Ok(key),
+            Ok(None) if self.in_use => self.report_missing(name),
+            Ok(None) => {}
+            Err(error) if error.is_about_file() => key_files::set_aside(data_dir, name, error)?,
+            Err(error) => return Err(error),
         }
         key_files::make(data_dir, name, &**self.entropy)
+    }
+
+    fn report_missing(&self, name: &str) {
+        let file = key_files::path(&self.config.server.data_dir, name);
+        let loss = key_files::loss(name);
+        tracing::warn!(file = %file.display(), "key file missing, creating a new key: {loss}");
     }
 
     pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
@@ -105,10 +110,16 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn catalog(&self) -> Result<Catalog, AppError> {
         let data_dir = &self.config.server.data_dir;
-        let present = key_files::read(data_dir, key_files::CONTENT)?;
         // A new key in place of a lost one would make the content keys unreadable without notice. The encrypted
         // records name the key that they need.
+        let (present, unusable) = match key_files::read(data_dir, key_files::CONTENT) {
+            Ok(present) => (present, None),
+            Err(error) => (None, Some(error)),
+        };
         let lost = catalog::keys_of_another_master(self.store, present.as_ref())?;
+        if let (Some(_), Some(error)) = (lost, unusable) {
+            return Err(error.into());
+        }
         if let Some(sealed) = lost {
             let path = key_files::path(data_dir, key_files::CONTENT);
             return Err(AppError::Key(match present {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::admin::{Admin, path};
 use super::exit::{CommandResult, Exit, Failure};
 use super::members::{all, number};
+use super::store::note_aside;
 use super::tokens::TokenCommand;
 use super::{Global, output};
 
@@ -111,7 +112,11 @@ pub(super) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
         PartnerCommand::Enable(partner) => {
             change(&mut admin, &partner, "enabled", &json!({"disabled": false})).await
         }
-        PartnerCommand::Remove { partner, yes } => remove(&mut admin, &partner, yes).await,
+        PartnerCommand::Remove { partner, yes } => {
+            remove(&mut admin, &partner, yes).await?;
+            note_aside(global);
+            Ok(())
+        }
         PartnerCommand::Token(command) => command.run(&mut admin, "partners").await,
     }
 }

@@ -14,7 +14,7 @@ use super::startup::Startup;
 use super::{Global, output};
 use crate::app;
 use crate::domain::audit::Audit;
-use crate::domain::store_admin;
+use crate::domain::{set_aside, store_admin};
 use crate::ports::named_file;
 use crate::store::{Exported, Salvaged};
 
@@ -130,15 +130,18 @@ pub(super) async fn run(command: StoreCommand, global: &Global) -> CommandResult
     }
 }
 
-/// Somebody who compacts the store to erase users for good must know what it leaves.
-fn note_aside(global: &Global) {
+/// Somebody who erases users for good must know what still has them.
+pub(super) fn note_aside(global: &Global) {
     let Ok(loaded) = global.load() else { return };
-    let aside = loaded.config.server.data_dir.join("aside");
-    let is_used = std::fs::read_dir(&aside).is_ok_and(|mut entries| entries.next().is_some());
-    if is_used {
+    let data_dir = &loaded.config.server.data_dir;
+    let kept = set_aside::with_erased_users(data_dir);
+    let names: Vec<_> = kept.iter().map(|path| path.display().to_string()).collect();
+    if !names.is_empty() {
         output::print_note(&format!(
-            "note: {} keeps replaced stores and engines, with users that were erased since; delete what is in it once you do not need it any more",
-            aside.display()
+            "note: replaced stores and files that could not be used still have users that were erased since: {}. The service deletes \
+             them {} days after; delete them yourself once you do not need them any more",
+            names.join(", "),
+            set_aside::KEPT_DAYS
         ));
     }
 }

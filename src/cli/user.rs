@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::admin::{Admin, path, with_query};
 use super::exit::{CommandResult, Failure};
 use super::explain_output::{self, WhyQuestion};
+use super::store::note_aside;
 use super::time_arg::instant;
 use super::{Global, output, read_secret, user_devices, user_import};
 
@@ -230,7 +231,11 @@ pub(super) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         UserCommand::Show(user) => output::record(&admin.get(&user.path(&[])).await?, user.json),
         UserCommand::Disable(user) => set_disabled(&mut admin, &user, true).await,
         UserCommand::Enable(user) => set_disabled(&mut admin, &user, false).await,
-        UserCommand::Remove { user, yes } => remove(&mut admin, &user, yes).await,
+        UserCommand::Remove { user, yes } => {
+            remove(&mut admin, &user, yes).await?;
+            note_aside(global);
+            Ok(())
+        }
         UserCommand::Offers(user) => {
             let offers = admin.get(&user.path(&["grants"])).await?;
             output::list(&offers, &OFFERS, user.json)

@@ -25,6 +25,7 @@ pub mod quality;
 pub mod schedule;
 pub(crate) mod sealing;
 pub(crate) mod segment_file;
+pub(crate) mod set_aside;
 pub(crate) mod store_admin;
 pub mod telemetry;
 

@@ -12,6 +12,7 @@ use crate::domain::accounts::AccountsError;
 use crate::domain::epg_sources::Refresh;
 use crate::domain::identities::IdentityError;
 use crate::domain::schedule::ScheduleError;
+use crate::domain::set_aside;
 use crate::domain::telemetry::TelemetryError;
 use crate::observe::activity::STEP;
 use crate::services::Services;
@@ -36,6 +37,8 @@ pub(super) fn tasks(services: &Arc<Services>) -> Vec<Task> {
     tasks.extend(telemetry(services));
     tasks.extend(quality(services));
     tasks.extend(journal(services));
+    tasks.push(lost_files(services));
+    tasks.push(set_aside_retention(services));
     tasks.extend(forwarding(services));
     tasks.push(backups(services));
     tasks.extend(geoip(services));
@@ -65,6 +68,7 @@ pub(super) fn tasks_of_standby(services: &Arc<Services>) -> Vec<Task> {
             Ok::<_, JobFailure>(records + hours)
         }),
     ];
+    tasks.push(set_aside_retention(services));
     tasks.extend(forwarding(services));
     tasks.extend(geoip(services));
     tasks.push(zone_rules(services));
@@ -348,6 +352,31 @@ fn journal(services: &Arc<Services>) -> [Task; 2] {
             erasing.run_erasures()
         }),
     ]
+}
+
+/// Reports files that another program has deleted, and those that could not be used.
+fn lost_files(services: &Arc<Services>) -> Task {
+    let services = Arc::clone(services);
+    let data_dir = services.config.server.data_dir.clone();
+    let task = Task::new("lost-files", 10 * SECOND, move |now| {
+        let readiness = &services.readiness;
+        readiness.warn("files", set_aside::warning(&data_dir));
+        let segments = services.journal.look_for_deleted(now)?;
+        readiness.warn("journal", services.journal.warning(now));
+        Ok::<_, JobFailure>(segments + services.telemetry.look_for_deleted(now)?)
+    });
+    // Runs immediately, so that a start which sets a file aside says so.
+    task.waker.wake();
+    task
+}
+
+/// What repairs and restores keep may have data of erased users.
+fn set_aside_retention(services: &Arc<Services>) -> Task {
+    let data_dir = services.config.server.data_dir.clone();
+    Task::new("set-aside-retention", 60 * MINUTE, move |now| {
+        set_aside::remove_old(&data_dir, now)
+    })
+    .deletes()
 }
 
 fn forwarding(services: &Arc<Services>) -> Option<Task> {

@@ -251,3 +251,38 @@ fn a_store_that_is_a_link_refuses_a_restore_and_is_served() {
     );
     assert!(!data.join("restored").exists());
 }
+
+/// A disk that is mounted over the data directory hides the lock, so that only the identity tells.
+#[test]
+fn a_store_that_takes_the_place_of_an_open_one_is_not_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, other, hidden] = ["data", "other", "hidden"].map(|name| folder.path().join(name));
+    let begin = |place: &Path, instance: u8| {
+        let options = Options {
+            instance: [instance; 16],
+            timeline: [instance; 16],
+            ..Options::default()
+        };
+        Store::open(place, schema(), options)
+    };
+    let before = begin(&other, 1).unwrap();
+    fill(&before, 0..5);
+    drop(before);
+    // The thread that looks by itself finds the same, and must not write either.
+    let store = begin(&data, 2).unwrap();
+    fill(&store, 0..2);
+    fs::rename(&data, &hidden).unwrap();
+    fs::rename(&other, &data).unwrap();
+    let refused = missing_files::restore(&store.0.core, &store.0.inbox, 0);
+    assert!(
+        matches!(&refused, Err(StoreError::Failed(why)) if why.contains("taken the place")),
+        "{refused:?}"
+    );
+    put(&store, 9, person("Lund", 30)).unwrap_err();
+    drop(store);
+    let kept = begin(&data, 3).unwrap();
+    assert_sound(&kept);
+    assert_eq!(all(&kept).len(), 5);
+    drop(kept);
+    assert_eq!(all(&begin(&hidden, 4).unwrap()).len(), 2);
+}

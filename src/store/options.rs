@@ -104,6 +104,7 @@ impl Options {
         };
         // The identity is written first: every later file names it, so a crash in between leaves an empty
         // store and not a foreign one.
+        layout.check_own(&identity)?;
         layout.write_identity(&identity)?;
         Ok(identity)
     }

@@ -2,12 +2,15 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use crate::support::appliance::{Appliance, err, playgate, sign_up};
+use crate::support::external_tools::program;
 use crate::support::process::InTime as _;
+use crate::upgrade::package;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// The user and group `nobody`, who own the data directory.
@@ -231,10 +234,170 @@ fn run(data: &Path, arguments: &[String]) -> Output {
         .output_in_time()
 }
 
-/// Sets traps, runs every command, and returns what changed outside.
-fn attack(place: &Path, data: &Path, outside: &Outside, trap: Trap, names: &[&str]) -> Vec<String> {
+/// All other commands but these: most are a request to the server, or to a server that the command is for its time, so they are
+/// tried with one set of traps.
+const OTHERS: [&str; 66] = [
+    "catalog drop-keys --yes",
+    "catalog undo --yes",
+    "clock advance 1h",
+    "clock freeze",
+    "clock reset",
+    "clock scale 2",
+    "clock set 2027-01-01T00:00:00Z",
+    "clock show",
+    "config show",
+    "epg import CATALOG",
+    "epg refresh a",
+    "epg why a",
+    "fleet dissolve --yes",
+    "fleet handover",
+    "fleet init --name a",
+    "fleet invite",
+    "fleet join --name b -",
+    "fleet leave",
+    "fleet recover --yes",
+    "fleet reseed",
+    "fleet rotate-key",
+    "lab check --partner test",
+    "lab fault add {}",
+    "lab fault clear",
+    "lab fault list",
+    "lab reset test",
+    "mail preview reset",
+    "mail retry",
+    "mail show 1",
+    "mail test ann@example.com",
+    "operator add --role admin b",
+    "operator revoke b",
+    "operator token add b",
+    "operator token list b",
+    "operator token revoke b c",
+    "partner disable test",
+    "partner enable test",
+    "partner list",
+    "partner remove test --yes",
+    "partner set --telemetry-duration-unit s test",
+    "partner show test",
+    "partner token add test",
+    "partner token list test",
+    "partner token revoke test c",
+    "requests har",
+    "requests show a",
+    "requests tail",
+    "rights clear a",
+    "rights set a --live off",
+    "rule add --live off",
+    "rule remove 1",
+    "user add b@example.com",
+    "user change ann@example.com --name A",
+    "user devices ann@example.com",
+    "user disable ann@example.com",
+    "user enable ann@example.com",
+    "user grant ann@example.com a",
+    "user logout ann@example.com",
+    "user offers ann@example.com",
+    "user pin ann@example.com",
+    "user reset ann@example.com",
+    "user revoke ann@example.com a",
+    "user sessions ann@example.com",
+    "user show ann@example.com",
+    "user streams ann@example.com",
+    "user why ann@example.com a",
+];
+
+/// `a_server_that_root_starts_is_the_owners` is the test of these.
+const SERVERS: [&str; 2] = ["demo", "serve"];
+
+/// Commands that touch no data directory, or restart the service.
+const WITHOUT_DATA: [&str; 6] = [
+    "completions",
+    "config keys",
+    "fleet try",
+    "lab run",
+    "man",
+    "upgrade rollback",
+];
+
+/// Adds all commands below one, by the texts of `--help`.
+fn subcommands(of: &[String], found: &mut Vec<String>) {
+    let output = playgate(Path::new("/nonexistent"))
+        .args(of)
+        .arg("--help")
+        .output_in_time();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    // The further lines of a description are further to the right.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|name| !["", "help"].contains(name)).collect();
+    if names.is_empty() {
+        found.push(of.join(" "));
+    }
+    for name in names {
+        subcommands(&[of, &[name.to_owned()]].concat(), found);
+    }
+}
+
+#[test]
+fn every_command_is_tried_with_a_hostile_data_directory() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut tried: Vec<String> = commands(folder.path())
+        .iter()
+        .map(|words| words.join(" "))
+        .collect();
+    tried.extend(OTHERS.map(str::to_owned));
+    let mut all = Vec::new();
+    subcommands(&[], &mut all);
+    assert!(all.len() > 100, "{all:?}");
+    for command in all {
+        let is_tried = tried.iter().any(|line| {
+            let rest = line.strip_prefix(&command);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        });
+        let is_elsewhere = [&WITHOUT_DATA[..], &SERVERS].concat().contains(&&*command);
+        assert!(is_tried || is_elsewhere, "{command}");
+    }
+    let data = used(folder.path());
+    give_to(OWNER, &data);
+    let catalog = folder.path().join("catalog.toml");
+    std::thread::scope(|scope| {
+        for (trap, names) in [
+            (Trap::LinkToDirectory, &ENTRIES[..]),
+            (Trap::LinkToFile, &["store"]),
+        ] {
+            // Some wait for an etcd that is not there.
+            for (at, lines) in OTHERS.chunks(6).enumerate() {
+                let place = folder.path().join(format!("{trap:?}{at}"));
+                let (data, catalog) = (&data, &catalog);
+                scope.spawn(move || {
+                    fs::create_dir(&place).unwrap();
+                    let outside = Outside::make(&place);
+                    let data = copied(data, &place.join("data"));
+                    let lines = lines.iter().map(|line| {
+                        let line = line.replace("CATALOG", catalog.to_str().unwrap());
+                        line.split(' ').map(str::to_owned).collect()
+                    });
+                    let changes = attack(&data, &outside, trap, names, lines.collect());
+                    assert_eq!(changes, Vec::<String>::new());
+                });
+            }
+        }
+    });
+}
+
+/// Sets traps, runs commands, and returns what changed outside.
+fn attack(
+    data: &Path,
+    outside: &Outside,
+    trap: Trap,
+    names: &[&str],
+    commands: Vec<Vec<String>>,
+) -> Vec<String> {
     let mut changes = Vec::new();
-    for arguments in commands(place) {
+    for arguments in commands {
         // A command may have moved a trap away.
         for name in names {
             trap.set(&data.join(name), outside);
@@ -243,6 +406,8 @@ fn attack(place: &Path, data: &Path, outside: &Outside, trap: Trap, names: &[&st
         let output = run(data, &arguments);
         let printed = [output.stdout, output.stderr].concat();
         let printed = String::from_utf8_lossy(&printed);
+        // It would end before it touches anything.
+        assert!(!printed.contains("Usage:"), "{arguments:?}: {printed}");
         if printed.contains(SECRET) {
             changes.push(format!("{trap:?}: {arguments:?} prints {printed}"));
         }
@@ -286,7 +451,7 @@ fn no_command_of_root_leaves_a_hostile_data_directory() {
                     fs::create_dir(&place).unwrap();
                     let outside = Outside::make(&place);
                     let data = copied(data, &place.join("data"));
-                    let changes = attack(&place, &data, &outside, trap, names);
+                    let changes = attack(&data, &outside, trap, names, commands(&place));
                     assert_eq!(changes, Vec::<String>::new());
                 });
             }
@@ -304,11 +469,11 @@ fn links_in_a_directory_of_root_lead_outside() {
     let data = used(folder.path());
     let outside = Outside::make(folder.path());
     let changes = attack(
-        folder.path(),
         &data,
         &outside,
         Trap::LinkToDirectory,
         &["quality"],
+        commands(folder.path()),
     );
     assert_ne!(changes, Vec::<String>::new());
 }
@@ -333,17 +498,20 @@ fn rights(report: &str) -> Vec<String> {
 }
 
 /// A program in the place of a version: writes its rights, session and environment to the file `status`.
-fn spy(place: &Path) -> PathBuf {
-    let spy = place.join("spy");
+fn spying(place: &Path) -> String {
     let status = place.join("status");
-    let text = format!(
+    fs::write(&status, "").unwrap();
+    format!(
         "#!/bin/sh\n(cat /proc/self/status; awk '{{ print \"Session: \" $6 }}' /proc/self/stat; env) > {}\n\
          echo '{{\"ok\": true, \"version\": \"9\", \"problems\": []}}'\n",
         status.display(),
-    );
-    fs::write(&spy, text).unwrap();
+    )
+}
+
+fn spy(place: &Path) -> PathBuf {
+    let spy = place.join("spy");
+    fs::write(&spy, spying(place)).unwrap();
     fs::set_permissions(&spy, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(status, "").unwrap();
     spy
 }
 
@@ -400,6 +568,88 @@ fn a_foreign_version_runs_as_the_owner_without_any_right_of_root() {
     for line in of_root.iter().filter(|line| !line.starts_with("Groups:")) {
         assert!(as_root.contains(line), "{as_root:?} lacks {line}");
     }
+}
+
+/// The program in a package has the rights of the data directory's owner, whoever owns the package and whoever asks.
+#[test]
+fn a_package_runs_as_the_owner_whoever_owns_it() {
+    if !is_root() {
+        return;
+    }
+    const STRANGER: u32 = 12_345;
+    let folder = tempfile::tempdir().unwrap();
+    let data = used(folder.path());
+    give_to(OWNER, &data);
+    let status = folder.path().join("status");
+    let Some(dpkg) = program("dpkg") else { return };
+    let own = Command::new(dpkg)
+        .arg("--print-architecture")
+        .output_in_time();
+    let own = String::from_utf8(own.stdout).unwrap();
+    let Some(deb) = package(folder.path(), own.trim(), &spying(folder.path())) else {
+        return;
+    };
+    // A directory that the owner of the data directory can change: root opens nothing there.
+    let of_owner = folder.path().join("of-owner");
+    fs::create_dir(&of_owner).unwrap();
+    give_to(OWNER, &of_owner);
+    let private = [of_owner.join("9.deb"), folder.path().join("9.deb")];
+    for path in &private {
+        fs::copy(&deb, path).unwrap();
+    }
+    let link = of_owner.join("link.deb");
+    symlink(&private[1], &link).unwrap();
+    let check = |user: u32, path: &Path, of: u32, mode: u32| {
+        lchown(&status, Some(OWNER), Some(OWNER)).unwrap();
+        fs::write(&status, "").unwrap();
+        lchown(path, Some(of), Some(of)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = playgate(&data);
+        command
+            .args(["upgrade", "check", "--json", "--deb"])
+            .arg(path);
+        if user != 0 {
+            command.uid(user).gid(user);
+        }
+        let output = command.output_in_time();
+        let report = fs::read_to_string(&status).unwrap();
+        (output.status.success(), rights(&report), err(&output))
+    };
+    let (_, as_owner, _) = check(OWNER, &private[0], OWNER, 0o600);
+    assert!(as_owner.contains(&format!("Uid: {OWNER} {OWNER} {OWNER} {OWNER}")));
+    for of in [0, OWNER, STRANGER] {
+        for mode in [0o600, 0o644] {
+            // Root names it, so root opens it, where only root can have put it.
+            let (ok, rights, said) = check(0, &private[1], of, mode);
+            assert!(ok, "{of} {mode:o}: {said}");
+            assert!(rights.contains(&"NoNewPrivs: 1".to_owned()), "{rights:?}");
+            for line in as_owner
+                .iter()
+                .filter(|line| line.ends_with(&OWNER.to_string()))
+            {
+                assert!(
+                    rights.contains(line),
+                    "{of} {mode:o}: {rights:?} lacks {line}"
+                );
+            }
+            let may_read = of == OWNER || mode == 0o644;
+            for (user, path) in [(0, &private[0]), (OWNER, &private[0]), (OWNER, &private[1])] {
+                let (ok, rights, said) = check(user, path, of, mode);
+                assert_eq!(ok, may_read, "{user} {of} {mode:o}: {said}");
+                assert_eq!(rights.is_empty(), !may_read);
+                assert!(rights.iter().all(|line| !line.starts_with("Uid: 0")));
+                let is_named = said.contains(path.to_str().unwrap());
+                assert!(ok || (is_named && said.contains("ermission")), "{said}");
+            }
+        }
+    }
+    // A link of the owner to a package that only root may read.
+    check(0, &private[1], 0, 0o600);
+    fs::write(&status, "").unwrap();
+    let mut command = playgate(&data);
+    command.args(["upgrade", "check", "--deb"]).arg(&link);
+    assert!(!command.output_in_time().status.success());
+    assert_eq!(fs::read_to_string(&status).unwrap(), "");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::support::appliance::{Appliance, err, playgate, sign_up};
 use crate::support::external_tools::{packaged, skip};
@@ -95,6 +95,107 @@ fn a_cleaner_of_log_files_costs_no_change() {
     }
 }
 
+/// Closed files of telemetry and journal are read only now and then, so that nothing else would notice.
+#[test]
+fn closed_files_that_a_cleaner_takes_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let lab = [
+        ("PLAYGATE_LAB_CLOCK", "true"),
+        ("PLAYGATE_ENVIRONMENT", "staging"),
+    ];
+    let mut appliance = Appliance::with(&data, &lab);
+    let (partner, bearer) = sign_up(&appliance);
+    let headers = [
+        ("Service-AccessToken", &*partner),
+        ("Authorization", &*bearer),
+    ];
+    let upload = |appliance: &Appliance, number: u32| {
+        let event =
+            format!(r#"[{{"timestamp": 1767268800, "action": "start", "seqId": {number}}}]"#);
+        let sent = appliance.ask("POST", "/api/tracker/v1/telemetry-events", &headers, &event);
+        assert_eq!(sent.status, 202);
+    };
+    let names = |folder: &str, ending: &str| {
+        let entries = fs::read_dir(data.join(folder)).unwrap().flatten();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension() == Some(ending.as_ref()));
+        paths.sort();
+        paths
+    };
+    upload(&appliance, 1);
+    appliance.end();
+    // The start finishes the segment of the journal.
+    let mut appliance = Appliance::with(&data, &lab);
+    appliance.run_ok(&["clock", "advance", "2h"]);
+    upload(&appliance, 2);
+    // Closed: a deleted file that is still open is written again.
+    until("a closed hour", || !names("telemetry", "keys").is_empty());
+    let taken = [
+        names("telemetry", "events")[0].clone(),
+        names("journal", "records")[0].clone(),
+    ];
+    for path in &taken {
+        fs::remove_file(path).unwrap();
+    }
+    let name = taken[0].file_name().unwrap().to_str().unwrap();
+    let wanted = [name, "1 segments of the request journal"];
+    let readiness = || appliance.operator("GET", "/readyz", "");
+    until("both warnings", || {
+        let (status, body) = readiness();
+        status == 200 && wanted.iter().all(|wanted| body.contains(wanted))
+    });
+    let found = appliance.command(&["doctor"]).output_in_time();
+    let found = String::from_utf8(found.stdout).unwrap();
+    for wanted in wanted {
+        assert!(found.contains(wanted), "{found}");
+    }
+    appliance.end();
+}
+
+/// What a restore replaced has the users that are erased later.
+#[test]
+fn an_erasure_names_what_still_has_the_user_until_it_is_deleted_by_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let lab = [
+        ("PLAYGATE_LAB_CLOCK", "true"),
+        ("PLAYGATE_ENVIRONMENT", "staging"),
+    ];
+    let mut appliance = Appliance::with(&data, &lab);
+    sign_up(&appliance);
+    appliance.run_ok(&["backup", "create"]);
+    let backup = appliance.run_json(&["backup", "list", "--json"]);
+    let name = backup[0][0]["name"].as_str().unwrap().to_owned();
+    appliance.end();
+    let restored = playgate(&data)
+        .args(["backup", "restore", &name, "--yes"])
+        .output_in_time();
+    assert!(restored.status.success(), "{}", err(&restored));
+    let mut appliance = Appliance::with(&data, &lab);
+    let replaced = || {
+        let entries = fs::read_dir(data.join("aside")).unwrap().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let old = replaced();
+    assert_eq!(old.len(), 1);
+    let removed = appliance
+        .command(&["user", "remove", "ann@example.com", "--yes"])
+        .output_in_time();
+    assert!(removed.status.success());
+    let compacted = appliance.command(&["store", "compact"]).output_in_time();
+    for output in [removed, compacted] {
+        assert!(
+            err(&output).contains(old[0].to_str().unwrap()),
+            "{}",
+            err(&output)
+        );
+    }
+    appliance.run_ok(&["clock", "advance", "31d"]);
+    until("its deletion", || replaced().is_empty());
+    appliance.end();
+}
+
 #[test]
 fn a_boot_id_that_the_unit_hides_is_reported() {
     let unit = packaged("playgate.service", &[]);
@@ -121,7 +222,7 @@ fn a_boot_id_that_the_unit_hides_is_reported() {
 }
 
 #[test]
-fn a_restore_onto_a_mount_point_is_refused_and_the_store_is_served() {
+fn a_restore_onto_what_cannot_be_replaced_is_refused_and_the_store_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut appliance = Appliance::start(&data);
@@ -131,23 +232,55 @@ fn a_restore_onto_a_mount_point_is_refused_and_the_store_is_served() {
     let backup = appliance.run_json(&["backup", "list", "--json"]);
     let name = backup[0][0]["name"].as_str().unwrap().to_owned();
     appliance.end();
-    let store = data.join("store");
-    let script = format!("mount --bind {0} {0}", store.display());
-    // Without a server, and through one that has the mount point.
-    let restore = ["backup", "restore", &name];
-    let Some(mut offline) = in_namespace(&script, playgate(&data).args(restore)) else {
-        return;
-    };
-    let refused = offline.output_in_time();
-    assert!(!refused.status.success());
-    assert!(err(&refused).contains("mount point"), "{}", err(&refused));
-    let command = in_namespace(&script, &serve(&data)).unwrap();
-    let mut appliance = Appliance::run(&data, command);
-    let refused = appliance.command(&restore).output_in_time();
-    assert!(!refused.status.success());
-    assert!(err(&refused).contains("mount point"), "{}", err(&refused));
-    appliance.run_ok(&["user", "show", "later@example.com"]);
-    appliance.end();
+    let kept = folder.path().join("kept");
+    let shown = |path: &Path| path.display().to_string();
+    let (store, kept, all) = (shown(&data.join("store")), shown(&kept), shown(&data));
+    let layers = shown(&folder.path().join("layers"));
+    // Mounts end with the namespace of the script; the link is undone.
+    let link = format!("test -L {store} || {{ mv {store} {kept}; ln -s {kept} {store}; }}");
+    let unlink = format!("rm {store}; mv {kept} {store}");
+    let overlay = format!(
+        "mkdir -p {layers}; mount -t tmpfs tmpfs {layers}; mkdir {layers}/upper {layers}/work; \
+         mount -t overlay -o lowerdir={all},upperdir={layers}/upper,workdir={layers}/work overlay {all}"
+    );
+    for (script, undo, why) in [
+        (
+            format!("mount --bind {store} {store}"),
+            "true",
+            "mount point",
+        ),
+        (overlay, "true", "lower layer of an overlay"),
+        (link, &*unlink, "link"),
+    ] {
+        // Without a server, and through one.
+        let restore = ["backup", "restore", &name, "--yes"];
+        let Some(mut offline) = in_namespace(&script, playgate(&data).args(restore)) else {
+            return;
+        };
+        let is_refused = |output: Output| {
+            let said = err(&output);
+            assert!(!output.status.success(), "{why}");
+            assert!(said.contains(why) && said.contains("file system"), "{said}");
+        };
+        is_refused(offline.output_in_time());
+        let command = in_namespace(&script, &serve(&data)).unwrap();
+        let mut appliance = Appliance::run(&data, command);
+        let (pid, command) = (appliance.process.id(), appliance.command(&restore));
+        let enter = format!("--target={pid}");
+        is_refused(
+            after(&["nsenter", "--mount", &enter, "bash"], "true", &command).output_in_time(),
+        );
+        let show = appliance.command(&["user", "show", "later@example.com"]);
+        let shown = after(&["nsenter", "--mount", &enter, "bash"], "true", &show).output_in_time();
+        assert!(shown.status.success(), "{}", err(&shown));
+        appliance.end();
+        assert!(
+            Command::new("bash")
+                .args(["-c", undo])
+                .status_in_time()
+                .success()
+        );
+    }
 }
 
 #[test]

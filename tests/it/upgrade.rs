@@ -131,7 +131,7 @@ fn a_candidate_checks_itself_and_one_that_does_not_start_is_refused() {
 }
 
 /// Builds a package around a binary. `None` without dpkg-deb.
-fn package(folder: &Path, architecture: &str, binary: &str) -> Option<PathBuf> {
+pub fn package(folder: &Path, architecture: &str, binary: &str) -> Option<PathBuf> {
     let mut dpkg = Command::new(program("dpkg-deb")?);
     let root = folder.join("package");
     fs::create_dir_all(root.join("DEBIAN")).unwrap();

@@ -13,6 +13,7 @@ use crate::app::backup_settings;
 use crate::cli::run_limited::{self, run_limited};
 use crate::config::Config;
 use crate::domain::backups::{BackupDirectory, BackupError};
+use crate::domain::set_aside;
 use crate::ports::{Clock as _, SystemClock, zoneinfo};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
@@ -147,16 +148,18 @@ fn backups(config: &Config) -> DoctorFinding {
 
 /// Replaced stores and engines, which nothing deletes but a later one of their kind.
 fn aside(data_dir: &Path) -> Option<DoctorFinding> {
-    let folder = data_dir.join("aside");
-    let entries = fs::read_dir(&folder).ok()?.flatten();
-    let names: Vec<_> = (entries.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-        .filter(|name| name.contains('.'))
+    let names: Vec<_> = set_aside::replaced(data_dir)
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();
     (!names.is_empty()).then(|| {
-        let place = folder.display();
+        let place = data_dir.join("aside");
+        let place = place.display();
         let said = format!(
-            "{place} keeps what a restore or a repair replaced ({}), with users that were erased since",
-            names.join(", ")
+            "{place} keeps what a restore or a repair replaced ({}), with users that were erased since; the service deletes it {} \
+             days after",
+            names.join(", "),
+            set_aside::KEPT_DAYS
         );
         let fix = format!("rm -r {place}/* once you do not need it any more");
         DoctorFinding::warning("aside", said, fix)

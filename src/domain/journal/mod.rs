@@ -32,6 +32,7 @@ pub use waiters::ArrivedRecords;
 
 use crate::store::{Store, StoreError, WritePriority};
 use crate::types::UnixSeconds;
+use crate::types::time::DAY;
 use segment::{SegmentDirectory, SegmentSummary};
 use waiters::Waiters;
 use writer::{JournalJob, WriterThread};
@@ -95,6 +96,8 @@ struct JournalShared {
     limited: AtomicU64,
     unpartnered: Mutex<RefusalRate>,
     waiters: Waiters,
+    /// When segments were last found deleted, and how many were.
+    deleted: Mutex<Option<(UnixSeconds, usize)>>,
 }
 
 impl RequestJournal {
@@ -129,6 +132,7 @@ impl RequestJournal {
             limited: AtomicU64::new(0),
             unpartnered: Mutex::default(),
             waiters: Waiters::default(),
+            deleted: Mutex::default(),
         });
         let writer = WriterThread::start(Arc::clone(&shared))?;
         Ok(Self {
@@ -168,6 +172,40 @@ impl RequestJournal {
         Ok(self.shared.drop_expired(oldest)? + self.shared.make_room()?)
     }
 
+    /// Tells once of finished segments that another program has deleted. Returns how many.
+    pub fn look_for_deleted(&self, now: UnixSeconds) -> Result<usize, JournalError> {
+        let deleted = self.shared.forget_deleted()?;
+        if deleted > 0 {
+            let mut noted = self.shared.deleted.lock();
+            let before = noted.map_or(0, |(_, count)| count);
+            *noted = Some((now, before + deleted));
+        }
+        Ok(deleted)
+    }
+
+    /// What an operator has to know about the files.
+    #[must_use]
+    pub fn warning(&self, now: UnixSeconds) -> Option<String> {
+        if !self.shared.usable {
+            return Some("the files cannot be listed, so nothing is recorded until the next start; the log has the reason".to_owned());
+        }
+        let deleted = *self.shared.deleted.lock();
+        let deleted = deleted.filter(|(at, _)| now.since(*at).abs() < DAY);
+        let deleted = deleted.map(|(_, count)| {
+            format!("another program has deleted {count} segments of the request journal, whose records are lost; exclude the data directory from that program")
+        });
+        let unreadable = self.shared.segments.lock();
+        let unreadable = unreadable
+            .values()
+            .filter(|segment| segment.unreadable)
+            .count();
+        let unreadable = (unreadable > 0).then(|| {
+            format!("{unreadable} segments of the request journal cannot be read and are left out; the log names them")
+        });
+        let parts: Vec<_> = deleted.into_iter().chain(unreadable).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
     #[must_use]
     pub fn counts(&self) -> JournalCounts {
         let shared = &self.shared;
@@ -204,6 +242,27 @@ impl JournalShared {
             .max_bytes
             .saturating_sub(2 * segment::SEGMENT_MAX);
         self.drop_segments(|_, total| total > most)
+    }
+
+    /// Forgets finished segments whose files another program has deleted.
+    fn forget_deleted(&self) -> io::Result<usize> {
+        // Whoever replaces or deletes a finished file holds it.
+        let _rewriting = self.rewriting.lock();
+        let mut segments = self.segments.lock();
+        let is_deleted =
+            |first: u64| matches!(self.directory.records(first).try_exists(), Ok(false));
+        let deleted: Vec<SegmentSummary> = segments
+            .extract_if(.., |first, segment| segment.finished && is_deleted(*first))
+            .map(|(_, segment)| segment)
+            .collect();
+        drop(segments);
+        for segment in &deleted {
+            let file = self.directory.records(segment.first);
+            tracing::error!(file = %file.display(), "another program has deleted a segment of the request journal; its records are lost; exclude the data directory from such programs");
+            // Removes its index, and keeps its numbers from being given again.
+            self.directory.remove(segment.first, segment.last)?;
+        }
+        Ok(deleted.len())
     }
 
     /// Deletes finished segments, oldest first, while `condemned` is true of the segment and the bytes that are left.

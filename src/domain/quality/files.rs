@@ -315,13 +315,16 @@ fn changed_at(file: &fs::Metadata) -> io::Result<i64> {
 
 /// Renames a file that cannot be used. Its figures are then missing.
 fn set_aside(path: &Path, error: &io::Error) {
-    let aside = path.with_extension("damaged");
-    let (file, aside_name) = (path.display(), aside.display());
-    tracing::error!(%error, %file, "unusable quality figures; moved to {aside_name}");
-    // Renamed and not deleted: an operator may examine it, and the next checkpoint needs the name.
-    if let Err(error) = fs::rename(path, &aside) {
+    let file = path.display();
+    // The next checkpoint needs the name.
+    match data_file::set_aside(path) {
+        Ok(kept) => {
+            tracing::error!(%error, %file, "unusable quality figures; moved to {}", kept.display());
+        }
         // On a read-only disk the figures are kept in memory.
-        tracing::error!(%error, %file, "failed to move unusable quality figures");
+        Err(second) => {
+            tracing::error!(%error, %second, %file, "unusable quality figures, which could not be moved away");
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use crate::data_file::at;
+use crate::data_file::{self, at};
 use crate::store::{make_directory, open_file, sync_file};
 
 /// Opens a file for reading and writing, with the reserve of descriptors.
@@ -82,6 +82,10 @@ pub(crate) fn without_checksum(bytes: &[u8]) -> Option<&[u8]> {
 /// Removes a file that may be missing. The caller syncs the directory.
 pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
+        // Retention must not end at a directory that somebody has put in the place of a file.
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            data_file::set_aside(path).map(drop)
+        }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
         _ => Ok(()),
     }

@@ -160,7 +160,14 @@ impl Forwarder {
                 unsent.pop_front();
                 continue;
             }
-            let mut batch = self.batch(extent, progress.most)?;
+            let mut batch = match self.batch(extent, progress.most) {
+                Err(TelemetryError::Io(error)) => {
+                    self.telemetry.leave_out(extent.0, &error);
+                    unsent.pop_front();
+                    continue;
+                }
+                other => other?,
+            };
             // If the batch has no event to send, only the cursor advances.
             if let Some(oldest) = batch.oldest {
                 *self.oldest.lock() = Some(oldest);

@@ -191,6 +191,7 @@ impl Telemetry {
                 Ok(length) => extents.push((hour, length)),
                 // Retention removed the hour after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if data_file::is_about_file(&error) => self.leave_out(hour, &error),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -11,7 +11,7 @@ use parking_lot::MutexGuard;
 
 use super::error::TelemetryError;
 use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
-use super::segment::TelemetrySegment;
+use super::segment::{Directory, TelemetrySegment};
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, Telemetry, TelemetryState, frame, hour_of};
 use crate::store::{Durability, SYNC_WITHIN, WritePriority};
@@ -72,7 +72,7 @@ impl Telemetry {
             inner.store.admits_bytes(WritePriority::Telemetry, bytes)?;
             // The events are in the log when this returns and are synced within half a second: a kill loses nothing, a
             // power cut at most half a second.
-            let appended = state.append(&frames, &keys);
+            let appended = state.append(&inner.directory, &frames, &keys);
             if let Err(failed @ TelemetryError::Failed(_)) = &appended {
                 // A failed write may have left a partial frame; nothing may be appended behind it.
                 state.failed = Some(failed.clone());
@@ -156,7 +156,7 @@ impl Inner {
                 drop(state);
                 self.reopen_segment(hour)?;
             } else {
-                let opened = TelemetrySegment::open(&self.directory, hour);
+                let opened = TelemetrySegment::open_or_replace(&self.directory, hour);
                 let segment = opened.map_err(|error| state.failed_at_open(error))?;
                 state.begin(segment);
                 return Ok((state, hour));
@@ -219,7 +219,7 @@ impl Inner {
             }
         }
         // Reads the file to its end, so the state is not locked.
-        let opened = TelemetrySegment::open(&self.directory, hour);
+        let opened = TelemetrySegment::open_or_replace(&self.directory, hour);
         let mut state = self.state.lock();
         let segment = opened.map_err(|error| state.failed_at_open(error))?;
         state.begin(segment);
@@ -243,10 +243,15 @@ impl TelemetryState {
         self.done.extend(before);
     }
 
-    fn append(&mut self, frames: &[u8], keys: &[Fingerprint]) -> Result<(), TelemetryError> {
+    fn append(
+        &mut self,
+        directory: &Directory,
+        frames: &[u8],
+        keys: &[Fingerprint],
+    ) -> Result<(), TelemetryError> {
         let segment = self.segment.as_mut();
         let segment = segment.ok_or_else(|| TelemetryError::Io("no segment is open".to_owned()))?;
-        let appended = segment.append(frames, keys);
+        let appended = segment.append(directory, frames, keys);
         if appended.is_ok() {
             self.unsynced_since.get_or_insert_with(Instant::now);
         }

@@ -16,6 +16,7 @@ mod frame;
 pub(crate) mod fuzzing;
 mod ingest;
 mod model;
+mod notices;
 mod read;
 mod reindex;
 mod retention;
@@ -52,6 +53,7 @@ use crate::types::{UnixSeconds, UserId};
 use budget::Usage;
 use compress::Compression;
 use dedup::{DedupWindow, REMEMBERED_HOURS};
+use notices::Notices;
 use segment::{Directory, TelemetrySegment};
 use sequence_gaps::Gaps;
 use sync_thread::SyncThread;
@@ -111,8 +113,7 @@ struct TelemetryState {
     /// Finished segments that are not synced yet. The sync thread closes them.
     done: Vec<TelemetrySegment>,
     usage: Usage,
-    /// When hours were last dropped because the files exceeded their limit, and the message about it.
-    cut: Option<(UnixSeconds, String)>,
+    notices: Notices,
     dedup: DedupWindow,
     gaps: Gaps,
     /// An hour, and the users that the index already has an entry for in that hour.
@@ -193,13 +194,16 @@ impl Telemetry {
             }
             match directory.fingerprints(known_hour) {
                 Ok(known) => state.dedup.remember(&known, known_hour),
-                Err(error) => report_unreadable(directory, known_hour, error.into())?,
+                Err(error) => {
+                    report_unreadable(directory, known_hour, error.into())?;
+                    state.notices.add_unreadable(known_hour);
+                }
             }
             // After each hour, so that the maps of unsorted fingerprints stay small.
             state.dedup.tidy(hour);
         }
         if directory.events(hour).exists() {
-            match TelemetrySegment::open(directory, hour).map_err(TelemetryError::from) {
+            match TelemetrySegment::open_or_replace(directory, hour).map_err(TelemetryError::from) {
                 Ok(segment) => {
                     state.dedup.remember(segment.keys(), hour);
                     state.segment = Some(segment);
@@ -208,11 +212,11 @@ impl Telemetry {
                 Err(TelemetryError::Full) => {
                     state.dedup.remember(&directory.fingerprints(hour)?, hour);
                 }
-                // A new file could begin, but its events would be the only ones of this hour that exports find. The error
-                // may pass: the next start tries again.
+                // A failed sync, or the process lacks descriptors: the next start tries again.
                 Err(error) => return Err(error),
             }
         }
+        state.notices.look(directory.hours()?, &[]);
         *self.inner.state.lock() = state;
         match self.complete_index() {
             Ok(0) => {}

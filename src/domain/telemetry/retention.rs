@@ -1,5 +1,6 @@
 //! Drops expired events, a whole hour at a time.
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::error::TelemetryError;
@@ -8,7 +9,6 @@ use super::{Forwarder, Inner, Telemetry, hour_of};
 use crate::domain::segment_file::remove_if_present;
 use crate::store::{All, Durability, StoreError};
 use crate::types::UnixSeconds;
-use crate::types::time::DAY;
 
 const ENTRIES_AT_ONCE: usize = 1_000;
 
@@ -50,7 +50,7 @@ impl Telemetry {
                  `telemetry.retention_days`"
             );
             tracing::warn!(bytes = total, "{message}");
-            state.cut = Some((now, message));
+            state.notices.cut = Some((now, message));
         }
         Ok(oldest)
     }
@@ -62,9 +62,7 @@ impl Telemetry {
 
     #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
-        let state = self.inner.state.lock();
-        let (at, message) = state.cut.as_ref()?;
-        (now.since(*at).abs() < DAY).then(|| message.clone())
+        self.inner.state.lock().notices.warning(now)
     }
 
     /// Saves the usage of the budgets, which a restart would otherwise reset. Returns how many rows were written.
@@ -102,6 +100,16 @@ impl Forwarder {
         })
     }
 
+    fn unsent(&self, hour: i64, part: (u64, u64)) -> io::Result<u64> {
+        let mut count = 0;
+        if let Some(mut events) = self.telemetry.part(hour, part)? {
+            while events.next()?.is_some() {
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     fn drop_before(
         &self,
         oldest: i64,
@@ -112,9 +120,10 @@ impl Forwarder {
         for (hour, length) in extents.take_while(|(hour, _)| *hour < oldest) {
             // Events behind the cursor were never accepted by the sink.
             let sent = self.positions.lock().get(hour).kept.sent;
-            if let Some(mut events) = self.telemetry.part(hour, (sent, length))? {
-                while events.next()?.is_some() {
-                    expired += 1;
+            match self.unsent(hour, (sent, length)) {
+                Ok(events) => expired += events,
+                Err(error) => {
+                    tracing::error!(%error, hour, "cannot count the telemetry events of an hour that were never forwarded; retention drops them");
                 }
             }
         }
@@ -170,6 +179,7 @@ impl Inner {
             // After a clock change the open segment can be an old one.
             state.segment.take_if(|segment| segment.hour == hour);
             state.done.retain(|segment| segment.hour != hour);
+            state.notices.forget(hour);
             let of = &self.directory;
             for path in [of.events(hour), of.keys(hour), of.lengths(hour)] {
                 remove_if_present(&path)?;

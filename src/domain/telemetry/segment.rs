@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -206,6 +206,12 @@ pub(super) fn report_torn_end(path: &Path, sound_end: u64) -> io::Result<Option<
     Ok(Some(bytes))
 }
 
+fn set_aside(path: &Path, error: &io::Error) -> io::Result<()> {
+    let kept = data_file::set_aside(path)?;
+    tracing::error!(%error, kept = %kept.display(), "a telemetry file of the hour that is written to cannot be used; set it aside: its events are left out, also of erasures");
+    Ok(())
+}
+
 /// Restores the plain form, which appending needs.
 fn unpack(directory: &Directory, path: &Path) -> io::Result<()> {
     match SegmentReader::open(path) {
@@ -260,6 +266,31 @@ impl TelemetrySegment {
         })
     }
 
+    /// Like [`open`](Self::open). What is in its place and cannot be used is set aside, so that one file does not stop the
+    /// uploads of its hour.
+    pub(super) fn open_or_replace(directory: &Directory, hour: i64) -> io::Result<Self> {
+        let result = Self::open(directory, hour);
+        if !result.as_ref().is_err_and(data_file::is_about_file) {
+            return result;
+        }
+        // These two can be made again, so the events are kept if they are not the reason.
+        for path in [directory.keys(hour), directory.lengths(hour)] {
+            let opened = data_file::open(File::options().read(true).write(true), &path);
+            if let Err(error) = opened
+                && data_file::is_about_file(&error)
+            {
+                set_aside(&path, &error)?;
+            }
+        }
+        match Self::open(directory, hour) {
+            Err(error) if data_file::is_about_file(&error) => {
+                set_aside(&directory.events(hour), &error)?;
+                Self::open(directory, hour)
+            }
+            other => other,
+        }
+    }
+
     pub(super) const fn keys(&self) -> &Arc<Vec<Fingerprint>> {
         &self.keys
     }
@@ -267,10 +298,11 @@ impl TelemetrySegment {
     /// After an error the segment is unchanged.
     pub(super) fn append(
         &mut self,
+        directory: &Directory,
         frames: &[u8],
         keys: &[Fingerprint],
     ) -> Result<(), TelemetryError> {
-        let end = self.lengths.written;
+        let (end, known) = (self.lengths.written, self.keys.len());
         // Written at the known end and not in append mode, so that a partial write is overwritten.
         if let Err(error) = self.file.write_all_at(frames, end) {
             // A later batch overwrites the partial write. If it is shorter, the rest would read as damage.
@@ -281,6 +313,18 @@ impl TelemetrySegment {
         }
         self.lengths.written += frames.len() as u64;
         Arc::make_mut(&mut self.keys).extend_from_slice(keys);
+        // After the write: what is acknowledged must not be in a file without a name, which ends with the process.
+        if self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+            && let Err(error) = self.write_again(directory)
+        {
+            // The sender sends the events again.
+            self.lengths.written = end;
+            Arc::make_mut(&mut self.keys).truncate(known);
+            return Err(match self.file.set_len(end) {
+                Ok(()) => error.into(),
+                Err(second) => TelemetryError::Failed(second.to_string()),
+            });
+        }
         Ok(())
     }
 
@@ -318,10 +362,14 @@ impl TelemetrySegment {
 
     /// Writes the segment again if another program has deleted or replaced its file.
     pub(super) fn restore(&mut self, directory: &Directory) -> io::Result<()> {
-        let path = directory.events(self.hour);
-        if self.is_in_place(&path) {
-            return Ok(());
+        match self.is_in_place(&directory.events(self.hour)) {
+            true => Ok(()),
+            false => self.write_again(directory),
         }
+    }
+
+    fn write_again(&mut self, directory: &Directory) -> io::Result<()> {
+        let path = directory.events(self.hour);
         let file = path.display();
         tracing::error!(%file, "another program has deleted or replaced a telemetry file that is being written; writing it again from the open file; exclude the data directory from such programs");
         let length = self.lengths.written;

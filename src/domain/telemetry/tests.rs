@@ -482,11 +482,12 @@ fn a_clock_set_back_appends_to_an_older_hour() {
 fn events_that_cannot_be_written_are_not_remembered() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    // A directory in the place of the segment makes opening it fail.
-    let place = telemetry.inner.directory.events(hour_of(NOW));
-    fs::create_dir(&place).unwrap();
+    // A file in the place of the directory makes opening the segment fail.
+    fs::remove_dir_all(bench.files()).unwrap();
+    fs::write(bench.files(), "in the way").unwrap();
     assert!(telemetry.ingest(sender(1), events([1]), NOW).is_err());
-    fs::remove_dir(&place).unwrap();
+    fs::remove_file(bench.files()).unwrap();
+    fs::create_dir(bench.files()).unwrap();
     let answer = telemetry.ingest(sender(1), events([1]), NOW);
     assert_eq!(answer, Ok(taken(1, 0)));
 }

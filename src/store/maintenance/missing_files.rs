@@ -22,6 +22,9 @@ pub(in crate::store) fn restore(
     let Some(disk) = &core.disk else {
         return Ok(());
     };
+    if let Err(error) = disk.layout.check_own(&disk.identity) {
+        return Err(core.failure.report(&error));
+    }
     if let Some(path) = missing_part(disk) {
         tracing::error!(file = %path.display(), "another program has deleted, replaced or cut a file of the store; writing a new snapshot, so that no change is lost; exclude the data directory from such programs");
         new_snapshot::from_running_engine(core, writer, now)?;
@@ -52,6 +55,7 @@ pub(in crate::store) fn restore_at_end(core: &Shared, now: i64) -> Result<(), St
     if core.failure.get().is_some() || !core.is_writable() || !engine.is_ready() {
         return Ok(());
     }
+    disk.layout.check_own(&disk.identity)?;
     if let Some(path) = missing_part(disk) {
         tracing::error!(file = %path.display(), "another program has deleted, replaced or cut a file of the store; writing a snapshot before the end");
         let number = engine.applied()?.number;
@@ -80,6 +84,10 @@ pub(in crate::store) fn restore_lock(core: &Shared, locks: &mut Vec<StoreLock>) 
     };
     let directory = disk.layout.directory();
     if held.is_of(directory) {
+        return;
+    }
+    if let Err(error) = disk.layout.check_own(&disk.identity) {
+        core.failure.report(&error);
         return;
     }
     match disk.layout.lock() {

@@ -200,6 +200,18 @@ impl StoreLayout {
             .all(|path| !matches!(path.try_exists(), Ok(false)))
     }
 
+    /// Refuses to write to another store than the open one: a disk may have been mounted over the data directory, or the directory
+    /// replaced. The lock does not tell, since it is on the file that is hidden then.
+    pub(in crate::store) fn check_own(&self, own: &Identity) -> Result<(), StoreError> {
+        match self.identity() {
+            Ok(found) if found.instance != own.instance => Err(StoreError::Failed(format!(
+                "{}: another store has taken the place of the open one, as by a mount; nothing is written to it",
+                self.store().display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     pub(in crate::store) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);

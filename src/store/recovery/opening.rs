@@ -156,6 +156,7 @@ impl Recovery<'_> {
         identity: &mut Identity,
         number: u64,
     ) -> Result<FileLog, StoreError> {
+        self.layout.check_own(&self.identity)?;
         // The new timeline must be on disk before the first commit in it.
         if *identity != self.identity {
             self.layout.write_identity(identity)?;
@@ -171,6 +172,7 @@ impl Recovery<'_> {
         // From now on a missing log is damage and not a first start.
         if !identity.begun {
             identity.begun = true;
+            self.layout.check_own(&self.identity)?;
             self.layout.write_identity(identity)?;
         }
         Ok(log)

@@ -99,6 +99,37 @@ fn an_unreadable_segment_and_leftovers_do_not_stop_the_journal() {
 }
 
 #[test]
+fn a_finished_segment_that_another_program_deletes_is_told_once() {
+    let bench = Bench::new();
+    for at in 0..3 {
+        let journal = bench.open();
+        journal.record(record(at, 1));
+        journal.flush().unwrap();
+    }
+    let journal = bench.open();
+    journal.record(record(3, 1));
+    journal.flush().unwrap();
+    let last = journal.last_number();
+    let look = || journal.look_for_deleted(NOW).unwrap();
+    assert_eq!((look(), journal.warning(NOW)), (0, None));
+    let segments = bench.files("records");
+    assert_eq!(segments.len(), 4);
+    for path in &segments[1..3] {
+        fs::remove_file(path).unwrap();
+    }
+    assert_eq!((look(), look()), (2, 0));
+    let warning = journal.warning(NOW).unwrap();
+    assert!(warning.contains("2 segments"), "{warning}");
+    assert_eq!(all(&journal), ["request-3-1", "request-0-1"]);
+    // A follower that has seen a number must not miss what comes later.
+    drop(journal);
+    for path in bench.files("records") {
+        fs::remove_file(path).unwrap();
+    }
+    assert!(bench.open().last_number() + 1 >= last);
+}
+
+#[test]
 fn an_erasure_waits_for_a_start_that_can_read_the_files() {
     let bench = Bench::new();
     let journal = bench.open();

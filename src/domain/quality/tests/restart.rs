@@ -130,7 +130,7 @@ fn a_damaged_hour_is_set_aside_and_the_others_are_reported() {
     fs::write(&hours[0], b"PGQ1 damaged").unwrap();
     let quality = open(directory.path());
     assert_eq!(figures(&quality, NOON + 3 * HOUR).plays, 1);
-    assert!(hours[0].with_extension("damaged").exists());
+    assert!(hours[0].with_extension("rollup.damaged").exists());
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl From<StoreError> for ApiError {
             .with_cause(error),
             StoreError::NotReplaceable(_) => Self::new(
                 ErrorCode::RestartNotPossible,
-                "the directory `store` of the data directory cannot be replaced: it is a mount point, a link, or part of another file system; the log has the reason",
+                "the directory `store` of the data directory cannot be replaced: it is a mount point, a link, on another file system, or in a lower layer of an overlay (the log says which); stop the service, bring `store` and the other files of the data directory together on one file system, and mount or link the whole data directory",
             )
             .with_cause(error),
             // Faults of the installation and not of the load: a retry does not help.
