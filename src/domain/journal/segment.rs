@@ -13,7 +13,8 @@ use super::record::JournalRecord;
 use crate::data_file;
 use crate::domain::segment_file::frame::{Frames, write_frame};
 use crate::domain::segment_file::lengths::Lengths;
-use crate::domain::segment_file::packed::{Packer, SegmentReader};
+use crate::domain::segment_file::packed::SegmentReader;
+use crate::domain::segment_file::packer::Packer;
 use crate::domain::segment_file::{open, remove_if_present, replace, restore};
 use crate::store::{encode_note, is_in_place, make_directory, sync_data, sync_directory};
 

@@ -4,7 +4,10 @@
 
 pub(crate) mod frame;
 pub(crate) mod lengths;
+mod member_header;
+pub(crate) mod member_index;
 pub(crate) mod packed;
+pub(crate) mod packer;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -2,151 +2,27 @@
 //!
 //! Each member's header has an extra field with the member's offset in the unpacked segment and both of its lengths.
 //! Readers skip from header to header. All positions that other modules store are offsets into the unpacked segment.
-//! The last member is empty; its offset is the unpacked length.
+//! The last member is empty; its offset is the unpacked length. An [index](super::member_index) may follow it.
 //!
 //! A damaged member reads as zeros, which contain no frame. All other members stay readable.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 
-use super::{append_checksum, without_checksum};
+use super::member_header::{END_BYTES, HEAD_BYTES, Header, MEMBER_MAX, TAIL_BYTES, end_member};
+use super::member_index::{IndexedMember, MemberIndex, OwnerKey};
+use super::packer::Packer;
 use crate::data_file::at;
 use crate::store::open_file;
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
 pub(crate) const MEMBER_BYTES: usize = 1024 * 1024;
-/// A header with a larger length is damaged. The limit bounds the memory of a reader, which holds one member.
-const MEMBER_MAX: u32 = 4 * 1024 * 1024;
-/// Magic, method, flags (`FEXTRA`), time, extra flags and system; the length of the extra field;
-/// the name and length of its only subfield. The last byte of the magic is the version.
-const PREFIX: [u8; 20] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x1c\0PG\x18\0PGz\x01";
-/// The prefix, then offset, unpacked length, packed length and a checksum of all of these.
-const HEAD_BYTES: usize = PREFIX.len() + 8 + 4 + 4 + 4;
-/// The CRC-32 and length that end each gzip member.
-const TAIL_BYTES: usize = 8;
-/// Deflate stream of an empty input: one final block with the fixed code.
-const EMPTY_DEFLATE: [u8; 2] = [3, 0];
 const ZEROS: [u8; 4096] = [0; 4096];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
-    /// Offset in the unpacked segment.
-    place: u64,
-    unpacked: u32,
-    packed: u32,
-}
-
-impl Header {
-    fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = PREFIX.to_vec();
-        bytes.extend(self.place.to_le_bytes());
-        bytes.extend(self.unpacked.to_le_bytes());
-        bytes.extend(self.packed.to_le_bytes());
-        append_checksum(&mut bytes);
-        bytes
-    }
-
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        // The checksum distinguishes a header from the same bytes inside a member.
-        let rest = without_checksum(bytes.get(..HEAD_BYTES)?)?.strip_prefix(&PREFIX)?;
-        let (place, rest) = rest.split_first_chunk::<8>()?;
-        let (unpacked, rest) = rest.split_first_chunk::<4>()?;
-        let (packed, _) = rest.split_first_chunk::<4>()?;
-        let header = Self {
-            place: u64::from_le_bytes(*place),
-            unpacked: u32::from_le_bytes(*unpacked),
-            packed: u32::from_le_bytes(*packed),
-        };
-        let smallest = u32::try_from(HEAD_BYTES + TAIL_BYTES).unwrap_or(u32::MAX);
-        let fits =
-            header.unpacked <= MEMBER_MAX && (smallest..=MEMBER_MAX).contains(&header.packed);
-        fits.then_some(header)
-    }
-
-    const fn end(self) -> u64 {
-        self.place.saturating_add(self.unpacked as u64)
-    }
-}
-
-pub(crate) struct Packer<W: Write> {
-    to: W,
-    place: u64,
-    /// Bytes of the next member, collected by [`Write`].
-    collected: Vec<u8>,
-}
-
-impl<W: Write> Packer<W> {
-    pub(crate) const fn new(to: W) -> Self {
-        Self {
-            to,
-            place: 0,
-            collected: Vec::new(),
-        }
-    }
-
-    pub(crate) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Space for the header, whose fields are known only after compression.
-        let header = vec![0; HEAD_BYTES];
-        let mut encoder = DeflateEncoder::new(header, Compression::default());
-        encoder.write_all(bytes)?;
-        self.write_member(bytes, encoder.finish()?)
-    }
-
-    /// `packed` starts with an empty header, which is filled in here.
-    fn write_member(&mut self, bytes: &[u8], mut packed: Vec<u8>) -> io::Result<()> {
-        let too_long = |_| io::Error::other("a gzip member of a compressed segment is too long");
-        // The reader rejects longer members, so the writer must not produce them.
-        let unpacked = u32::try_from(bytes.len()).map_err(too_long)?;
-        packed.extend(crc32fast::hash(bytes).to_le_bytes());
-        packed.extend(unpacked.to_le_bytes());
-        let header = Header {
-            place: self.place,
-            unpacked,
-            packed: u32::try_from(packed.len()).map_err(too_long)?,
-        };
-        if let Some(head) = packed.get_mut(..HEAD_BYTES) {
-            head.copy_from_slice(&header.to_bytes());
-        }
-        self.to.write_all(&packed)?;
-        self.place = header.end();
-        Ok(())
-    }
-
-    pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.flush()?;
-        // `zcat` ignores an empty member, and readers find the unpacked length at the end of the file.
-        let mut empty = vec![0; HEAD_BYTES];
-        empty.extend(EMPTY_DEFLATE);
-        self.write_member(&[], empty)?;
-        Ok(self.to)
-    }
-}
-
-/// Every call must write whole frames, since members end between calls.
-impl<W: Write> Write for Packer<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.collected.extend_from_slice(bytes);
-        // Only between two writes, so that no frame is divided.
-        if self.collected.len() >= MEMBER_BYTES {
-            self.flush()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let collected = std::mem::take(&mut self.collected);
-        match collected.is_empty() {
-            true => Ok(()),
-            false => self.member(&collected),
-        }
-    }
-}
 
 pub(crate) enum SegmentReader {
     Plain(File),
@@ -171,6 +47,17 @@ impl SegmentReader {
                 Ok(Self::Packed(members))
             }
         }
+    }
+
+    /// Reads the members that may contain records of the owner, one after the other; all if the file has no sound index.
+    /// Also returns whether members are left out.
+    pub(crate) fn open_for(path: &Path, owner: OwnerKey) -> io::Result<(Self, bool)> {
+        let reader = Self::open(path)?;
+        let Self::Packed(mut members) = reader else {
+            return Ok((reader, false));
+        };
+        let selected = members.select(|member| member.may_have(owner))?;
+        Ok((Self::Packed(members), selected))
     }
 }
 
@@ -214,8 +101,7 @@ pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
         return Ok(length);
     }
     let mut head = [0; HEAD_BYTES];
-    let last = (HEAD_BYTES + EMPTY_DEFLATE.len() + TAIL_BYTES) as u64;
-    read_at(&file, &mut head, length.saturating_sub(last))?;
+    read_at(&file, &mut head, length.saturating_sub(END_BYTES as u64))?;
     match Header::parse(&head) {
         Some(header) if header.unpacked == 0 => Ok(header.place),
         // The last member is missing or damaged: add up the others.
@@ -227,7 +113,7 @@ pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
     }
 }
 
-fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
+pub(super) fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     let mut read = 0;
     while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + read as u64) {
@@ -261,6 +147,15 @@ fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
+/// A member that was read; the last one of a segment is empty.
+pub(crate) struct SoundMember {
+    pub(crate) at: u64,
+    pub(crate) place: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// Offset of what follows in the file.
+    pub(crate) next: u64,
+}
+
 pub(crate) struct Members {
     file: File,
     name: String,
@@ -271,10 +166,12 @@ pub(crate) struct Members {
     zeros: u64,
     buffer: Vec<u8>,
     used: usize,
+    /// Offsets of the members to read, in the file and in the unpacked segment.
+    selected: Option<VecDeque<(u64, u64)>>,
 }
 
 impl Members {
-    fn new(file: File, path: &Path) -> Self {
+    pub(crate) fn new(file: File, path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Self {
             name: name.into_owned(),
@@ -284,7 +181,32 @@ impl Members {
             zeros: 0,
             buffer: Vec::new(),
             used: 0,
+            selected: None,
         }
+    }
+
+    /// The empty member that ends a file, where the members that were read end.
+    pub(crate) fn end_bytes(&self) -> Vec<u8> {
+        end_member(self.place)
+    }
+
+    /// Limits reading to some members of the index; `false`, and no limit, if there is no sound one.
+    fn select(&mut self, wanted: impl Fn(&IndexedMember) -> bool) -> io::Result<bool> {
+        let Some(members) = MemberIndex::read(&self.file)? else {
+            return Ok(false);
+        };
+        let mut selected = VecDeque::new();
+        for member in members.iter().filter(|member| wanted(member)) {
+            let mut head = [0; HEAD_BYTES];
+            read_at(&self.file, &mut head, member.at)?;
+            // Bytes that are missing or inserted move the members. Reading all of them finds them again.
+            if Header::parse(&head).is_none_or(|header| header.place != member.place) {
+                return Ok(false);
+            }
+            selected.push_back((member.at, member.place));
+        }
+        self.selected = Some(selected);
+        Ok(true)
     }
 
     fn next_header(&mut self) -> io::Result<Option<Header>> {
@@ -304,6 +226,62 @@ impl Members {
                 None => return Ok(None),
             }
         }
+    }
+
+    /// Reads the next member and its offset in the file. An error of the kind `InvalidData` is damage.
+    pub(crate) fn next_sound(&mut self) -> io::Result<SoundMember> {
+        let mut head = [0; HEAD_BYTES];
+        read_at(&self.file, &mut head, self.at)?;
+        let header = Header::parse(&head).filter(|header| header.place == self.place);
+        let header = header.ok_or(io::ErrorKind::InvalidData)?;
+        let bytes = self.unpack(header)?.ok_or(io::ErrorKind::InvalidData)?;
+        let (at, place) = (self.at, self.place);
+        self.at += u64::from(header.packed);
+        self.place = header.end();
+        Ok(SoundMember {
+            at,
+            place,
+            bytes,
+            next: self.at,
+        })
+    }
+
+    /// Copies a segment. Members that may contain records of `wanted` owners pass through `change`, which gets their content
+    /// with its offset and keeps its length; the others are copied as they are. Returns `false` if the segment has no sound
+    /// index, or is damaged where it matters: the copy is incomplete then.
+    pub(crate) fn copy_changed<W: Write>(
+        &mut self,
+        to: &mut Packer<W>,
+        wanted: impl Fn(&IndexedMember) -> bool,
+        mut change: impl FnMut(&[u8], u64) -> io::Result<Vec<u8>>,
+    ) -> io::Result<bool> {
+        let Some(members) = MemberIndex::read(&self.file)? else {
+            return Ok(false);
+        };
+        for member in members {
+            let mut head = [0; HEAD_BYTES];
+            read_at(&self.file, &mut head, member.at)?;
+            self.at = member.at;
+            let Some(header) = Header::parse(&head).filter(|header| header.place == member.place)
+            else {
+                return Ok(false);
+            };
+            // Whose records are not listed may be anybody's.
+            let copied = member.owners.as_ref().filter(|_| !wanted(&member));
+            let Some(owners) = copied else {
+                let Some(bytes) = self.unpack(header)? else {
+                    return Ok(false);
+                };
+                to.member(&change(&bytes, member.place)?)?;
+                continue;
+            };
+            let mut packed = vec![0; usize::try_from(header.packed).map_err(io::Error::other)?];
+            let read = read_at(&self.file, &mut packed, member.at)?;
+            if read < packed.len() || !to.copy(&packed, header, owners.clone())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn report_damage(&self) {
@@ -336,6 +314,12 @@ impl Members {
     }
 
     fn advance(&mut self) -> io::Result<bool> {
+        if let Some(selected) = &mut self.selected {
+            match selected.pop_front() {
+                Some(next) => (self.at, self.place) = next,
+                None => return Ok(false),
+            }
+        }
         let Some(header) = self.next_header()? else {
             return Ok(false);
         };

@@ -3,20 +3,23 @@
 //! Each run packs a bounded number of bytes into a temporary file, without a lock. When the whole segment is packed,
 //! the file is synced and replaces the segment, unless the segment has changed: erasure rewrites it, and uploads after
 //! a clock was set back append to it. A kill leaves either the old or the new file; the next start removes temporary
-//! files.
+//! files. A segment that was compressed without an index of its users gets one in the same runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::error::TelemetryError;
-use super::frame::{self, EventFrames};
+use super::frame::{self, EventFrames, users_in};
+use super::index_packed::IndexWork;
+use super::segment::Directory;
 use super::{Inner, Telemetry, hour_of};
 use crate::data_file;
 use crate::domain::segment_file::open;
-use crate::domain::segment_file::packed::{MEMBER_BYTES, Packer, SegmentForm};
+use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentForm};
+use crate::domain::segment_file::packer::Packer;
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
 
@@ -34,10 +37,51 @@ const SIZE_MIN: u64 = 4096;
 
 #[derive(Default)]
 pub(super) struct Compression {
-    work: Option<CompressionWork>,
+    work: Option<Work>,
     searched_at: Option<UnixSeconds>,
+    /// Finished files, which need no work while they are unchanged.
+    done: BTreeMap<i64, FileIdentity>,
     /// Hours that failed, and when. They do not block the other hours.
     failed: BTreeMap<i64, UnixSeconds>,
+}
+
+enum Work {
+    Compress(CompressionWork),
+    Index(IndexWork),
+}
+
+impl Work {
+    /// Returns `None` if the file is finished.
+    fn begin(hour: i64, directory: &Directory) -> io::Result<Option<Self>> {
+        let path = directory.events(hour);
+        let source = data_file::open_to_read(&path)?;
+        if SegmentForm::detect(&source)? == SegmentForm::Packed {
+            return Ok(IndexWork::begin(hour, &path, &source)?.map(Self::Index));
+        }
+        let work = CompressionWork::begin(hour, source, directory.packing(hour))?;
+        Ok(work.map(Self::Compress))
+    }
+
+    const fn hour(&self) -> i64 {
+        match self {
+            Self::Compress(work) => work.hour,
+            Self::Index(work) => work.hour,
+        }
+    }
+
+    fn step(&mut self) -> io::Result<bool> {
+        match self {
+            Self::Compress(work) => work.step(),
+            Self::Index(work) => work.step(),
+        }
+    }
+
+    /// Removes what it has written. If this fails, the next start does it.
+    fn abandon(&self) {
+        if let Self::Compress(work) = self {
+            let _ = fs::remove_file(&work.temporary);
+        }
+    }
 }
 
 struct CompressionWork {
@@ -54,7 +98,7 @@ struct CompressionWork {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileIdentity {
+pub(super) struct FileIdentity {
     inode: u64,
     length: u64,
     changed: (i64, i64),
@@ -118,8 +162,13 @@ impl Telemetry {
             match work.step() {
                 Ok(true) => members += 1,
                 Ok(false) => {
-                    let hour = work.hour;
-                    let in_place = inner.or_fail(inner.replace_plain(work));
+                    let hour = work.hour();
+                    let in_place = inner.or_fail(match work {
+                        Work::Compress(work) => inner.replace_plain(work),
+                        Work::Index(work) => inner.append_index(work).map(|finished| {
+                            compression.done.insert(hour, finished);
+                        }),
+                    });
                     if in_place.is_err() {
                         compression.failed.insert(hour, now);
                     }
@@ -129,9 +178,8 @@ impl Telemetry {
                     return Ok(members + 1);
                 }
                 Err(error) => {
-                    // If this fails, the next start removes the file.
-                    let _ = fs::remove_file(&work.temporary);
-                    compression.failed.insert(work.hour, now);
+                    work.abandon();
+                    compression.failed.insert(work.hour(), now);
                     return Err(error.into());
                 }
             }
@@ -146,7 +194,7 @@ impl Inner {
         &self,
         compression: &mut Compression,
         now: UnixSeconds,
-    ) -> Result<Option<CompressionWork>, TelemetryError> {
+    ) -> Result<Option<Work>, TelemetryError> {
         let is_recent =
             |searched_at: &UnixSeconds| (0..SEARCH_EVERY).contains(&now.since(*searched_at));
         // Listing the directory in each run would cost more than the compression.
@@ -157,17 +205,26 @@ impl Inner {
         let waits = |_: &i64, at: &mut UnixSeconds| (0..AFTER_FAILURE).contains(&now.since(*at));
         compression.failed.retain(waits);
         let before = hour_of(UnixSeconds(now.0 - DELAY_SECONDS));
-        for hour in self.directory.hours()? {
+        let hours = self.directory.hours()?;
+        compression
+            .done
+            .retain(|hour, _| hours.binary_search(hour).is_ok());
+        for hour in hours {
             let skipped = compression.failed.contains_key(&hour) || self.is_open(hour);
             if hour >= before || skipped {
                 continue;
             }
-            match CompressionWork::begin(
-                hour,
-                &self.directory.events(hour),
-                self.directory.packing(hour),
-            ) {
-                Ok(None) => {}
+            // Taken before the content is read, so that any later change is noticed.
+            let found = fs::metadata(self.directory.events(hour)).map(|file| (&file).into());
+            let unchanged = found
+                .as_ref()
+                .ok()
+                .filter(|found| compression.done.get(&hour) == Some(found));
+            if unchanged.is_some() {
+                continue;
+            }
+            match Work::begin(hour, &self.directory) {
+                Ok(None) => compression.done.extend(found.map(|found| (hour, found))),
                 Ok(work) => return Ok(work),
                 // Retention removed the hour after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -180,7 +237,7 @@ impl Inner {
         Ok(None)
     }
 
-    fn is_open(&self, hour: i64) -> bool {
+    pub(super) fn is_open(&self, hour: i64) -> bool {
         let state = self.state.lock();
         let mut open = state.segment.iter().chain(&state.done);
         open.any(|open| open.hour == hour)
@@ -222,12 +279,11 @@ impl Inner {
 }
 
 impl CompressionWork {
-    /// Returns `None` if the segment is compressed already or too small.
-    fn begin(hour: i64, path: &Path, temporary: PathBuf) -> io::Result<Option<Self>> {
-        let source = data_file::open_to_read(path)?;
+    /// Returns `None` if the segment is too small.
+    fn begin(hour: i64, source: File, temporary: PathBuf) -> io::Result<Option<Self>> {
         // Taken before the content is read, so that any later change is noticed.
         let identity = FileIdentity::from(&source.metadata()?);
-        if identity.length < SIZE_MIN || SegmentForm::detect(&source)? == SegmentForm::Packed {
+        if identity.length < SIZE_MIN {
             return Ok(None);
         }
         let target = open(&temporary, true)?;
@@ -240,7 +296,7 @@ impl CompressionWork {
             event: (0, 0),
             read_all: false,
             from: 0,
-            target: Packer::new(target),
+            target: Packer::indexed(target, users_in),
             temporary,
         }))
     }

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
 
 use super::error::TelemetryError;
-use super::frame::{self, EventFrames};
+use super::frame::{self, EventFrames, key_of, users_in};
 use super::segment::{Directory, TelemetrySegment};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry, TelemetryState};
 use crate::domain::segment_file::lengths::Lengths;
-use crate::domain::segment_file::packed::{Members, Packer, SegmentReader};
+use crate::domain::segment_file::member_index::OwnerKey;
+use crate::domain::segment_file::packed::{Members, SegmentReader};
+use crate::domain::segment_file::packer::Packer;
 use crate::store::{All, Durability, StoreError, Txn, sync_file};
 use crate::types::{UnixSeconds, UserId};
 
@@ -184,18 +186,42 @@ impl Inner {
     fn repack_without(
         &self,
         hour: i64,
-        source: Members,
+        mut source: Members,
         users: &HashSet<UserId>,
     ) -> io::Result<()> {
+        let path = self.directory.events(hour);
+        let keys: Vec<OwnerKey> = users.iter().map(key_of).collect();
         self.directory
             // `rewriting` is locked by the caller, so no upload reopens the segment.
-            .replace(&self.directory.events(hour), |target| {
-                let mut packer = Packer::new(target);
-                let length = copy_without(source, &mut packer, users, 0)?;
+            .replace(&path, |target| {
+                let mut packer = Packer::indexed(&mut *target, users_in);
+                // Members without these users are copied as they are: most of the time goes into compression.
+                let copied = source.copy_changed(
+                    &mut packer,
+                    |member| keys.iter().any(|key| member.may_have(*key)),
+                    |bytes, place| member_without(bytes, place, users),
+                )?;
+                if !copied {
+                    target.set_len(0)?;
+                    target.rewind()?;
+                    packer = Packer::indexed(target, users_in);
+                    copy_without(SegmentReader::open(&path)?, &mut packer, users, 0)?;
+                }
+                packer.flush()?;
+                let length = packer.place();
                 packer.finish()?;
                 Lengths::from_synced(length).write(&self.directory.lengths(hour))
             })
     }
+}
+
+/// Keeps the length: the members behind it stay at their offsets.
+fn member_without(bytes: &[u8], place: u64, users: &HashSet<UserId>) -> io::Result<Vec<u8>> {
+    let mut changed = Vec::with_capacity(bytes.len());
+    copy_without(bytes, &mut changed, users, place)?;
+    let rest = bytes.len().saturating_sub(changed.len());
+    frame::write_holes(rest as u64, &mut changed)?;
+    Ok(changed)
 }
 
 impl TelemetryState {

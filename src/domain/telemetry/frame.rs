@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
 use crate::domain::segment_file::frame::{self, FrameBody, HEAD_BYTES};
+use crate::domain::segment_file::member_index::OwnerKey;
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
@@ -29,6 +30,24 @@ pub(super) fn write<T: AsRef<[u8]>>(event: &StoredEvent<T>, out: &mut Vec<u8>) {
 
 pub(super) fn length<T: AsRef<[u8]>>(event: &StoredEvent<T>) -> u64 {
     (OVERHEAD_BYTES + event.json.as_ref().len()) as u64
+}
+
+/// Lists the users with events in a member of a compressed segment.
+pub(super) fn users_in(member: &[u8]) -> Vec<OwnerKey> {
+    let mut users = Vec::new();
+    let mut frames = EventFrames::new(member);
+    // Reading from memory does not fail.
+    while let Ok(Some(event)) = frames.next() {
+        let user = key_of(&event.sender.user);
+        if users.last() != Some(&user) {
+            users.push(user);
+        }
+    }
+    users
+}
+
+pub(super) fn key_of(user: &UserId) -> OwnerKey {
+    OwnerKey::new(user.as_bytes())
 }
 
 pub(super) fn write_holes(gap: u64, to: &mut impl Write) -> io::Result<()> {

@@ -9,7 +9,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{EventFrames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use crate::domain::segment_file::packed::{Packer, SegmentForm, SegmentReader, unpacked_length};
+use crate::domain::segment_file::packed::{SegmentForm, SegmentReader, unpacked_length};
+use crate::domain::segment_file::packer::Packer;
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.

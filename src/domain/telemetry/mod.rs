@@ -14,6 +14,7 @@ mod forward_cursor;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod index_packed;
 mod ingest;
 mod model;
 mod notices;

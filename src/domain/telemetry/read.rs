@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::error::TelemetryError;
-use super::frame::EventFrames;
+use super::frame::{EventFrames, key_of};
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
 use super::{Inner, Telemetry, hour_of};
@@ -35,7 +35,7 @@ impl Telemetry {
     /// Returns events in order of receipt. Each step reads a file: call it on a blocking thread.
     pub fn events(&self, selection: Selection) -> Result<Events, TelemetryError> {
         let mut hours = match selection.user {
-            // The index spares reading the hours without events of the user.
+            // The index spares reading the hours without events of the user; that of a compressed hour, its other members.
             Some(user) => self.hours_of(&user)?,
             None => self.inner.directory.hours()?,
         };
@@ -81,16 +81,34 @@ pub struct Events {
 struct OpenFile {
     frames: EventFrames<SegmentReader>,
     path: PathBuf,
-    lengths: Lengths,
+    /// `None` if parts are left out.
+    lengths: Option<Lengths>,
 }
 
 impl OpenFile {
+    /// Opens what may contain selected events.
+    fn open(path: PathBuf, lengths: &Path, selection: &Selection) -> io::Result<Self> {
+        let (file, in_parts) = match &selection.user {
+            Some(user) => SegmentReader::open_for(&path, key_of(user))?,
+            None => (SegmentReader::open(&path)?, false),
+        };
+        Ok(Self {
+            frames: EventFrames::new(file),
+            path,
+            // Read after the segment is opened, since a shorter one may replace it, and before its events, since the segment
+            // may grow.
+            lengths: (!in_parts).then(|| Lengths::read(lengths)),
+        })
+    }
+
     fn report_damage(&self) {
         let (damaged, end) = (self.frames.damaged(), self.frames.sound_end());
         if damaged > 0 {
             super::segment::report_damage(&self.path, damaged);
         }
-        self.lengths.compare(&self.path, end);
+        if let Some(lengths) = self.lengths {
+            lengths.compare(&self.path, end);
+        }
     }
 }
 
@@ -118,16 +136,8 @@ impl Events {
             let Some((path, lengths)) = self.files.pop_front() else {
                 return Ok(None);
             };
-            match SegmentReader::open(&path) {
-                Ok(file) => {
-                    self.open = Some(OpenFile {
-                        frames: EventFrames::new(file),
-                        path,
-                        // Read after the segment is opened, since a shorter one may replace it, and before its events,
-                        // since the segment may grow.
-                        lengths: Lengths::read(&lengths),
-                    });
-                }
+            match OpenFile::open(path, &lengths, &self.selection) {
+                Ok(file) => self.open = Some(file),
                 // Retention has removed the hour, or the index is ahead of the segment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

@@ -1,6 +1,7 @@
 //! Behaviour of telemetry as a whole, with segment files in a temporary directory.
 
 mod compressed;
+mod index_of_users;
 mod limits;
 mod lost_files;
 

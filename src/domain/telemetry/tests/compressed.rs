@@ -5,10 +5,10 @@ use std::io::Read as _;
 use super::*;
 use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentForm};
 
-const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
+pub(super) const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
 /// Events like those of real players.
-fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent<'static>> {
+pub(super) fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent<'static>> {
     let of = |number: i64| {
         let noise = number.wrapping_mul(0x5851_F42D_4C95_7F2D);
         let millis = NOW.0 * 1_000 + number * 37;
@@ -36,7 +36,7 @@ fn realistic(numbers: impl IntoIterator<Item = i64>) -> Vec<NewEvent<'static>> {
 }
 
 /// Fills the hour of `NOW` with several members of events, alternating between users 1 and 2, and finishes it.
-fn filled(bench: &Bench, most: i64) -> Telemetry {
+pub(super) fn filled(bench: &Bench, most: i64) -> Telemetry {
     let telemetry = bench.open(NOW);
     for from in (0..most).step_by(500) {
         let user = u8::try_from(1 + from / 500 % 2).unwrap();
@@ -50,7 +50,7 @@ fn filled(bench: &Bench, most: i64) -> Telemetry {
 }
 
 /// Waits until finished segments are closed and the open one is synced, up to which its events are read.
-fn closed(telemetry: &Telemetry) {
+pub(super) fn closed(telemetry: &Telemetry) {
     loop {
         let state = telemetry.inner.state.lock();
         let unsynced = state.unsynced_since.or(state.syncing_since);
@@ -62,19 +62,19 @@ fn closed(telemetry: &Telemetry) {
     }
 }
 
-fn compress(telemetry: &Telemetry, now: UnixSeconds) {
+pub(super) fn compress(telemetry: &Telemetry, now: UnixSeconds) {
     while telemetry.compress(now).unwrap() > 0 {}
 }
 
-fn path(bench: &Bench) -> std::path::PathBuf {
+pub(super) fn path(bench: &Bench) -> std::path::PathBuf {
     bench.files().join("2027-01-15T08.events")
 }
 
-fn form(bench: &Bench) -> SegmentForm {
+pub(super) fn form(bench: &Bench) -> SegmentForm {
     SegmentForm::detect(&File::open(path(bench)).unwrap()).unwrap()
 }
 
-fn unpacked(bench: &Bench) -> Vec<u8> {
+pub(super) fn unpacked(bench: &Bench) -> Vec<u8> {
     let mut bytes = Vec::new();
     let file = File::open(path(bench)).unwrap();
     let mut gzip = flate2::read::MultiGzDecoder::new(file);
