@@ -99,8 +99,13 @@ pub(super) fn set_aside(data_dir: &Path, name: &str, error: KeyError) -> Result<
 }
 
 #[must_use]
+pub(super) fn directory(data_dir: &Path) -> PathBuf {
+    data_dir.join(DIRECTORY)
+}
+
+#[must_use]
 pub(super) fn path(data_dir: &Path, name: &str) -> PathBuf {
-    data_dir.join(DIRECTORY).join(name)
+    directory(data_dir).join(name)
 }
 
 pub(super) fn read(data_dir: &Path, name: &str) -> Result<Option<[u8; 32]>, KeyError> {

@@ -192,6 +192,7 @@ pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppErro
                 client_secret: reveal(&oauth.client_secret),
                 refresh_token: reveal(&oauth.refresh_token),
                 scope: oauth.scope.clone(),
+                keys: key_files::directory(&config.server.data_dir),
             },
         )),
         (Some(user), Some(password), None) => {

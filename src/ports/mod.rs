@@ -9,6 +9,7 @@ pub(crate) mod fetch;
 pub(crate) mod fetch_options;
 pub(crate) mod geoip;
 pub(crate) mod http_client;
+pub(crate) mod kept_token;
 pub(crate) mod license_server;
 pub(crate) mod mailer;
 pub(crate) mod media;

@@ -2,6 +2,7 @@
 //!
 //! A token is kept until shortly before it expires. Secrets are in request bodies only, never in an error.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::http_client::{BadAddress, RequestTarget, no_connection};
+use super::kept_token::KeptToken;
 
 /// Bytes of a response of the token endpoint. Tokens of Microsoft with many claims have about 4 KiB.
 const RESPONSE_MAX: usize = 64 * 1024;
@@ -32,6 +34,16 @@ pub(crate) struct OAuthSettings {
     /// With it the grant is `refresh_token`, without it `client_credentials`.
     pub refresh_token: Option<String>,
     pub scope: Option<String>,
+    /// The directory of the file with a newer refresh token.
+    pub keys: PathBuf,
+}
+
+impl OAuthSettings {
+    fn kept(&self) -> Option<KeptToken> {
+        let first = self.refresh_token.as_deref()?;
+        let settings = [self.token_url.as_str(), &self.client_id, first];
+        Some(KeptToken::new(self.keys.clone(), &settings))
+    }
 }
 
 /// Why there is no token. The text is one line for operators.
@@ -47,22 +59,29 @@ pub(crate) struct TokenSource {
     endpoint: RequestTarget,
     settings: OAuthSettings,
     timeout: Duration,
+    /// Held while a token is fetched: a refresh token may be good for one use, and a second one may end the login.
+    fetching: tokio::sync::Mutex<()>,
+    kept: Option<KeptToken>,
     state: Mutex<TokenState>,
 }
 
 struct TokenState {
     access: Option<(String, Instant)>,
-    /// The newest one: some services replace it with every answer.
+    /// The newest one: some services replace it with every answer, and revoke the one before.
     refresh: Option<String>,
 }
 
 impl TokenSource {
     pub(crate) fn new(settings: OAuthSettings, timeout: Duration) -> Result<Self, BadAddress> {
+        let kept = settings.kept();
+        let newest = kept.as_ref().and_then(KeptToken::read);
         Ok(Self {
             endpoint: RequestTarget::parse(&settings.token_url)?,
+            fetching: tokio::sync::Mutex::new(()),
+            kept,
             state: Mutex::new(TokenState {
                 access: None,
-                refresh: settings.refresh_token.clone(),
+                refresh: newest.or_else(|| settings.refresh_token.clone()),
             }),
             settings,
             timeout,
@@ -87,18 +106,24 @@ impl TokenSource {
 
     /// Returns a token, and whether it was kept from an earlier login.
     pub(crate) async fn token(&self) -> Result<(String, bool), TokenError> {
-        let kept = self.state.lock().access.clone();
-        if let Some((token, until)) = kept
-            && Instant::now() < until
-        {
-            return Ok((token, true));
-        }
-        let fetched = timeout(self.timeout, self.fetch()).await;
         let late = TokenError {
             text: "the OAuth 2 token endpoint did not answer in time".to_owned(),
             lasting: false,
         };
-        fetched.unwrap_or(Err(late)).map(|token| (token, false))
+        let fetched = timeout(self.timeout, async {
+            let _one_at_a_time = self.fetching.lock().await;
+            match self.valid() {
+                Some(token) => Ok((token, true)),
+                None => self.fetch().await.map(|token| (token, false)),
+            }
+        });
+        fetched.await.unwrap_or(Err(late))
+    }
+
+    fn valid(&self) -> Option<String> {
+        let state = self.state.lock();
+        let (token, until) = state.access.as_ref()?;
+        (Instant::now() < *until).then(|| token.clone())
     }
 
     /// Discards a token that the mail server has refused: it may have been revoked.
@@ -174,7 +199,13 @@ impl TokenSource {
         });
         let life = Duration::from_secs(life.unwrap_or(USUAL_LIFE).min(LONGEST_LIFE));
         let mut state = self.state.lock();
-        if let (Some(_), Some(newer)) = (&state.refresh, text("refresh_token")) {
+        if let (Some(kept), Some(newer)) = (&self.kept, text("refresh_token"))
+            && state.refresh.as_deref() != Some(newer)
+        {
+            // Before its first use: the older one may be refused from here on.
+            if let Err(error) = kept.write(newer) {
+                tracing::error!(%error, "failed to keep the new refresh token of the mail server: after a restart its login may be refused until `smtp.oauth2.refresh_token` is set anew");
+            }
             state.refresh = Some(newer.to_owned());
         }
         let until = Instant::now() + life.saturating_sub(MARGIN);
@@ -198,17 +229,24 @@ fn form_encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
 
     fn source(refresh: Option<&str>) -> TokenSource {
+        source_in(Path::new("/dev/null/keys"), refresh)
+    }
+
+    fn source_in(keys: &Path, refresh: Option<&str>) -> TokenSource {
         let settings = OAuthSettings {
             token_url: "http://127.0.0.1:1/token".to_owned(),
             client_id: "tv".to_owned(),
             client_secret: Some("a+b & c".to_owned()),
             refresh_token: refresh.map(str::to_owned),
             scope: Some("https://outlook.office365.com/.default".to_owned()),
+            keys: keys.to_owned(),
         };
         TokenSource::new(settings, Duration::from_secs(5)).unwrap()
     }
@@ -258,5 +296,25 @@ mod tests {
         source.accept(StatusCode::OK, &answer).unwrap();
         let (_, until) = source.state.lock().access.clone().unwrap();
         assert!(until <= Instant::now());
+    }
+
+    #[test]
+    fn a_newer_refresh_token_outlives_a_restart_and_a_newly_configured_one_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = source_in(folder.path(), Some("old"));
+        let answer = json!({"access_token": "t", "refresh_token": "new"});
+        first.accept(StatusCode::OK, &answer).unwrap();
+        drop(first);
+        let again = source_in(folder.path(), Some("old"));
+        assert!(again.form().contains("refresh_token=new"));
+        assert!(again.secrets().contains(&"new".to_owned()));
+        let form = source_in(folder.path(), Some("other")).form();
+        assert!(form.contains("refresh_token=other"), "{form}");
+        // Without a refresh token none is taken over.
+        assert!(
+            !source_in(folder.path(), None)
+                .form()
+                .contains("refresh_token")
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -151,11 +152,13 @@ impl MailSetup {
         ]
     }
 
-    /// Starts a process that sends through it, with further variables.
+    /// Starts a process that sends through it. `more` variables replace the usual ones, and empty ones are left out.
     fn appliance(&self, data_dir: &Path, more: &[(&str, &str)], log: Stdio) -> Appliance {
         let own = self.variables();
         let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-        let all: Vec<_> = own.chain(more.iter().copied()).collect();
+        let own = own.filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
+        let all = own.chain(more.iter().copied());
+        let all: Vec<_> = all.filter(|(_, value)| !value.is_empty()).collect();
         Appliance::with_log(data_dir, &all, log)
     }
 
@@ -895,4 +898,79 @@ fn login_by_oauth_2_works_and_renews_a_revoked_token() {
         last,
         "the mail server offers the logins XOAUTH2, but the settings allow PLAIN or LOGIN; set `smtp.oauth2`"
     );
+}
+
+#[test]
+fn a_refresh_token_that_each_use_replaces_is_known_after_a_restart() {
+    const FIRST: &str = "refresh canary";
+    let Some(setup) = MailSetup::new() else {
+        return;
+    };
+    let token_port = free_port();
+    let oauth = json!({
+        "token_port": token_port, "secret": "", "refresh": FIRST, "without": ["PLAIN", "LOGIN"],
+    });
+    let _server = setup.server(&oauth);
+    let data_dir = tempfile::tempdir().unwrap();
+    let endpoint = format!("http://127.0.0.1:{token_port}/token");
+    let start = |token: &str, log: Stdio| {
+        let more = [
+            ("PLAYGATE_SMTP_PASSWORD", ""),
+            ("PLAYGATE_SMTP_OAUTH2_TOKEN_URL", &endpoint),
+            ("PLAYGATE_SMTP_OAUTH2_CLIENT_ID", "tv"),
+            ("PLAYGATE_SMTP_OAUTH2_REFRESH_TOKEN", token),
+        ];
+        setup.appliance(data_dir.path(), &more, log)
+    };
+    let test = |appliance: &Appliance| -> Value {
+        let to = r#"{"to":"ops@example.com"}"#;
+        let (_, body) = appliance.operator("POST", "/admin/v1/mail/test", to);
+        serde_json::from_str(&body).unwrap()
+    };
+    let log = data_dir.path().join("log");
+    let to_log = || {
+        Stdio::from(
+            fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&log)
+                .unwrap(),
+        )
+    };
+    let mut appliance = start(FIRST, to_log());
+    assert_eq!(test(&appliance)["status"], "sent");
+    // Two at a time: a token that is used twice would be refused.
+    let both = [(); 2].map(|()| {
+        let mut command = appliance.command(&["mail", "test", "ops@example.com", "--json"]);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    });
+    for sent in both {
+        let output = sent.wait_with_output().unwrap();
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(sent["status"], "sent", "{sent}");
+    }
+    appliance.end();
+    let mut appliance = start(FIRST, to_log());
+    let sent = test(&appliance);
+    assert_eq!(sent["status"], "sent", "{sent}");
+    appliance.kill();
+    // One that the operator has changed is used, and here refused.
+    let mut appliance = start("another token", to_log());
+    let refused = test(&appliance);
+    assert_eq!(refused["status"], "failed");
+    assert!(
+        refused["dialogue"]
+            .to_string()
+            .contains("invalid_grant: the token was used"),
+        "{refused}"
+    );
+    appliance.end();
+    let kept = data_dir.path().join("keys/smtp-refresh.token");
+    let mode = fs::metadata(&kept).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // No token is anywhere else.
+    fs::remove_file(kept).unwrap();
+    for (path, content) in files(data_dir.path()) {
+        assert!(!content.contains(FIRST), "{}", path.display());
+    }
 }

@@ -11,6 +11,7 @@ import email.policy
 import json
 import ssl
 import sys
+from urllib.parse import parse_qs
 
 from aiosmtpd.smtp import SMTP, AuthResult
 
@@ -20,6 +21,8 @@ plan = list(given.get("plan", []))
 refusal = [given["refusal"]] if "refusal" in given else []
 # The access tokens that are valid for the login.
 tokens = set()
+# The only refresh token that is good, if the endpoint takes one: each use replaces it.
+refresh = [given["refresh"]] if "refresh" in given else []
 
 
 def tell(**seen):
@@ -100,12 +103,22 @@ async def issue_token(reader, writer):
     length = next(int(line.split(":")[1]) for line in head.lower().split("\r\n") if line.startswith("content-length"))
     form = (await reader.readexactly(length)).decode()
     tell(form=form)
-    if "client_secret=" + given["secret"] in form:
+    good = "client_secret=" + given["secret"] in form
+    if refresh:
+        good = parse_qs(form).get("refresh_token") == refresh
+    if good:
         issued = "access token %d" % len(forms)
         forms.append(form)
-        tokens.clear()
+        if not refresh:
+            tokens.clear()
         tokens.add(issued)
         status, body = "200 OK", {"access_token": issued, "expires_in": "3599", "token_type": "Bearer"}
+        if refresh:
+            # Every login needs a new access token, so that every login uses a refresh token.
+            refresh[0] = "%s/%d" % (given["refresh"], len(forms))
+            body |= {"refresh_token": refresh[0], "expires_in": 0}
+    elif refresh:
+        status, body = "400 Bad Request", {"error": "invalid_grant", "error_description": "the token was used"}
     else:
         status, body = "401 Unauthorized", {"error": "invalid_client", "error_description": "AADSTS7000215"}
     body = json.dumps(body).encode()
