@@ -60,14 +60,17 @@ enum IdentityService {
 }
 
 pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandResult {
-    let Some(service) = command.from else {
+    let users = match command.from {
+        Some(service) => Some(read_foreign(service, command)?),
+        None => own_array(&command.file)?,
+    };
+    let Some(users) = users else {
         let file = &command.file;
         let users = total(file).map_err(|error| Failure::file(file, &error))?;
         let report = upload(admin, request_body::file(file)?, users, command).await?;
         return show(&report, command);
     };
-    // Read as a whole: these exports are one JSON value each, and a mistake is found before anything is sent.
-    let users = read_foreign(service, command)?;
+    // Read as a whole: these files are one JSON value each, and a mistake is found before anything is sent.
     let total = users.sent();
     let mut report = match total {
         // The server refuses an empty body, and here every user has been left out for a reason.
@@ -85,6 +88,42 @@ pub(super) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
     };
     users.complete(&mut report);
     show(&report, command)
+}
+
+/// Reads a file of our own format that has its users in an array; `None` if they are lines. A table, which has neither, is
+/// refused here: each of its lines would be.
+fn own_array(file: &Path) -> Result<Option<ForeignUsers>, Failure> {
+    const BEGIN_BYTES: u64 = 4096;
+    let failed = |error: io::Error| Failure::file(file, &error);
+    if file.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let opened = named_file::open(file).map_err(failed)?;
+    // A pipe cannot be read twice, and the server names the encoding of UTF-16.
+    if !opened.metadata().map_err(failed)?.is_file() {
+        return Ok(None);
+    }
+    let mut begin = Vec::new();
+    opened
+        .take(BEGIN_BYTES)
+        .read_to_end(&mut begin)
+        .map_err(failed)?;
+    let begin = String::from_utf8_lossy(&begin);
+    let begin = begin.trim_start_matches('\u{feff}').trim_start();
+    let wrong = |what: &str| Failure::failed(format!("{}: {what}", file.display()));
+    if begin.starts_with('[') {
+        let text = utf8(named_file::read(file).map_err(failed)?).map_err(|what| wrong(&what))?;
+        let users = ForeignUsers::from_array(&text).map_err(|what| wrong(&what))?;
+        return Ok(Some(users));
+    }
+    let first = begin.lines().next().unwrap_or_default();
+    let is_table = first.contains([',', ';', '\t']) && !first.contains(['{', '\0', '\u{fffd}']);
+    if is_table {
+        return Err(wrong("the file is a table (CSV)").hint(
+            "write each user as a JSON object on a line, such as {\"email\":\"ann@example.com\",\"name\":\"Ann\"}",
+        ));
+    }
+    Ok(None)
 }
 
 fn read_foreign(
@@ -107,7 +146,7 @@ fn read_foreign(
     }
     let text = read(&command.file)?;
     let users = match service {
-        IdentityService::Auth0 => Ok(auth0::read(&text)),
+        IdentityService::Auth0 => auth0::read(&text),
         IdentityService::Keycloak => keycloak::read(&text),
         IdentityService::Firebase => {
             let config = command.hash_config.as_deref().map(read).transpose()?;

@@ -101,6 +101,12 @@ pub(super) fn hello_name(raw: &Node) -> Read<String> {
             return Ok(text.to_owned());
         }
     }
+    // A name in other letters, as it stands in the DNS.
+    if !text.is_ascii()
+        && let Ok(name) = idna::domain_to_ascii_strict(text)
+    {
+        return Ok(name);
+    }
     host_name(raw)
         .map_err(|_| format!("`{text}` is not a name such as tv.example.org or [192.0.2.1]"))
 }

@@ -62,6 +62,12 @@ impl KnownNames {
     fn nearest(&self, unknown: &str) -> &str {
         let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
         let distance = |known: &&String| {
+            // `smtp.user` for `smtp.username`: an abbreviation, which is far away in letters.
+            if let Some(rest) = known.strip_prefix(unknown)
+                && !rest.contains('.')
+            {
+                return 1;
+            }
             let whole = strsim::osa_distance(unknown, known);
             // The section may have been forgotten.
             let tail = strsim::osa_distance(&last(unknown), &last(known));

@@ -290,6 +290,8 @@ fn conflicting_and_unknown_keys_are_found() {
         ("lab.clock = true", "not allowed in `production`"),
         ("playback = 3", "is a section"),
         ("streams_total = 3", "did you mean `playback.streams_total`"),
+        ("[smtp]\nuser = \"tv\"", "did you mean `smtp.username`"),
+        ("[smtp]\npass = \"x\"", "did you mean `smtp.password`"),
         ("[playbak]\ndevices = 3", "did you mean `playback.devices`"),
         ("[nonsense]", "unknown key `nonsense`"),
         ("listen = ", "playgate.toml:1: "),
@@ -633,6 +635,12 @@ fn addresses_are_understood_as_they_are_pasted() {
         let url = loaded.config.server.public_url.as_deref();
         assert_eq!(url, Some("https://tv.example"), "{written:?}");
     }
+    // Names in other letters become what the DNS has.
+    let idn = "public_url = 'https://Bücher.example:8443/tv'\nsmtp.hello = 'bücher.example'";
+    let config = Case::of(idn).good().config;
+    let url = config.server.public_url.as_deref();
+    assert_eq!(url, Some("https://xn--bcher-kva.example:8443/tv"));
+    assert_eq!(config.smtp.hello.as_deref(), Some("xn--bcher-kva.example"));
 }
 
 #[test]

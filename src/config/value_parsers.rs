@@ -1,5 +1,6 @@
 //! Parsers for each type of value, and how the values are shown.
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -321,8 +322,27 @@ pub(super) fn base_url(raw: &Node) -> Read<String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
+/// Writes the host of an address in ASCII (IDNA), as links and headers need it.
+fn in_ascii(text: &str) -> Cow<'_, str> {
+    let converted = || {
+        let (scheme, rest) = text.split_once("://")?;
+        let end = rest.find([':', '/', '?', '#']).unwrap_or(rest.len());
+        let (host, behind) = rest.split_at_checked(end)?;
+        // The rest stays as it is, and is refused if it is not ASCII.
+        let host = idna::domain_to_ascii_strict(host)
+            .ok()
+            .filter(|_| !host.is_ascii())?;
+        Some(format!("{scheme}://{host}{behind}"))
+    };
+    match text.is_ascii() {
+        true => Cow::Borrowed(text),
+        false => converted().map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
 pub(super) fn url(raw: &Node) -> Read<String> {
-    let text = &*unwrapped(raw.text()?);
+    let pasted = unwrapped(raw.text()?);
+    let text = &*in_ascii(&pasted);
     let form = "must be an address starting with http:// or https://";
     let uri: http::Uri = text.parse().map_err(|_| form.to_owned())?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));

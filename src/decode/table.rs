@@ -41,14 +41,17 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
     let lower = name.to_lowercase();
     known
         .map(|known| {
-            (
-                strsim::normalized_damerau_levenshtein(&lower, &known.to_lowercase()),
-                known,
-            )
+            let name = known.to_lowercase();
+            // `user` for `username`: an abbreviation, which is far away in letters.
+            let likeness = match lower.len() > 2 && name.len() > lower.len() {
+                true if name.starts_with(&lower) => 0.99,
+                _ => strsim::normalized_damerau_levenshtein(&lower, &name),
+            };
+            (likeness, known)
         })
         // Below this likeness a suggestion is more often wrong than right.
         .filter(|(likeness, _)| *likeness >= 0.6)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .max_by(|(a, first), (b, second)| a.total_cmp(b).then(second.len().cmp(&first.len())))
         .map(|(_, known)| known)
 }
 

@@ -24,7 +24,8 @@ impl Email {
             return Err(Malformed("an e-mail address has at most 254 octets"));
         }
         let text = unwrapped(text);
-        let text = address_in(&text).trim_end_matches(['.', ',', ';', ':']);
+        let text = without_comment(address_in(without_label(&text)))
+            .trim_end_matches(['.', ',', ';', ':']);
         let (local, domain) = text
             .rsplit_once('@')
             .ok_or(Malformed("an e-mail address has the form name@domain"))?;
@@ -64,6 +65,35 @@ fn address_in(text: &str) -> &str {
     match text.split_at_checked(7).filter(|(head, _)| scheme(head)) {
         Some((_, rest)) => rest.split_once('?').map_or(rest, |(address, _)| address),
         None => text,
+    }
+}
+
+/// `E-Mail: ann@example.com`, as copied from a card.
+fn without_label(text: &str) -> &str {
+    let word = |label: &str| {
+        label
+            .chars()
+            .all(|c| c.is_alphabetic() || matches!(c, '-' | ' '))
+    };
+    match text.split_once(':') {
+        // Not a scheme: what follows the one of a page is no address.
+        Some((label, rest))
+            if word(label) && !rest.starts_with('/') && !label.eq_ignore_ascii_case("mailto") =>
+        {
+            rest.trim()
+        }
+        _ => text,
+    }
+}
+
+/// `ann@example.com (Ann)`: a comment of RFC 5322.
+fn without_comment(text: &str) -> &str {
+    let commented = text
+        .strip_suffix(')')
+        .and_then(|text| text.split_once(" ("));
+    match commented {
+        Some((address, comment)) if !comment.contains('@') => address.trim_end(),
+        _ => text,
     }
 }
 
@@ -122,6 +152,10 @@ mod tests {
             "ann@example.com,",
             "ann@example.com;",
             "ann @ example.com",
+            "ann@example.com (Ann)",
+            "E-Mail: ann@example.com",
+            "Email:ann@example.com",
+            "‹ann@example.com›",
         ] {
             let address = Email::parse(text).unwrap_or_else(|why| panic!("{text:?}: {why}"));
             assert_eq!(address.as_str(), "ann@example.com");
@@ -153,6 +187,9 @@ mod tests {
             "a@b.c <d@e.f>",
             "<a@b.c> <d@e.f>",
             "a@b.c>",
+            "a@b.c (d@e.f)",
+            "https://a@b.c",
+            "x@y.z: a@b.c",
             "ann＠example.com",
             "ａｎｎ@example.com",
             "a@b .c",

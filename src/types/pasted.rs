@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::text::is_invisible;
 
 /// Pairs that enclose a pasted text.
-const PAIRS: [(char, char); 11] = [
+const PAIRS: [(char, char); 12] = [
     ('<', '>'),
     ('"', '"'),
     ('\'', '\''),
@@ -18,6 +18,7 @@ const PAIRS: [(char, char); 11] = [
     ('‚', '‘'),
     ('«', '»'),
     ('»', '«'),
+    ('‹', '›'),
 ];
 
 /// The zeros of scripts whose digits people type.
@@ -99,7 +100,13 @@ pub(crate) fn token(text: &str, prefix: &str, length: usize) -> Option<String> {
     let in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let (_, rest) = joined.split_once(prefix)?;
     let end = rest.find(|c| !in_token(c)).unwrap_or(rest.len());
-    let found = format!("{prefix}{}", rest.get(..end)?);
+    let (run, behind) = rest.split_at_checked(end)?;
+    // Filters of mail put the whole link between underscores, which a token may also have.
+    let run = match behind.starts_with(";!!") {
+        true => run.strip_suffix("__").unwrap_or(run),
+        false => run,
+    };
+    let found = format!("{prefix}{run}");
     // A longer run is another text: its end must not be guessed.
     (found.len() == length).then_some(found)
 }
@@ -165,6 +172,8 @@ mod tests {
             "token=3Dpgr_AbC-_123",
             "https://tv.example/reset?token=pgr_AbC-_123&utm=x",
             "pgr_AbC\u{200b}-_123",
+            "https://filter.example/v3/__https://tv.example/reset?token=pgr_AbC-_123__;!!AbC!x$",
+            "https://filter.example/?url=https%3A%2F%2Ftv.example%2Freset%3Ftoken%3Dpgr_AbC-_123%26utm%3Dx&data=y",
             "pgr_ AbC- _123",
         ] {
             assert_eq!(token(pasted).as_deref(), Some("pgr_AbC-_123"), "{pasted:?}");

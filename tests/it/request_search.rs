@@ -110,6 +110,10 @@ fn routes_have_the_names_of_the_journal_and_of_the_description() {
         ("license_clearkey", "license_clearkey"),
         ("license", "license_clearkey"),
         ("none", "none"),
+        // As a log has it.
+        ("/api/schedule/v1/broadcasts/live", "live"),
+        ("GET%20/api/schedule/v1/broadcasts/live%3Fa=b", "live"),
+        ("https://tv.example/api/schedule/v1/broadcasts/live", "live"),
     ] {
         let found = requests(server, &format!("route={name}"));
         let routes: Vec<_> = found.iter().map(|one| &one["route"]).collect();
@@ -136,6 +140,12 @@ fn names_that_no_record_can_have_are_refused_with_the_nearest_one() {
             "did you mean schedule_live?",
         ),
         ("route=", "route", "is no route"),
+        ("route=/api/nothing", "route", "is no route"),
+        (
+            "route=PUT%20/api/schedule/v1/broadcasts/live",
+            "route",
+            "is no route",
+        ),
         ("code=NOT_ENTITELD", "code", "did you mean NOT_ENTITLED?"),
         ("code=xyz", "code", "is no error code"),
         ("status=199", "status", "from 200 to 599"),

@@ -714,6 +714,70 @@ fn left_out_members_and_other_encodings_are_told() {
 }
 
 #[test]
+fn lines_as_programs_and_spreadsheets_write_them_are_understood() {
+    let server = TestServer::start();
+    let send = |body: &str| post(&server, "/admin/v1/users/import", body.as_bytes()).json();
+    // An array with one user a line.
+    let report = send(
+        "[{\"email\": \"a1@example.com\", \"locale\": \"sv_SE.UTF-8\"},\n\
+         {\"email\": \"a2@example.com\", \"birthDate\": \"1990-01-05T00:00:00.000Z\"},\r\n\
+         {\"email\": \"a3@example.com\", \"createdTimestamp\": \"2020-01-01T00:00:00Z\"},\n\
+         {\"email\": \"a4@example.com\", \"createdTimestamp\": \"1577836800000\"}\n]\n",
+    );
+    assert_eq!(count(&report), [4, 0, 0], "{report}");
+    let shown = |name: &str| {
+        let path = format!("users/{name}@example.com");
+        server.operator("GET", &path, &Value::Null).json()
+    };
+    assert_eq!(shown("a1")["locale"], "sv-SE");
+    assert_eq!(shown("a2")["birthDate"], "1990-01-05");
+    for name in ["a3", "a4"] {
+        assert_eq!(shown(name)["createdTimestamp"], 1_577_836_800, "{name}");
+    }
+    // What has no sensible meaning is refused, with the member that was meant.
+    let refused = send("{\"mail\": \"a5@example.com\"}\n{\"email\": \"a6@example.com\"}]x\n");
+    assert_eq!(count(&refused), [0, 0, 2], "{refused}");
+    let message = refused["failed"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("`mail` is called `email` here"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_array_is_imported_and_a_table_is_named() {
+    let outside = tempfile::tempdir().unwrap();
+    let data_dir = tempfile::tempdir().unwrap();
+    let appliance = Appliance::with(data_dir.path(), &[]);
+    appliance.run_json(&["partner", "add", "Acme", "--json"]);
+    let file = outside.path().join("users");
+    let arguments = ["user", "import", file.to_str().unwrap(), "--json"];
+    let pretty = "\u{feff}[\n  {\n    \"email\": \"ann@example.com\",\n    \"name\": \"A\\nB\"\n  },\n  {\n    \"email\": \"x\"\n  }\n]\n";
+    fs::write(&file, pretty).unwrap();
+    let report = appliance.run_json_with_code(&arguments, 1);
+    assert_eq!(count(&report), [1, 0, 1], "{report}");
+    assert_eq!(report["failed"][0]["line"], 6);
+    for (text, part) in [
+        (
+            "email,name\nann@example.com,Ann\n",
+            "the file is a table (CSV)",
+        ),
+        ("\u{feff}E-Mail;Name\r\n", "the file is a table (CSV)"),
+        ("[\n{\"email\": \"ben@example.com\"},\n]", "at line 3"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let output = appliance.command(&arguments[..3]).output_in_time();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err(&output).contains(part), "{}", err(&output));
+    }
+    // Auth0's own interface answers with an array, too.
+    let auth0 = "[{\"email\": \"cid@example.com\"},\n{\"email\": \"dan@example.com\"}]";
+    fs::write(&file, auth0).unwrap();
+    let report = appliance.run_json(&[&arguments[..], &["--from", "auth0"]].concat());
+    assert_eq!(count(&report[0]), [2, 0, 0], "{report:?}");
+}
+
+#[test]
 fn passwords_typed_in_any_unicode_form_match_imported_hashes() {
     let server = TestServer::start();
     // PBKDF2 of the bytes of the old service: composed, decomposed, compatibility forms.

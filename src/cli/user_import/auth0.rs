@@ -2,8 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::foreign::{ForeignUser, ForeignUsers, account, full_name, json_problem, millis};
+use super::foreign::{
+    ForeignUser, ForeignUsers, account, file_problem, full_name, json_problem, millis,
+};
 
 #[derive(Deserialize)]
 struct Auth0User {
@@ -39,8 +42,15 @@ struct HashValue {
     value: String,
 }
 
-pub(super) fn read(text: &str) -> ForeignUsers {
+pub(super) fn read(text: &str) -> Result<ForeignUsers, String> {
     let mut users = ForeignUsers::default();
+    // The Management API, and what was made of its answers, has an array.
+    if text.trim_start().starts_with('[') {
+        let list: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| file_problem(&error))?;
+        users.push_each(text, &list, convert);
+        return Ok(users);
+    }
     for (line, row) in (1..).zip(text.lines()) {
         if row.trim().is_empty() {
             continue;
@@ -48,7 +58,7 @@ pub(super) fn read(text: &str) -> ForeignUsers {
         let user = serde_json::from_str(row).map_err(|error| json_problem(&error));
         users.push(line, account(row), user.and_then(convert));
     }
-    users
+    Ok(users)
 }
 
 fn convert(user: Auth0User) -> Result<ForeignUser, String> {

@@ -98,6 +98,23 @@ impl ForeignUsers {
         }
     }
 
+    /// Takes over lines of our own format from an array.
+    pub(super) fn from_array(text: &str) -> Result<Self, String> {
+        let list: Vec<&RawValue> = serde_json::from_str(text)
+            .map_err(|error| format!("the file is a JSON array with a mistake: {error}"))?;
+        let mut users = Self::default();
+        let mut lines = Lines::new(text);
+        for user in list {
+            users.lines.push(lines.of(user));
+            // Line breaks of JSON are between its values: one inside a text is written `\\n`.
+            users
+                .body
+                .extend(user.get().replace(['\r', '\n'], " ").bytes());
+            users.body.push(b'\n');
+        }
+        Ok(users)
+    }
+
     /// Converts each element of an array within `text`.
     pub(super) fn push_each<'a, T: Deserialize<'a>>(
         &mut self,
@@ -105,18 +122,9 @@ impl ForeignUsers {
         users: &[&'a RawValue],
         convert: impl Fn(T) -> Result<ForeignUser, String>,
     ) {
-        // The elements are slices of the text, in its order.
-        let (mut line, mut counted) = (1, 0);
+        let mut lines = Lines::new(text);
         for user in users {
-            // The position of the slice in its text, found without a second parse.
-            let at = user
-                .get()
-                .as_ptr()
-                .addr()
-                .saturating_sub(text.as_ptr().addr());
-            let between = text.as_bytes().get(counted..at).unwrap_or_default();
-            line += super::request_body::line_ends(between);
-            counted = at;
+            let line = lines.of(user);
             let read = serde_json::from_str(user.get()).map_err(|error| json_problem(&error));
             self.push(line, account(user.get()), read.and_then(&convert));
         }
@@ -160,6 +168,34 @@ impl ForeignUsers {
                 *place = json!(place.as_u64().unwrap_or(0).saturating_add(own));
             }
         }
+    }
+}
+
+/// The lines on which the elements of an array begin.
+struct Lines<'t> {
+    text: &'t str,
+    line: u64,
+    counted: usize,
+}
+
+impl<'t> Lines<'t> {
+    const fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            line: 1,
+            counted: 0,
+        }
+    }
+
+    /// The elements are slices of the text, asked for in its order.
+    fn of(&mut self, element: &RawValue) -> u64 {
+        // The position of the slice in its text, found without a second parse.
+        let start = self.text.as_ptr().addr();
+        let at = element.get().as_ptr().addr().saturating_sub(start);
+        let between = self.text.as_bytes().get(self.counted..at);
+        self.line += super::request_body::line_ends(between.unwrap_or_default());
+        self.counted = at;
+        self.line
     }
 }
 

@@ -269,6 +269,20 @@ struct UserReader {
     now: UnixSeconds,
 }
 
+/// A line of an array with one user a line, without the brackets and commas of the array.
+fn without_array(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b",").unwrap_or(line);
+    if matches!(line, b"[" | b"]") {
+        return &[];
+    }
+    let inner = line.strip_prefix(b"[").unwrap_or(line).trim_ascii_start();
+    match inner.first() {
+        Some(b'{') => inner.strip_suffix(b"]").unwrap_or(inner).trim_ascii_end(),
+        // No user, such as an empty array: it is refused as it stands.
+        _ => line,
+    }
+}
+
 impl UserReader {
     /// `before` is the number of lines before the chunk.
     fn read(&self, chunk: &[u8], before: u64, dry_run: bool) -> Result<UserBatch, ApiError> {
@@ -283,7 +297,7 @@ impl UserReader {
             .split(|&b| b == b'\n')
         {
             batch.lines += 1;
-            let line = line.trim_ascii();
+            let line = without_array(line.trim_ascii());
             if line.is_empty() {
                 continue;
             }

@@ -37,7 +37,15 @@ pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
 /// Returns the labels of the routes of the partner interface that a name in a filter of the journal means.
 #[must_use]
 pub(crate) fn journaled(name: &str) -> Vec<&'static str> {
-    let routes = PUBLIC.iter().filter(|route| is_named(route, name));
+    let parameters = |route: &Route| route.pattern.matches('{').count();
+    let at_path = || PUBLIC.iter().filter(|route| is_at(route, name));
+    // As the router prefers them: `…/live` is not the broadcast of that id.
+    let fewest = at_path().map(parameters).min();
+    let at_path = at_path().filter(|route| Some(parameters(route)) == fewest);
+    let routes = PUBLIC
+        .iter()
+        .filter(|route| is_named(route, name))
+        .chain(at_path);
     let labels = routes.map(|route| route.label);
     labels.chain((name == NONE).then_some(NONE)).collect()
 }
@@ -54,6 +62,26 @@ pub(crate) fn nearest_name(unknown: &str) -> Option<&'static str> {
 fn is_named(route: &Route, name: &str) -> bool {
     let is_of_group = name == LICENSES && is_license(route);
     is_of_group || route.label == name || route.operation_id == name
+}
+
+/// Whether the text is a path of the route as a log has it: alone, behind a method, with its query, or as a whole address.
+fn is_at(route: &Route, text: &str) -> bool {
+    let (method, target) = match text.split_once(' ') {
+        Some((method, target)) => (Some(method), target.trim()),
+        None => (None, text),
+    };
+    let behind_host = target
+        .split_once("://")
+        .and_then(|(_, rest)| rest.find('/').and_then(|at| rest.get(at..)));
+    let path = behind_host.unwrap_or(target);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let method = method.is_none_or(|method| method.eq_ignore_ascii_case(route.method.as_str()));
+    let mut segments = path.split('/');
+    let fits = route.pattern.split('/').all(|of_route| {
+        let found = segments.next();
+        found.is_some_and(|segment| of_route.starts_with('{') || of_route == segment)
+    });
+    method && fits && segments.next().is_none()
 }
 
 #[must_use]

@@ -187,6 +187,15 @@ impl Object {
             "identity" => &["email", "username", "userName", "user", "login", "mail"],
             "accessKey" => &["password", "pass", "accesskey", "access_key", "secret"],
             "password" => &["accessKey", "newPassword"],
+            "email" => &[
+                "Email",
+                "EMAIL",
+                "mail",
+                "e-mail",
+                "E-Mail",
+                "emailAddress",
+                "identity",
+            ],
             "pinCode" | "newPinCode" => &["pincode", "pin", "pin_code", "newPin"],
             _ => &[],
         };

@@ -10,6 +10,7 @@ pub(super) fn translate(text: &str) -> Option<String> {
     spring(text)
         .or_else(|| werkzeug(text))
         .or_else(|| django(text))
+        .or_else(|| dovecot(text))
         .or_else(|| asp_net(text))
 }
 
@@ -92,6 +93,23 @@ fn spring(text: &str) -> Option<String> {
     }
 }
 
+/// Dovecot and OpenLDAP: the scheme in braces, then a hash that says itself what it is, or PBKDF2 with its own separators.
+fn dovecot(text: &str) -> Option<String> {
+    let (scheme, hash) = text.strip_prefix('{')?.split_once('}')?;
+    match scheme.to_ascii_uppercase().as_str() {
+        "BLF-CRYPT" | "CRYPT" | "ARGON2I" | "ARGON2ID" | "ARGON2" => {
+            Some(hash.to_owned()).filter(|hash| hash.starts_with('$'))
+        }
+        // `$1$salt$rounds$hex`, with SHA-1; the salt is text.
+        "PBKDF2" => {
+            let mut fields = hash.strip_prefix("$1$")?.split('$');
+            let (salt, rounds, output) = (fields.next()?, fields.next()?, hex(fields.next()?)?);
+            Some(pbkdf2("sha1", rounds, salt.as_bytes(), &output))
+        }
+        _ => None,
+    }
+}
+
 /// ASP.NET Core Identity: base64 of a version byte, then parameters, salt and hash.
 fn asp_net(text: &str) -> Option<String> {
     let bytes = BASE64.decode(text.as_bytes()).ok()?;
@@ -127,7 +145,7 @@ fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
 /// Why a hash that this service knows cannot be imported.
 pub(super) fn unsupported(text: &str) -> Option<&'static str> {
     const FAST: &str = "is a hash of MD5 or SHA without many rounds, which is not imported: leave it out, and the user chooses a new password by mail";
-    const OTHER: [(&str, &str); 11] = [
+    const OTHER: [(&str, &str); 18] = [
         (
             "{noop}",
             "is a password in plain text: send it as `password`",
@@ -156,11 +174,35 @@ pub(super) fn unsupported(text: &str) -> Option<&'static str> {
             "$y$",
             "is a hash of yescrypt, which is not imported: leave it out, and the user chooses a new password by mail",
         ),
+        (
+            "$wp$",
+            "is a hash of WordPress, which is not imported: leave it out, and the user chooses a new password by mail",
+        ),
+        (
+            "!",
+            "marks an account without a password: leave it out, and the user chooses one by mail",
+        ),
+        (
+            "*",
+            "marks an account without a password: leave it out, and the user chooses one by mail",
+        ),
         ("$1$", FAST),
-        ("{", FAST),
+        ("{SHA", FAST),
+        ("{SSHA", FAST),
+        ("{MD5", FAST),
+        ("{SMD5", FAST),
+        (
+            "{",
+            "is a hash of a scheme that is not imported: leave it out, and the user chooses a new password by mail",
+        ),
         ("md5$", FAST),
         ("sha1$", FAST),
     ];
+    // The scheme of a directory server says less than the hash behind it.
+    let inner = text
+        .get(..7)
+        .filter(|scheme| scheme.eq_ignore_ascii_case("{CRYPT}"));
+    let text = inner.map_or(text, |scheme| text.get(scheme.len()..).unwrap_or_default());
     let bare = matches!(text.len(), 32 | 40 | 64 | 128) && hex(text).is_some();
     let found = OTHER.iter().find(|(prefix, _)| text.starts_with(prefix));
     found.map(|(_, why)| *why).or(bare.then_some(FAST))
@@ -181,7 +223,7 @@ mod tests {
 
     const PASSWORD: &str = "correct horse";
     /// Made with Python's `hashlib`; the bcrypt hash is PHP's.
-    const HASHES: [&str; 12] = [
+    const HASHES: [&str; 15] = [
         "pbkdf2:sha256:1000$saltsalt$a900cf4996b73ab9b2cbda0ad4fbb464b2f03f64afce6c77caef0ebc376afc9d",
         "pbkdf2:sha512:1000$saltsalt$fac5120fc8f0e1ff27b3b9bd6fb923f0f7892def252573bc026d3d04b80eefd9124fd0ff2236b968a20d185e5783b864297c35f9f361073cc93f77885dc597c3",
         "scrypt:1024:8:1$saltsalt$646792c2ba294af1202d0535a6396d20d2ab46f9840529e885da985d47b9119f255fcdfd85ef17967bb51e6eaf060f14d1d8a4e461dfcd7bb56b1d9aa486025d",
@@ -194,6 +236,9 @@ mod tests {
         "{scrypt}$a0801$AAECAwQFBgcICQoLDA0ODw==$nfkj3u1fRTHCea+fVr03sWV770kp5wLOLoEakziKhqE=",
         "{bcrypt}$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
         "bcrypt$$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        "{BLF-CRYPT}$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        "{crypt}$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e",
+        "{PBKDF2}$1$saltsalt$1000$c10a0153b19730da360890beada8a3adfea47b2e",
     ];
 
     #[test]
@@ -213,6 +258,11 @@ mod tests {
             ("$6$salt$abc", "SHA-512-crypt"),
             ("{SSHA}abc", "MD5 or SHA"),
             ("md5$salt$5f4dcc3b5aa765d61d8327deb882cf99", "MD5"),
+            ("$wp$2y$10$abcdefghijklmnopqrstuu", "WordPress"),
+            ("!", "without a password"),
+            ("!PK5pqYnLr3", "without a password"),
+            ("{PBKDF2_SHA256}AAAgAG==", "a scheme that is not imported"),
+            ("{CRYPT}$6$salt$abc", "SHA-512-crypt"),
         ] {
             let why = ForeignHash::parse(hash).err().unwrap();
             assert!(why.0.contains(what), "{}", why.0);

@@ -3,6 +3,8 @@
 //! Unknown members are refused and not ignored. A lost `disabled` makes an active account of a blocked one, and a misspelt
 //! hash an account without a password.
 
+use serde_json::Value;
+
 use crate::decode::nearest;
 use crate::domain::accounts::ImportedState;
 use crate::http::errors::api_error::{ApiError, CombineResults};
@@ -110,7 +112,10 @@ pub(super) fn state(body: &Object) -> Result<ImportedState, ApiError> {
 }
 
 fn created(body: &Object) -> Result<Option<UnixSeconds>, ApiError> {
-    let time = body.integer("createdTimestamp")?;
+    let time = match body.value("createdTimestamp").and_then(written_time) {
+        Some(time) => Some(time),
+        None => body.integer("createdTimestamp")?,
+    };
     // Many services write milliseconds.
     let in_seconds = |time: i64| {
         if time > SECONDS_MAX {
@@ -122,6 +127,26 @@ fn created(body: &Object) -> Result<Option<UnixSeconds>, ApiError> {
     match time.map(in_seconds) {
         Some(time) if time < 0 => Err(body.refuse("createdTimestamp", "must be Unix seconds")),
         time => Ok(time.map(UnixSeconds)),
+    }
+}
+
+/// A time as other services write it: digits as text, or RFC 3339.
+fn written_time(value: &Value) -> Option<i64> {
+    let text = value.as_str()?.trim();
+    let written = || chrono::DateTime::parse_from_rfc3339(text).ok();
+    text.parse().ok().or_else(|| Some(written()?.timestamp()))
+}
+
+/// The language in a locale of POSIX, such as `sv_SE.UTF-8` or `de_DE@euro`.
+pub(super) fn of_system(locale: &str) -> &str {
+    locale.split(['.', '@']).next().unwrap_or_default()
+}
+
+/// The date in a time of day, as databases export a column of dates.
+pub(super) fn date_of(text: &str) -> &str {
+    match text.split_at_checked(10) {
+        Some((date, time)) if time.starts_with(['T', ' ']) => date,
+        _ => text,
     }
 }
 

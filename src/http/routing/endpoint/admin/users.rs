@@ -171,9 +171,11 @@ impl AddUserRequest {
             body.required("email", Email::parse),
             first_password(body),
             name,
-            body.parsed("locale", Locale::parse),
+            body.parsed("locale", |text| Locale::parse(user_line::of_system(text))),
             body.parsed("country", Country::parse),
-            body.parsed("birthDate", BirthDate::parse),
+            body.parsed("birthDate", |text| {
+                BirthDate::parse(user_line::date_of(text))
+            }),
         )
             .combine()?;
         Ok(Self {
