@@ -162,10 +162,15 @@ impl Fleet {
     ) -> CommandResult {
         let (now, head) = (self.ports.clock.now().0, roster.head.unwrap_or_default());
         let owner = roster.owner_record().map(|owner| owner.id.clone());
+        let here = self.commit_of_files(own, roster);
         let lines = roster.members.iter().zip(leases).map(|(record, lease)| {
             let is_owner = owner.as_ref() == Some(&record.id);
-            // The owner has every commit of the log. Its record is older.
-            let commit = if is_owner { head } else { record.applied };
+            let commit = match here {
+                Some(commit) if record.id == own.member_hex() => commit,
+                // The owner has every commit of the log. Its record is older.
+                _ if is_owner => head,
+                _ => record.applied,
+            };
             let is_up = record.is_alive(now);
             Line {
                 lease,
@@ -193,6 +198,23 @@ impl Fleet {
             output::print_note(&format!("{}; {}", problem.text, problem.fix));
         }
         Ok(())
+    }
+
+    /// Returns the last commit of this member by its files, where etcd may know less: its service has stopped, and nobody
+    /// else serves, or the log is older than the member.
+    fn commit_of_files(&self, own: &Membership, roster: &Roster) -> Option<u64> {
+        let another_serves = roster
+            .owner_record()
+            .is_some_and(|owner| owner.id != own.member_hex());
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+        let is_ahead = state.is_some_and(|state| Some(state.commit) > roster.head);
+        if another_serves && !is_ahead {
+            return None;
+        }
+        let here = self.own_state(own);
+        let commit = (!here.is_up).then(|| here.commit());
+        // Neither the store nor the file can be read.
+        commit.filter(|commit| *commit > 0)
     }
 
     /// Prints what the files of this member say, and which of the others answer it.

@@ -2,8 +2,9 @@
 //! members are equal afterwards.
 //!
 //! Each change runs a few rounds. `PLAYGATE_FLEET_ROUNDS=300` runs the long form and the control without syncs, and
-//! prints the figures of `docs/fleet-measurements.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo` repeats one fault,
-//! `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`. The test needs root, but no network.
+//! prints the figures of `docs/fleet-measurements.md`. `PLAYGATE_FLEET_FAULT=PowerOfTwo,Strangers` chooses faults,
+//! `PLAYGATE_FLEET_LEASE=1s` sets `fleet.lease`, `PLAYGATE_BIN` is the binary, by default that of the tests. The test needs
+//! root, but no network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,45 +17,19 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::disk::Disk;
+use super::faults::{FAULTS, Fault, inject};
 use super::joiner::Joiner;
 use super::ledger::{Clients, Ledger, Reads, Register, email};
 use super::machines::{MACHINES, Machines};
 use super::operations::users;
+use super::purchases;
 use super::viewer::{Beats, watch};
 use super::{playgate, single_node_config, until};
 use crate::support::external_tools::skip;
 use crate::support::stop_on_drop::StopOnDrop;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    KillOwner,
-    /// The owner is started again after a second, as systemd does.
-    RestartOwner,
-    KillEtcdLeader,
-    KillOwnerAndEtcdLeader,
-    /// Two of three etcd.
-    KillEtcdMajority,
-    PauseOwner,
-    KillStandby,
-    /// The power of the owner's machine, of that and another one, and of all.
-    PowerOfOne,
-    PowerOfTwo,
-    PowerOfAll,
-    /// Nothing from the owner's machine arrives elsewhere.
-    MuteOwner,
-    /// Nothing arrives at the owner's machine.
-    DeafOwner,
-    /// etcd has reached its quota.
-    Quota,
-    /// A flipped bit in the database of one etcd, or in the WAL of a standby.
-    FlipEtcd,
-    FlipLocal,
-    /// First the clock of a standby and then that of the owner is a minute off.
-    Clocks,
-}
-
 /// What the fleet does when the fault comes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Load,
     Backup,
@@ -67,25 +42,6 @@ pub enum Phase {
     Join,
 }
 
-const FAULTS: [Fault; 16] = [
-    Fault::KillOwnerAndEtcdLeader,
-    Fault::PowerOfAll,
-    Fault::MuteOwner,
-    Fault::KillOwner,
-    Fault::PauseOwner,
-    Fault::PowerOfOne,
-    Fault::DeafOwner,
-    Fault::Quota,
-    Fault::FlipEtcd,
-    Fault::FlipLocal,
-    Fault::Clocks,
-    Fault::KillStandby,
-    Fault::PowerOfTwo,
-    Fault::KillEtcdLeader,
-    Fault::KillEtcdMajority,
-    Fault::RestartOwner,
-];
-
 const PHASES: [Phase; 6] = [
     Phase::Load,
     Phase::Backup,
@@ -95,16 +51,12 @@ const PHASES: [Phase; 6] = [
     Phase::Join,
 ];
 
-/// The durations before, during and after a fault.
+/// The durations before and after a fault.
 const BEFORE: Duration = Duration::from_secs(1);
-pub const DURING: Duration = Duration::from_secs(4);
 const AFTER: Duration = Duration::from_secs(2);
 
-/// `RestartSec` of the packaged unit.
-const RESTART: Duration = Duration::from_secs(1);
-
-/// Rounds for every change. The first faults cover a takeover, the disks and the network.
-const SHORT: usize = 3;
+/// Rounds for every change.
+const SHORT: usize = 4;
 
 pub fn long_form() -> Option<usize> {
     let rounds = std::env::var_os("PLAYGATE_FLEET_ROUNDS")?;
@@ -119,117 +71,6 @@ pub fn machines() -> Option<Machines> {
             skip(&format!("the campaign cannot run here: {why}"));
             None
         }
-    }
-}
-
-pub fn inject(fleet: &mut Machines, fault: Fault) {
-    let owner = fleet.owner();
-    let standby = (owner + 1) % MACHINES;
-    match fault {
-        Fault::KillOwner | Fault::KillStandby => {
-            let at = if fault == Fault::KillOwner {
-                owner
-            } else {
-                standby
-            };
-            fleet.kill_member(at);
-            park_timeout(DURING);
-            fleet.start_member(at, None);
-        }
-        Fault::RestartOwner => {
-            fleet.kill_member(owner);
-            park_timeout(RESTART);
-            fleet.start_member(owner, None);
-        }
-        Fault::KillEtcdLeader => {
-            let leader = fleet.etcd_leader();
-            without_etcd(fleet, &[leader]);
-        }
-        Fault::KillOwnerAndEtcdLeader => {
-            let leader = fleet.etcd_leader();
-            fleet.kill_member(owner);
-            fleet.kill_etcd(leader);
-            park_timeout(DURING);
-            fleet.start_etcd(leader);
-            fleet.start_member(owner, None);
-        }
-        Fault::KillEtcdMajority => {
-            let leader = fleet.etcd_leader();
-            without_etcd(fleet, &[leader, (leader + 1) % MACHINES]);
-        }
-        Fault::PauseOwner => {
-            fleet.pause_member(owner);
-            park_timeout(DURING);
-            fleet.resume_member(owner);
-        }
-        Fault::PowerOfOne => cut_and_restore_power(fleet, &[owner]),
-        Fault::PowerOfTwo => cut_and_restore_power(fleet, &[owner, standby]),
-        Fault::PowerOfAll => cut_and_restore_power(fleet, &[0, 1, 2]),
-        Fault::MuteOwner | Fault::DeafOwner => {
-            let outgoing = fault == Fault::MuteOwner;
-            fleet.drop_packets_of(owner, outgoing, true);
-            park_timeout(DURING);
-            fleet.drop_packets_of(owner, outgoing, false);
-        }
-        Fault::Quota => {
-            fill_quota(fleet, true);
-            park_timeout(DURING);
-            fill_quota(fleet, false);
-        }
-        Fault::FlipEtcd => {
-            fleet.kill_etcd(standby);
-            // In the value of a key of the shared log.
-            let is_damaged = fleet.flip_bit(standby, "etcd/member/snap", b"/log/", 70);
-            assert!(is_damaged, "no key of the shared log in the files of etcd");
-            fleet.start_etcd(standby);
-            park_timeout(DURING);
-            fleet.replace_etcd(standby);
-        }
-        Fault::FlipLocal => {
-            fleet.kill_member(standby);
-            let is_damaged = fleet.flip_bit(standby, "data/store/log", b"@example.com", 1);
-            assert!(is_damaged, "no user in the WAL");
-            fleet.start_member(standby, None);
-            park_timeout(DURING);
-        }
-        Fault::Clocks => {
-            for (at, ahead) in [(standby, 60), (owner, -60)] {
-                fleet.kill_member(at);
-                fleet.start_member(at, Some(ahead));
-                park_timeout(DURING / 2);
-                fleet.kill_member(at);
-                fleet.start_member(at, None);
-            }
-        }
-    }
-}
-
-fn without_etcd(fleet: &mut Machines, which: &[usize]) {
-    for at in which {
-        fleet.kill_etcd(*at);
-    }
-    park_timeout(DURING);
-    for at in which {
-        fleet.start_etcd(*at);
-    }
-}
-
-fn cut_and_restore_power(fleet: &mut Machines, which: &[usize]) {
-    fleet.cut_power(which);
-    park_timeout(DURING);
-    fleet.restore_power(which);
-}
-
-/// Raises or clears the alarm of a full quota: etcd refuses changes until an operator has made room.
-fn fill_quota(fleet: &Machines, is_full: bool) {
-    let action = if is_full { "ACTIVATE" } else { "DEACTIVATE" };
-    for at in 0..MACHINES {
-        until("a change of the alarm", || {
-            let status = fleet.ask_etcd(at, "/v3/maintenance/status", &json!({}))?;
-            let member = status["header"]["member_id"].as_str()?;
-            let alarm = json!({ "action": action, "memberID": member, "alarm": "NOSPACE" });
-            fleet.ask_etcd(at, "/v3/maintenance/alarm", &alarm)
-        });
     }
 }
 
@@ -311,7 +152,7 @@ fn reseed(fleet: &mut Machines) {
     fleet.start_member(at, None);
 }
 
-fn take_copy(fleet: &Machines, at: usize) {
+pub fn take_copy(fleet: &Machines, at: usize) {
     let mut refused = String::new();
     // The fault may have stopped the owner.
     until("a copy", || {
@@ -342,7 +183,10 @@ pub fn repair(fleet: &mut Machines) -> usize {
     let mut repaired = 0;
     for at in 0..MACHINES {
         let log = fleet.log(at);
-        let is_damaged = log.contains("maintenance mode") || log.contains("fleet reseed");
+        // A member that had no space follows again by itself.
+        let is_full = log.contains("the disk is full or read-only: serving from memory");
+        let is_damaged =
+            (log.contains("maintenance mode") && !is_full) || log.contains("fleet reseed");
         if !is_damaged && !fleet.has_ended(at) {
             continue;
         }
@@ -377,6 +221,7 @@ pub fn exports(fleet: &mut Machines) -> Vec<Vec<String>> {
 #[derive(Default)]
 struct Figures {
     gaps: Vec<Duration>,
+    operations: usize,
     refused: usize,
     broken: usize,
     unanswered: [usize; MACHINES + 1],
@@ -438,14 +283,18 @@ impl Campaign {
             powerless: &self.fleet.powerless.clone(),
         };
         let beats = &self.beats;
+        let fourth = self.fleet.fourth();
         let (fleet, joiner) = (&mut self.fleet, &mut self.joiner);
         std::thread::scope(|scope| {
             for (at, address) in addresses.iter().copied().enumerate() {
                 scope.spawn(move || clients.write(address));
                 scope.spawn(move || clients.count(at, address));
                 let members = [&addresses[at..], &addresses[..at]].concat();
+                let others = members.clone();
                 scope.spawn(move || clients.read(&members));
+                scope.spawn(move || clients.purchase(&others));
             }
+            scope.spawn(|| clients.read_where_there_may_be_none(fourth, &addresses));
             scope.spawn(|| watch(&partner, &addresses, beats, &stop));
             let operator_thread = scope.spawn(move || operator.work(phase, joiner));
             // Stops the other threads even if this one panics.
@@ -462,10 +311,10 @@ impl Campaign {
         let began = Instant::now();
         let before = {
             let ledger = self.ledger.lock().unwrap();
-            (ledger.acknowledged.len(), ledger.reads.clone())
+            (ledger.operations, ledger.reads.clone())
         };
         let (ended, commands) = self.work(phase, |fleet| match phase {
-            Phase::Reseed if fault != Fault::PowerOfAll && fault != Fault::PowerOfTwo => {
+            Phase::Reseed => {
                 reseed(fleet);
                 inject(fleet, fault);
             }
@@ -480,6 +329,7 @@ impl Campaign {
         let gap = ledger.longest_gap(began, ended);
         let figures = self.figures.entry(fault).or_default();
         figures.gaps.push(gap);
+        figures.operations += ledger.operations - before.0;
         let (reads, old) = (&ledger.reads, &before.1);
         figures.refused += reads.all_refused() - old.all_refused();
         figures.broken += reads.broken - old.broken;
@@ -491,8 +341,10 @@ impl Campaign {
             *sum += new;
         }
         println!(
-            "round {round} {fault:?} during {phase:?}: {} acknowledged, longest gap {} ms, {commands} commands of the operator; reads: {}",
-            ledger.acknowledged.len() - before.0,
+            "round {round} {fault:?} during {phase:?}, load {}: {} operations, {} users watch, longest gap {} ms, {commands} commands of the operator; reads: {}",
+            load(),
+            ledger.operations - before.0,
+            ledger.purchases.len(),
             gap.as_millis(),
             reads.since(old),
         );
@@ -509,12 +361,27 @@ impl Campaign {
     pub fn check(&self) -> Vec<String> {
         self.fleet.wait_until_equal();
         let users = users(self.fleet.config(0));
-        self.ledger.lock().unwrap().check(&users)
+        let mut ledger = self.ledger.lock().unwrap();
+        // Later they have watched to the end, or their entitlements have expired.
+        let watching = std::mem::take(&mut ledger.purchases);
+        let mut found = ledger.check(&users);
+        drop(ledger);
+        let addresses = self.fleet.addresses();
+        found.extend(purchases::check(&watching, &self.fleet.partner, &addresses));
+        found
+    }
+
+    /// Prints the longest time without an acknowledged sign-up since the last report.
+    pub fn report(&self, what: &str) {
+        let mut ledger = self.ledger.lock().unwrap();
+        let (gap, operations) = (ledger.longest_gap_between(), ledger.operations);
+        println!("{what}: {operations} operations so far, longest gap {gap:.1?}");
+        ledger.clear_times();
     }
 
     fn print(&mut self) {
         println!(
-            "| fault | rounds | without an accepted write, median / longest | reads that no member answered, with at most one, two, all machines without power | attempts refused | broken off |"
+            "| fault | rounds | operations | without an accepted write, median / longest | reads that no member answered, with at most one, two, all machines without power | attempts refused | broken off |"
         );
         for (fault, figures) in &mut self.figures {
             figures.gaps.sort_unstable();
@@ -524,8 +391,9 @@ impl Campaign {
                 percentile(&figures.gaps, 100),
             );
             println!(
-                "| {fault:?} | {} | {:.1} / {:.1} s | {}, {two}, {all} | {} | {} |",
+                "| {fault:?} | {} | {} | {:.1} / {:.1} s | {}, {two}, {all} | {} | {} |",
                 figures.gaps.len(),
+                figures.operations,
                 median.as_secs_f64(),
                 most.as_secs_f64(),
                 some + one,
@@ -549,6 +417,26 @@ impl Campaign {
     }
 }
 
+/// Returns the load of the machine in the last minute.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap();
+    text.split(' ').next().unwrap().to_owned()
+}
+
+/// Returns all faults, or those that the environment names.
+fn chosen() -> Vec<Fault> {
+    let Some(names) = std::env::var_os("PLAYGATE_FLEET_FAULT") else {
+        return FAULTS.to_vec();
+    };
+    let names = names.into_string().unwrap();
+    let named = names.split(',').map(|name| {
+        let mut faults = FAULTS.into_iter();
+        let named = faults.find(|fault| format!("{fault:?}") == name);
+        named.unwrap_or_else(|| panic!("{name} is none of {FAULTS:?}"))
+    });
+    named.collect()
+}
+
 #[test]
 fn fleet_keeps_every_acknowledged_write_once_under_faults() {
     let Some(fleet) = machines() else {
@@ -556,16 +444,12 @@ fn fleet_keeps_every_acknowledged_write_once_under_faults() {
     };
     let mut campaign = Campaign::new(fleet);
     let rounds = long_form().unwrap_or(SHORT);
-    let only = std::env::var_os("PLAYGATE_FLEET_FAULT").map(|name| {
-        let mut faults = FAULTS.into_iter();
-        let named = faults.find(|fault| *format!("{fault:?}") == *name);
-        named.unwrap()
-    });
+    let faults = chosen();
     for round in 0..rounds {
-        let fault = only.unwrap_or(FAULTS[round % FAULTS.len()]);
         // In each pass a fault meets another phase, and in the end all of them.
-        let (fault_number, pass) = (round % FAULTS.len(), round / FAULTS.len());
-        let phase = PHASES[(fault_number + pass) % PHASES.len()];
+        let (number, pass) = (round % faults.len(), round / faults.len());
+        let fault = faults[number];
+        let phase = fault.meets(PHASES[(number + pass) % PHASES.len()]);
         campaign.round(round, fault, phase);
         let found = campaign.check();
         assert_eq!(found, Vec::<String>::new(), "after round {round}");

@@ -45,7 +45,7 @@ fn revision(url: &str) -> u64 {
 }
 
 /// Whether etcd has dropped the history up to a revision.
-fn is_compacted(url: &str, revision: u64) -> bool {
+pub fn is_compacted(url: &str, revision: u64) -> bool {
     let get = json!({ "key": encode("playgate/"), "revision": revision.to_string() });
     let answer = ask(url, "/v3/kv/range", &get);
     answer["error"]
@@ -53,12 +53,12 @@ fn is_compacted(url: &str, revision: u64) -> bool {
         .is_some_and(|why| why.contains("compacted"))
 }
 
-fn size(url: &str, of: &str) -> u64 {
+pub fn size(url: &str, of: &str) -> u64 {
     number(&ask(url, "/v3/maintenance/status", &json!({}))[of])
 }
 
 /// As many versions of keys as an idle fleet of three members writes in a month.
-fn let_a_month_pass(url: &str) -> u64 {
+pub fn let_a_month_pass(url: &str) -> u64 {
     const REVISIONS: usize = 26_000;
     /// etcd's limit for one transaction.
     const AT_ONCE: usize = 128;
@@ -390,6 +390,21 @@ fn an_etcd_that_was_restored_from_an_older_copy_is_noticed() {
             .ok()
             .filter(|text| text.contains("  etcd "))
     });
+
+    // Each member says what its own files have, the owner too, whose record in etcd says nothing about it.
+    let commit = |at: usize| {
+        let status = as_json(&configs[at], &["fleet", "status"]);
+        let mut members = status["members"].as_array().unwrap().iter();
+        let own = members.find(|member| member["name"] == *fleet.members[at].name);
+        (
+            own.unwrap()["commit"].as_u64().unwrap(),
+            status["head"].as_u64().unwrap(),
+        )
+    };
+    let (last, head) = commit(owner);
+    assert!(last > head, "{last} and {head}");
+    assert_eq!(commit(newest), (last, head));
+    assert!(commit(older).0 <= head);
 
     let (code, log) = refusal(&configs[newest]);
     assert_eq!(code, 5, "{log}");

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::campaign::{
-    Campaign, DURING, Fault, Phase, exports, inject, long_form, machines, repair,
-};
+use super::campaign::{Campaign, Phase, exports, long_form, machines, repair};
+use super::faults::{DURING, Fault, inject};
 use super::joiner;
 use super::machines::{MACHINES, Machines, NAMES, Process};
 use super::{format_file, installed, playgate, single_node_config, until};

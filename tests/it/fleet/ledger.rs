@@ -2,7 +2,7 @@
 //! whose reads must be linearizable.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::park_timeout;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::machines::MACHINES;
+use super::purchases::Purchase;
 use super::send;
 use crate::support::server::PASSWORD;
 
-const REST: Duration = Duration::from_millis(20);
+pub const REST: Duration = Duration::from_millis(20);
 
 /// The responses to clients.
 #[derive(Default)]
@@ -22,6 +23,10 @@ pub struct Ledger {
     pub acknowledged: BTreeSet<String>,
     /// Requests without a response or with a refusal, which may have been applied.
     pub unknown: BTreeSet<String>,
+    /// Users who began to watch.
+    pub purchases: Vec<Purchase>,
+    /// Acknowledged requests and answered reads.
+    pub operations: usize,
     /// The times of acknowledgements.
     times: Vec<Instant>,
     pub reads: Reads,
@@ -128,6 +133,13 @@ impl Ledger {
         longest.max(until.saturating_duration_since(last))
     }
 
+    /// Returns the longest time between two acknowledgements.
+    pub fn longest_gap_between(&self) -> Duration {
+        let pairs = self.times.windows(2);
+        let gaps = pairs.map(|pair| pair[1].duration_since(pair[0]));
+        gaps.max().unwrap_or_default()
+    }
+
     pub fn clear_times(&mut self) {
         self.times.clear();
     }
@@ -188,12 +200,12 @@ pub struct Clients<'a> {
 }
 
 impl Clients<'_> {
-    fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// Returns e-mail address and response if the sign-up was acknowledged.
-    fn sign_up(&self, address: SocketAddr) -> Option<(String, String)> {
+    pub fn sign_up(&self, address: SocketAddr) -> Option<(String, String)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let email = email(number);
         let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
@@ -213,6 +225,7 @@ impl Clients<'_> {
             if let Some((email, _)) = self.sign_up(address) {
                 let mut ledger = self.ledger.lock().unwrap();
                 ledger.times.push(Instant::now());
+                ledger.operations += 1;
                 ledger.acknowledged.insert(email);
             }
             park_timeout(REST);
@@ -243,7 +256,10 @@ impl Clients<'_> {
             let answer = self.as_user(address, "PUT", &target, &bearer, &body);
             let mut current = register.lock().unwrap();
             match (answer, current.as_mut()) {
-                (Some((200 | 204, _)), Some(register)) => register.acknowledged = number,
+                (Some((200 | 204, _)), Some(register)) => {
+                    register.acknowledged = number;
+                    self.ledger.lock().unwrap().operations += 1;
+                }
                 // The write may still be applied after the next one, so reads of this user prove nothing any more.
                 (Some((503, _)) | None, _) => *current = None,
                 (Some((status, body)), _) => panic!("{status}: {body}"),
@@ -251,11 +267,26 @@ impl Clients<'_> {
         }
     }
 
+    /// Reads at a machine that is a member at times, or has a copy of one.
+    pub fn read_where_there_may_be_none(&self, at: SocketAddr, members: &[SocketAddr]) {
+        let all = [&[at], members].concat();
+        while !self.is_stopping() {
+            park_timeout(10 * REST);
+            if TcpStream::connect_timeout(&at, REST).is_ok() {
+                self.read_while(&all, || TcpStream::connect_timeout(&at, REST).is_ok());
+            }
+        }
+    }
+
     /// Reads all registers. A read that a member refuses or cuts off is retried at the next one, as the documented
     /// proxy does.
     pub fn read(&self, members: &[SocketAddr]) {
+        self.read_while(members, || true);
+    }
+
+    fn read_while(&self, members: &[SocketAddr], goes_on: impl Fn() -> bool) {
         let mut at = 0;
-        while !self.is_stopping() {
+        while !self.is_stopping() && goes_on() {
             park_timeout(REST);
             at = (at + 1) % self.registers.len();
             let before = self.registers[at].lock().unwrap();
@@ -277,6 +308,7 @@ impl Clients<'_> {
             match answer {
                 Some((200, body)) => {
                     ledger.reads.answered += 1;
+                    ledger.operations += 1;
                     let body: Value = serde_json::from_str(&body).unwrap();
                     let value = body["name"].as_str().unwrap_or("0").parse().unwrap();
                     let same = register.as_mut().filter(|register| register.id == id);

@@ -13,9 +13,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::disk::{Disk, run};
+use super::faults::Direction;
 use super::ledger::PowerlessMachines;
-use super::{installed, playgate, post, until};
-use crate::support::appliance::binary;
+use super::{installed, playgate, post, program_file, program_of, until};
 use crate::support::external_tools::{faketime_library, program};
 use crate::support::process::{InTime as _, first_json_line, pause, resume, signal};
 
@@ -62,6 +62,9 @@ impl Network {
             ip(&["-n", &space, "addr", "add", &address, "dev", "eth0"])?;
             ip(&["-n", &space, "link", "set", "eth0", "up"])?;
             ip(&["-n", &space, "link", "set", "lo", "up"])?;
+            // Behind the rules of `drop_calls`.
+            ip(&["-n", &space, "rule", "add", "pref", "10", "lookup", "local"])?;
+            ip(&["-n", &space, "rule", "del", "pref", "0"])?;
         }
         Ok(network)
     }
@@ -79,6 +82,20 @@ impl Network {
         let route = format!("{}/32", self.address(to));
         let verb = if is_dropped { "add" } else { "del" };
         ip(&["-n", &self.space(from), "route", verb, "blackhole", &route]).unwrap();
+    }
+
+    /// Drops what arrives at a machine from another one with this port. A machine cannot send such packets to itself.
+    fn drop_arriving(&self, at: usize, from: usize, port: [&str; 2], is_dropped: bool) {
+        let verb = if is_dropped { "add" } else { "del" };
+        let (space, from_address) = (self.space(at), self.address(from));
+        let place = match at == from {
+            true => ["to", &*from_address],
+            false => ["from", &*from_address],
+        };
+        let rule = ["-n", &space, "rule", verb, "pref", "5"];
+        let arriving: &[_] = if at == from { &[] } else { &["iif", "eth0"] };
+        let what = [place[0], place[1], "ipproto", "tcp", port[0], port[1]];
+        ip(&[&rule[..], arriving, &what, &["blackhole"]].concat()).unwrap();
     }
 }
 
@@ -101,7 +118,7 @@ pub struct Process(Option<Child>);
 impl Process {
     /// Runs the service of a member in a network namespace. `ahead` moves its clock by seconds.
     pub fn serve(space: &str, config: &Path, log: File, ahead: Option<i64>) -> Self {
-        let own = binary();
+        let own = program_of(config);
         let mut command = command(space, Path::new(own.get_program()));
         for (name, value) in own.get_envs() {
             match value {
@@ -150,6 +167,11 @@ impl Process {
         }
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.0.as_mut();
+        child.is_none_or(|child| child.try_wait().unwrap().is_some())
+    }
+
     pub fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
@@ -183,7 +205,9 @@ pub struct Machine {
     pub config: PathBuf,
     etcd: Process,
     member: Process,
+    /// Those of etcd and of the member.
     disk: Disk,
+    data: Disk,
 }
 
 pub struct Machines {
@@ -198,23 +222,29 @@ pub struct Machines {
 impl Machines {
     /// `None` without etcd, `Err` without the necessary rights.
     pub fn start() -> Option<Result<Self, String>> {
-        program("etcd")?;
-        faketime_library()?;
-        Some(Self::new())
+        Self::start_with(None)
     }
 
-    fn new() -> Result<Self, String> {
+    /// Starts members of the binary at this path.
+    pub fn start_with(binary: Option<&str>) -> Option<Result<Self, String>> {
+        program("etcd")?;
+        faketime_library()?;
+        Some(Self::new(binary))
+    }
+
+    fn new(binary: Option<&str>) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let network = Network::new()?;
         let mut machines = Vec::new();
         for (at, name) in NAMES.into_iter().enumerate() {
-            let disk = Disk::ext4(DISK_MIB)?;
+            let [disk, data] = [Disk::ext4(DISK_MIB)?, Disk::ext4(DISK_MIB)?];
             machines.push(Machine {
                 address: format!("{}:8080", network.address(at)).parse().unwrap(),
                 config: folder.path().join(format!("{name}.toml")),
                 etcd: Process(None),
                 member: Process(None),
                 disk,
+                data,
             });
         }
         let mut all = Self {
@@ -225,6 +255,9 @@ impl Machines {
             folder,
         };
         all.configure();
+        if let Some(binary) = binary {
+            (0..MACHINES).for_each(|at| all.install(at, binary));
+        }
         for at in 0..MACHINES {
             all.start_etcd(at);
         }
@@ -271,6 +304,23 @@ impl Machines {
         )
     }
 
+    /// Makes a machine start another binary from now on.
+    pub fn install(&self, at: usize, binary: &str) {
+        fs::write(program_file(self.config(at)), binary).unwrap();
+    }
+
+    /// Makes a machine start the binary under test from now on.
+    pub fn upgrade(&self, at: usize) {
+        fs::remove_file(program_file(self.config(at))).unwrap();
+    }
+
+    /// Returns the machine to upgrade next: the owner last.
+    pub fn next_to_upgrade(&self, is_new: [bool; MACHINES]) -> Option<usize> {
+        let owner = self.owner();
+        let old = (0..MACHINES).filter(|at| !is_new[*at]);
+        old.max_by_key(|at| *at != owner)
+    }
+
     pub fn space(&self, at: usize) -> String {
         self.network.space(at)
     }
@@ -280,15 +330,32 @@ impl Machines {
     }
 
     pub fn data(&self, at: usize) -> PathBuf {
-        self.machines[at].disk.path().join("data")
+        self.disk_of_data(at).join("data")
+    }
+
+    pub fn disk_of_data(&self, at: usize) -> &Path {
+        self.machines[at].data.path()
+    }
+
+    pub fn data_of_etcd(&self, at: usize) -> PathBuf {
+        self.machines[at].disk.path().join("etcd")
     }
 
     pub fn config(&self, at: usize) -> &Path {
         &self.machines[at].config
     }
 
-    fn etcd_url(&self, at: usize) -> String {
+    pub fn etcd_url(&self, at: usize) -> String {
         format!("http://{}:2379", self.network.address(at))
+    }
+
+    pub fn etcd_peer_url(&self, at: usize) -> String {
+        format!("http://{}:2380", self.network.address(at))
+    }
+
+    pub fn etcd_cluster(&self) -> String {
+        let cluster = (0..MACHINES).map(|at| format!("{}={}", NAMES[at], self.etcd_peer_url(at)));
+        cluster.collect::<Vec<_>>().join(",")
     }
 
     pub fn start_etcd(&mut self, at: usize) {
@@ -296,15 +363,13 @@ impl Machines {
     }
 
     fn start_etcd_of(&mut self, at: usize, cluster_state: &str) {
-        let peer = |at| format!("http://{}:2380", self.network.address(at));
-        let cluster = (0..MACHINES).map(|at| format!("{}={}", NAMES[at], peer(at)));
-        let cluster = cluster.collect::<Vec<_>>().join(",");
-        let (client, peer) = (self.etcd_url(at), peer(at));
+        let cluster = self.etcd_cluster();
+        let (client, peer) = (self.etcd_url(at), self.etcd_peer_url(at));
         let log = self.folder.path().join(format!("etcd{at}.log"));
         let log = File::options().create(true).append(true).open(log).unwrap();
         let child = command(&self.network.space(at), Path::new("etcd"))
             .args(["--name", NAMES[at], "--data-dir"])
-            .arg(self.machines[at].disk.path().join("etcd"))
+            .arg(self.data_of_etcd(at))
             .args([
                 "--listen-client-urls",
                 &client,
@@ -353,7 +418,7 @@ impl Machines {
 
     /// Fills the first store with the data of the demo.
     fn fill_first_store(&mut self) {
-        let mut command = binary();
+        let mut command = program_of(self.config(0));
         let data = self.data(0);
         command
             .arg("--data-dir")
@@ -364,6 +429,12 @@ impl Machines {
         self.partner = output["partnerToken"].as_str().unwrap().to_owned();
         demo.terminate();
         demo.status_in_time();
+    }
+
+    pub fn fourth(&self) -> SocketAddr {
+        format!("{}:8080", self.network.address(FOURTH))
+            .parse()
+            .unwrap()
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
@@ -377,7 +448,7 @@ impl Machines {
     pub fn replace_etcd(&mut self, at: usize) {
         self.kill_etcd(at);
         let other = (at + 1) % MACHINES;
-        let peer = format!("http://{}:2380", self.network.address(at));
+        let peer = self.etcd_peer_url(at);
         until("the removal of a member of etcd", || {
             let list = self.ask_etcd(other, "/v3/cluster/member/list", &json!({}))?;
             let members = list["members"].as_array()?;
@@ -392,8 +463,7 @@ impl Machines {
             let added = self.ask_etcd(other, "/v3/cluster/member/add", &new)?;
             added.get("member").map(drop)
         });
-        let folder = self.machines[at].disk.path().join("etcd");
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(self.data_of_etcd(at)).unwrap();
         self.start_etcd_of(at, "existing");
         until("the new member of etcd", || {
             let answer = self.ask_etcd(at, "/v3/maintenance/status", &json!({}))?;
@@ -504,8 +574,7 @@ impl Machines {
     }
 
     pub fn has_ended(&mut self, at: usize) -> bool {
-        let child = self.machines[at].member.0.as_mut();
-        child.is_none_or(|child| child.try_wait().unwrap().is_some())
+        self.machines[at].member.has_ended()
     }
 
     /// Cuts off the disks and kills the processes on them.
@@ -519,6 +588,7 @@ impl Machines {
         }
         for at in which {
             self.machines[*at].disk.cut();
+            self.machines[*at].data.cut();
         }
         for at in which {
             let machine = &mut self.machines[*at];
@@ -541,8 +611,11 @@ impl Machines {
 
     pub fn restore_power_without_members(&mut self, which: &[usize]) {
         for at in which {
-            self.machines[*at].disk.unmount();
-            self.machines[*at].disk.mount().unwrap();
+            let machine = &mut self.machines[*at];
+            for disk in [&mut machine.disk, &mut machine.data] {
+                disk.unmount();
+                disk.mount().unwrap();
+            }
             // The lease file is valid for one boot only.
             let _ = fs::remove_file(self.data(*at).join("fleet/lease.json"));
             self.start_etcd(*at);
@@ -557,23 +630,43 @@ impl Machines {
         }
     }
 
-    /// Saves or restores the disk images with the power off.
-    pub fn with_images(&mut self, work: fn(&Disk, &Path)) {
-        for (at, machine) in self.machines.iter_mut().enumerate() {
-            machine.disk.unmount();
-            work(
-                &machine.disk,
-                &self.folder.path().join(format!("image{at}")),
-            );
-            machine.disk.mount().unwrap();
+    /// Drops packets of the calls of a member to a port of a machine, which may be its own.
+    pub fn drop_calls(
+        &self,
+        member: usize,
+        to: usize,
+        port: u16,
+        (requests, answers): Direction,
+        is_dropped: bool,
+    ) {
+        let port = port.to_string();
+        // What a machine cannot send to itself has no answer.
+        if requests || to == member {
+            self.network
+                .drop_arriving(to, member, ["dport", &port], is_dropped);
+        }
+        if answers && to != member {
+            self.network
+                .drop_arriving(member, to, ["sport", &port], is_dropped);
         }
     }
 
-    /// Flips one bit in the files of a machine, `after` bytes behind the last occurrence of `text`. Returns whether the
+    /// Saves or restores the disk images with the power off.
+    pub fn with_images(&mut self, work: fn(&Disk, &Path)) {
+        for (at, machine) in self.machines.iter_mut().enumerate() {
+            for (kind, disk) in [("etcd", &mut machine.disk), ("data", &mut machine.data)] {
+                disk.unmount();
+                work(disk, &self.folder.path().join(format!("image.{kind}{at}")));
+                disk.mount().unwrap();
+            }
+        }
+    }
+
+    /// Flips one bit in the files of a folder, `after` bytes behind the last occurrence of `text`. Returns whether the
     /// text was found.
-    pub fn flip_bit(&self, at: usize, below: &str, text: &[u8], after: u64) -> bool {
+    pub fn flip_bit(below: &Path, text: &[u8], after: u64) -> bool {
         let mut files = Vec::new();
-        list_files(&self.machines[at].disk.path().join(below), &mut files);
+        list_files(below, &mut files);
         files.sort();
         for path in files.iter().rev() {
             let mut file = File::options().read(true).write(true).open(path).unwrap();

@@ -17,7 +17,10 @@
 //! | `ledger` | clients, and what they were answered |
 //! | `lost_machines` | two of three machines are gone |
 //! | `viewer` | a viewer who plays |
+//! | `purchases` | clients whose every step is at another member |
 //! | `campaign` | faults while clients write and read |
+//! | `faults` | these faults |
+//! | `rolling_upgrade` | members of an older version, upgraded in turn |
 //! | `key_rotation` | a new key for members that run |
 //! | `idle_cost` | what a fleet with nothing to do costs etcd |
 //! | `formats` | a new store format, under the same faults |
@@ -28,6 +31,7 @@ mod campaign;
 #[path = "../../crash/harness/disk.rs"]
 mod disk;
 mod etcd_data;
+mod faults;
 mod figures;
 mod formats;
 mod forwarding;
@@ -42,6 +46,8 @@ mod machines;
 mod members;
 mod operations;
 mod partial_cuts;
+mod purchases;
+mod rolling_upgrade;
 mod stale_reads;
 mod standby_reads;
 mod trial;
@@ -51,9 +57,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::support::appliance::{binary, err};
+use crate::support::appliance::{binary, binary_at, err};
 use crate::support::process::{self, InTime as _};
 use crate::support::raw_http::request;
 use crate::support::until::until_some_within;
@@ -63,7 +70,7 @@ const TIMEOUT: Duration = Duration::from_secs(90);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
-    let mut command = binary();
+    let mut command = program_of(config);
     command
         .arg("--config")
         .arg(config)
@@ -76,11 +83,28 @@ fn playgate(config: &Path, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Returns the path of the file that sets the store format of the version on this machine.
-fn format_file(config: &Path) -> PathBuf {
+/// Returns the path of a file about the version on the machine of this configuration.
+fn version_file(config: &Path, kind: &str) -> PathBuf {
     let name = config.file_name().unwrap().to_str().unwrap();
     let (machine, _) = name.split_once('.').unwrap();
-    config.with_file_name(format!("{machine}.format"))
+    config.with_file_name(format!("{machine}.{kind}"))
+}
+
+/// Returns the path of the file that sets the store format of the version on this machine.
+fn format_file(config: &Path) -> PathBuf {
+    version_file(config, "format")
+}
+
+/// Returns the path of the file that names the binary of this machine, where it is another one.
+fn program_file(config: &Path) -> PathBuf {
+    version_file(config, "program")
+}
+
+fn program_of(config: &Path) -> Command {
+    match fs::read_to_string(program_file(config)) {
+        Ok(program) => binary_at(program.as_ref()),
+        Err(_) => binary(),
+    }
 }
 
 /// Returns the variable that makes a debug build write that store format.

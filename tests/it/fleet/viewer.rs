@@ -23,7 +23,7 @@ pub struct Viewer {
     entitlement: String,
 }
 
-const DEVICE: [(&str, &str); 6] = [
+pub const DEVICE: [(&str, &str); 6] = [
     ("Service-Play-DRM", "none"),
     ("Service-Play-Protocol", "dash"),
     ("Service-Play-DevicePlatform", "web"),

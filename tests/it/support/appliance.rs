@@ -1,6 +1,7 @@
 //! The built binary as a process over a data directory: tests start and kill it, send requests to its sockets, and run
 //! commands on the same directory.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,15 @@ use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::server::PASSWORD;
 
-/// The built binary without the settings in this process's environment.
+/// The built binary, or that of `PLAYGATE_BIN`, without the settings in this process's environment.
 pub fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_playgate"));
+    let given = std::env::var_os("PLAYGATE_BIN");
+    binary_at(&given.unwrap_or_else(|| env!("CARGO_BIN_EXE_playgate").into()))
+}
+
+/// Another binary in the same environment.
+pub fn binary_at(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("PLAYGATE_") {
             command.env_remove(name);
