@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use playgate::fleet::etcd::{EtcdLog, EtcdSettings, EtcdWatch, WatchEvent};
+use playgate::fleet::etcd::{EtcdLog, EtcdSettings, EtcdWatch, Login, WatchEvent};
 use playgate::ports::client_tls::{ClientTls, ClientTlsFiles};
 use playgate::store::History;
 use playgate::store::replication::{
@@ -395,7 +395,10 @@ fn etcd_is_reached_over_tls_with_a_log_in_and_past_dead_endpoints() {
     administer("role/add", r#"{"name":"root"}"#);
     administer("user/grant", r#"{"user":"root","role":"root"}"#);
     administer("enable", "{}");
-    let login = |password: &str| Some(("root".to_owned(), password.to_owned()));
+    let login = |password: &str| {
+        let login = Login::new("root".to_owned(), password.to_owned(), 2);
+        Some(Arc::new(login))
+    };
     let settings = |password, endpoints: &[&str]| EtcdSettings {
         login: password,
         endpoints: endpoints.iter().map(|url| (*url).to_owned()).collect(),

@@ -26,7 +26,7 @@ use crate::config::{Config, FleetConfig, ListenAddress};
 use crate::domain;
 use crate::fleet::candidacy::Candidacy;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
-use crate::fleet::etcd::EtcdSettings;
+use crate::fleet::etcd::{EtcdSettings, Login};
 use crate::fleet::health::FleetExaminer;
 use crate::fleet::membership::{Membership, MembershipError};
 use crate::fleet::peer_keys::PeerKeys;
@@ -86,6 +86,8 @@ pub(super) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
             .as_ref()
             .map(|password| password.reveal().to_owned()),
     );
+    let endpoints = config.endpoints.len();
+    let login = login.map(|(name, password)| Arc::new(Login::new(name, password, endpoints)));
     Ok(EtcdSettings {
         endpoints: config.endpoints.clone(),
         tls: app::etcd_tls(config)?,

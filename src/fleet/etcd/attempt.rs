@@ -7,10 +7,11 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::gateway::RESPONSE_MAX;
+use super::login::Login;
 use crate::ports::http_client::{KeptConnection, RequestTarget, cause};
 
 /// Time for a connection with its handshake. A packet that is lost is sent again after a second, which another endpoint
@@ -26,7 +27,7 @@ pub(super) struct Attempt {
     pub(super) target: Arc<RequestTarget>,
     /// An open connection; `None` makes a new one.
     pub(super) connection: Option<Connection>,
-    pub(super) login: Option<Arc<(String, String)>>,
+    pub(super) login: Option<Arc<Login>>,
     pub(super) token: Option<HeaderValue>,
     pub(super) path: &'static str,
     pub(super) body: Bytes,
@@ -62,19 +63,17 @@ impl Attempt {
     }
 
     async fn answer(&mut self) -> Result<Value, CallError> {
-        if self.token.is_none()
-            && let Some(login) = &self.login
-        {
-            let login = json!({ "name": login.0, "password": login.1 });
-            let login = Bytes::from(login.to_string());
-            let answer = self.exchange("/v3/auth/authenticate", login).await?;
-            let token = answer.get("token").and_then(Value::as_str);
-            self.token = token.and_then(|token| HeaderValue::from_str(token).ok());
+        if let Some(login) = &self.login {
+            self.token = Some(login.at(self.endpoint, &self.target).await?);
         }
         self.exchange(self.path, self.body.clone()).await
     }
 
-    async fn exchange(&mut self, path: &'static str, body: Bytes) -> Result<Value, CallError> {
+    pub(super) async fn exchange(
+        &mut self,
+        path: &'static str,
+        body: Bytes,
+    ) -> Result<Value, CallError> {
         let request = request(&self.target, path, self.token.as_ref(), body);
         let request = request.map_err(|error| CallError::NotSent(error.to_string()))?;
         let mut connection = match self.connection.take().filter(|kept| !kept.is_closed()) {
@@ -88,7 +87,7 @@ impl Attempt {
         let whole = Limited::new(incoming, RESPONSE_MAX).collect().await;
         let whole = whole.map_err(|error| no_answer(&*error))?.to_bytes();
         let answer: Value = serde_json::from_slice(&whole)
-            .map_err(|_| CallError::NoAnswer("an answer is not JSON".to_owned()))?;
+            .map_err(|_| CallError::NoAnswer(not_json(head.status, &whole)))?;
         self.connection = Some(connection);
         if head.status == StatusCode::OK {
             return Ok(answer);
@@ -98,6 +97,13 @@ impl Attempt {
         let message = message.unwrap_or_else(|| head.status.as_str()).to_owned();
         Err(CallError::Answer(code.unwrap_or_default(), message))
     }
+}
+
+/// Shows the start of an answer, such as that to a client certificate with a common name.
+fn not_json(status: StatusCode, answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    let start: String = text.trim().chars().take(120).collect();
+    format!("an answer is not JSON: {} {start:?}", status.as_u16())
 }
 
 /// Connects, or returns why not.

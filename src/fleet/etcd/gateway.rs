@@ -12,13 +12,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use http::HeaderValue;
 use hyper::body::Bytes;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt::{Attempt, CallError, Connection, Outcome};
+use super::login::Login;
 use crate::ports::client_tls::ClientTls;
 use crate::ports::http_client::RequestTarget;
 use crate::store::replication::SharedLogError;
@@ -51,7 +51,7 @@ pub struct EtcdSettings {
     pub endpoints: Vec<String>,
     /// By default, the CA certificates of the operating system and no client certificate.
     pub tls: Option<Arc<ClientTls>>,
-    pub login: Option<(String, String)>,
+    pub login: Option<Arc<Login>>,
     /// Timeout of one call over all endpoints that are tried.
     pub timeout: Duration,
     pub errors: Arc<AtomicU64>,
@@ -77,8 +77,7 @@ pub(super) struct Gateway {
     current: usize,
     /// A connection to `current`.
     connection: Option<Connection>,
-    login: Option<Arc<(String, String)>>,
-    token: Option<HeaderValue>,
+    login: Option<Arc<Login>>,
     timeout: Duration,
     /// Moving average of the time that a call takes.
     usual: Duration,
@@ -98,8 +97,7 @@ impl Gateway {
             endpoints: endpoints.collect(),
             current: 0,
             connection: None,
-            login: settings.login.clone().map(Arc::new),
-            token: None,
+            login: settings.login.clone(),
             timeout: settings.timeout,
             usual: Duration::ZERO,
             errors: Arc::clone(&settings.errors),
@@ -160,7 +158,7 @@ impl Gateway {
             let endpoint = outcome.endpoint;
             let error = match outcome.result {
                 Ok(answer) => {
-                    self.use_endpoint(endpoint, outcome.connection, outcome.token, outcome.took);
+                    self.use_endpoint(endpoint, outcome.connection, outcome.took);
                     return Ok(answer);
                 }
                 Err(error) => error,
@@ -172,7 +170,9 @@ impl Gateway {
                     if outcome.token.is_some()
                         && (code == UNAUTHENTICATED || message.contains("auth store is old")) =>
                 {
-                    self.token = None;
+                    if let (Some(login), Some(token)) = (&self.login, &outcome.token) {
+                        login.forget(token);
+                    }
                     why = message;
                     next = Some(endpoint);
                 }
@@ -229,7 +229,7 @@ impl Gateway {
                 false => None,
             },
             login: self.login.clone(),
-            token: self.token.clone(),
+            token: None,
             path,
             body: body.clone(),
         };
@@ -256,16 +256,9 @@ impl Gateway {
         }
     }
 
-    fn use_endpoint(
-        &mut self,
-        endpoint: usize,
-        connection: Option<Connection>,
-        token: Option<HeaderValue>,
-        took: Duration,
-    ) {
+    fn use_endpoint(&mut self, endpoint: usize, connection: Option<Connection>, took: Duration) {
         self.current = endpoint;
         self.connection = connection;
-        self.token = token;
         self.usual = (self.usual * 7 + took) / 8;
         if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
             endpoint.failed = None;

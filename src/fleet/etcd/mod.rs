@@ -16,6 +16,7 @@
 
 mod attempt;
 mod gateway;
+mod login;
 mod probe;
 mod registry;
 mod succession;
@@ -33,6 +34,7 @@ use tokio::runtime::Handle;
 
 pub use self::gateway::EtcdSettings;
 use self::gateway::{Gateway, Repeat, decode, encode, number};
+pub use self::login::Login;
 pub use self::probe::probe;
 pub use self::registry::{Dissolution, MemberRecord, OwnerClaim, Roster, down_since};
 pub use self::succession::{Recovery, Succession};
@@ -372,7 +374,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::net::TcpListener;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
 
@@ -540,6 +542,74 @@ mod tests {
         let mut log = EtcdLog::new(&settings, [1; 16], lease, runtime.handle().clone()).unwrap();
         assert!(matches!(log.create(7), Err(SharedLogError::Unknown(_))));
         assert_eq!(other.1.load(Ordering::SeqCst), 0);
+    }
+
+    /// Starts an etcd that answers log-ins once `is_done`, and takes the token of the last one.
+    fn with_login(is_done: &Arc<AtomicBool>) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (asked, is_done) = (Arc::new(AtomicUsize::new(0)), Arc::clone(is_done));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, count) = (stream.unwrap(), Arc::clone(&count));
+                let is_done = Arc::clone(&is_done);
+                std::thread::spawn(move || {
+                    let mut part = [0; 64 * 1024];
+                    while let Ok(read @ 1..) = stream.read(&mut part) {
+                        let request = String::from_utf8_lossy(&part[..read]).to_lowercase();
+                        let (status, answer) = if request.contains("/v3/auth/authenticate") {
+                            let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+                            while !is_done.load(Ordering::SeqCst) {
+                                std::thread::park_timeout(Duration::from_millis(1));
+                            }
+                            ("200 OK", format!(r#"{{"token":"t{number}"}}"#))
+                        } else if request.contains(&format!(
+                            "authorization: t{}\r",
+                            count.load(Ordering::SeqCst)
+                        )) {
+                            ("200 OK", HEAD_7.to_owned())
+                        } else {
+                            ("401 Unauthorized", r#"{"code":16}"#.to_owned())
+                        };
+                        let size = answer.len();
+                        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {size}\r\n\r\n");
+                        let _ = stream.write_all((head + &answer).as_bytes());
+                    }
+                });
+            }
+        });
+        (url, asked)
+    }
+
+    #[test]
+    fn a_log_in_that_outlasts_a_call_goes_on_and_serves_all_connections() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (url, asked) = with_login(&is_done);
+        let login = Login::new("name".to_owned(), "password".to_owned(), 1);
+        let settings = EtcdSettings {
+            login: Some(Arc::new(login)),
+            timeout: Duration::from_millis(300),
+            ..settings(vec![url])
+        };
+        let open = || {
+            let lease = Duration::from_secs(2);
+            EtcdLog::new(&settings, [1; 16], lease, runtime.handle().clone()).unwrap()
+        };
+        let (mut first, mut second) = (open(), open());
+        for log in [&mut first, &mut second] {
+            assert!(matches!(log.head(), Err(SharedLogError::Unknown(_))));
+        }
+        is_done.store(true, Ordering::SeqCst);
+        while first.head().is_err() {}
+        while second.head().is_err() {}
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // The token is refused from now on, and the next call logs in again.
+        asked.fetch_add(1, Ordering::SeqCst);
+        while first.head().is_err() {}
+        while second.head().is_err() {}
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 
     #[test]

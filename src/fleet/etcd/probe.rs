@@ -28,6 +28,10 @@ pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
             let one = EtcdSettings {
                 endpoints: vec![url.clone()],
                 timeout: TIMEOUT,
+                login: settings
+                    .login
+                    .as_deref()
+                    .map(|login| Arc::new(login.apart())),
                 // The report shows a failed endpoint, so its errors do not count as those of the log.
                 errors: Arc::default(),
                 ..settings.clone()

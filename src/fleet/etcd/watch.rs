@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::attempt::{Attempt, CallError, connect, request};
 use super::gateway::{EtcdSettings, RESPONSE_MAX, decode, encode, targets};
+use super::login::Login;
 use super::prefix;
 use crate::ports::http_client::RequestTarget;
 use crate::store::replication::{FleetId, SharedLogError};
@@ -36,7 +37,7 @@ pub enum WatchEvent {
 
 pub struct EtcdWatch {
     targets: Vec<Arc<RequestTarget>>,
-    login: Option<Arc<(String, String)>>,
+    login: Option<Arc<Login>>,
     head: String,
     owner: String,
     /// Number of the next attempt, which chooses the endpoint.
@@ -49,7 +50,7 @@ impl EtcdWatch {
         let prefix = prefix(&fleet);
         Ok(Self {
             targets: targets(settings)?,
-            login: settings.login.clone().map(Arc::new),
+            login: settings.login.clone(),
             head: format!("{prefix}head"),
             owner: format!("{prefix}owner"),
             next: 0,
@@ -58,13 +59,13 @@ impl EtcdWatch {
 
     /// Watches at one endpoint, and at another one with each call. Returns why the watch has ended.
     pub async fn run(&mut self, on: impl Fn(WatchEvent) + Send) -> String {
-        let target = self.targets.get(self.next % self.targets.len());
-        let target = target.map(Arc::clone);
+        let endpoint = self.next % self.targets.len();
+        let target = self.targets.get(endpoint).map(Arc::clone);
         self.next += 1;
         let Some(target) = target else {
             return "no endpoint is given".to_owned();
         };
-        let begun = timeout(BEGIN_TIMEOUT, self.begin(target));
+        let begun = timeout(BEGIN_TIMEOUT, self.begin(endpoint, target));
         match begun.await {
             Ok(Ok(stream)) => self.follow(stream, on).await.unwrap_or_else(|ended| ended),
             Ok(Err(why)) => why,
@@ -72,8 +73,8 @@ impl EtcdWatch {
         }
     }
 
-    async fn begin(&self, target: Arc<RequestTarget>) -> Result<Stream, String> {
-        let token = self.log_in(&target).await?;
+    async fn begin(&self, endpoint: usize, target: Arc<RequestTarget>) -> Result<Stream, String> {
+        let token = self.log_in(endpoint, &target).await?;
         // Two messages on one stream.
         let body = [&self.head, &self.owner]
             .map(|key| json!({ "create_request": { "key": encode(key.as_bytes()) } }).to_string())
@@ -122,12 +123,16 @@ impl EtcdWatch {
         }
     }
 
-    async fn log_in(&self, target: &Arc<RequestTarget>) -> Result<Option<HeaderValue>, String> {
+    async fn log_in(
+        &self,
+        endpoint: usize,
+        target: &Arc<RequestTarget>,
+    ) -> Result<Option<HeaderValue>, String> {
         let Some(login) = &self.login else {
             return Ok(None);
         };
         let attempt = Attempt {
-            endpoint: 0,
+            endpoint,
             target: Arc::clone(target),
             connection: None,
             login: Some(Arc::clone(login)),

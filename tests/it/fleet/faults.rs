@@ -104,8 +104,15 @@ impl Fault {
     /// Returns what the fleet does in the round: `phase`, unless the fault rules it out.
     pub fn meets(self, phase: Phase) -> Phase {
         match (self, phase) {
-            // The joined member would be of the fleet before, or on the machine of the copy.
-            (Self::RestoreEtcd | Self::LoseEtcd | Self::CloneStandby, Phase::Join) => Phase::Load,
+            // The joined member would be of the fleet before, on the machine of the copy, or the owner meanwhile.
+            (
+                Self::RestoreEtcd
+                | Self::LoseEtcd
+                | Self::CloneStandby
+                | Self::FullDiskOfOwner
+                | Self::Restarts,
+                Phase::Join,
+            ) => Phase::Load,
             (Self::PowerOfAll | Self::PowerOfTwo, Phase::Reseed) => Phase::Load,
             _ => phase,
         }

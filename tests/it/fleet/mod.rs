@@ -20,6 +20,7 @@
 //! | `purchases` | clients whose every step is at another member |
 //! | `campaign` | faults while clients write and read |
 //! | `faults` | these faults |
+//! | `set_up_page` | the commands of the page, one by one |
 //! | `rolling_upgrade` | members of an older version, upgraded in turn |
 //! | `key_rotation` | a new key for members that run |
 //! | `idle_cost` | what a fleet with nothing to do costs etcd |
@@ -48,6 +49,7 @@ mod operations;
 mod partial_cuts;
 mod purchases;
 mod rolling_upgrade;
+mod set_up_page;
 mod stale_reads;
 mod standby_reads;
 mod trial;
