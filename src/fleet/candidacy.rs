@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::fence::millis;
 
-/// How long a member without disk space leaves the claim to others. A member with space takes it within a lease and the time
-/// of its poll.
+/// How long a member leaves the claim to others if it has no disk space, or they could not read what it would write. Another
+/// one takes it within a lease and the time of its poll.
 const DEFERRED_FOR: Duration = Duration::from_secs(5);
 /// A member yields for no longer at a time, whatever another member asks for.
 const YIELD_MAX: Duration = Duration::from_secs(60);
@@ -43,6 +43,8 @@ pub struct Candidacy {
     /// Whether no other process of this member, such as that of a copy, can promise an owner that it does not take over.
     is_known: AtomicBool,
     is_full: AtomicBool,
+    /// Whether a member of an earlier version could take over, which would end as a standby of this one.
+    is_newer: AtomicBool,
     /// The claim is kept, and no change reaches the log.
     cannot_append: AtomicBool,
     /// Uptime in milliseconds until which another member should take the claim.
@@ -59,6 +61,7 @@ impl Candidacy {
             unfit: Mutex::new(None),
             is_known: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            is_newer: AtomicBool::new(false),
             cannot_append: AtomicBool::new(false),
             yields_until: AtomicI64::new(i64::MIN),
             ownerless_since: Mutex::new(None),
@@ -71,9 +74,10 @@ impl Candidacy {
         if !self.can_own() || now < self.yields_until.load(Ordering::Acquire) {
             return false;
         }
-        // If no member has space, one of them must answer reads.
+        // If no member has space, one of them must answer reads. An older member may not come.
         let deferred = millis(self.lease.saturating_mul(2).max(DEFERRED_FOR));
-        !self.is_full() || now >= since.saturating_add(deferred)
+        let defers = self.is_full() || self.is_newer.load(Ordering::Acquire);
+        !defers || now >= since.saturating_add(deferred)
     }
 
     pub(super) fn saw_owner(&self) {
@@ -119,6 +123,10 @@ impl Candidacy {
 
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Release);
+    }
+
+    pub(super) fn set_newer(&self, is_newer: bool) {
+        self.is_newer.store(is_newer, Ordering::Release);
     }
 
     pub(super) fn set_cannot_append(&self, cannot: bool) {
@@ -173,6 +181,19 @@ mod tests {
         member.set_full(false);
         member.saw_owner();
         assert!(member.claims_at(12_000));
+    }
+
+    #[test]
+    fn a_member_of_a_newer_version_claims_only_if_no_older_one_does() {
+        let member = known(true);
+        member.set_newer(true);
+        assert!(!member.claims_at(0) && !member.claims_at(4_900));
+        assert!(member.claims_at(5_000));
+        member.saw_owner();
+        assert!(!member.claims_at(6_000));
+        // The older one was upgraded.
+        member.set_newer(false);
+        assert!(member.claims_at(6_100));
     }
 
     #[test]

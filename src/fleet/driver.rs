@@ -108,7 +108,7 @@ impl FleetDriver {
         let shared = DriverState::new(own, process, Arc::clone(&fence), candidacy, lease);
         let shared = Arc::new(shared);
         let (address, now) = (settings.address, clock.now().0);
-        let record = first_record(membership, address, settings.may_own, now);
+        let record = first_record(membership, address, &store, settings.may_own, now);
         let mut first_contact = FirstContact {
             store: &store,
             log: access.unguarded(membership.fleet, CALL_TIMEOUT)?,

@@ -52,6 +52,7 @@ pub(super) fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdL
 pub(super) fn first_record(
     membership: &Membership,
     address: String,
+    store: &Store,
     may_own: bool,
     now: i64,
 ) -> MemberRecord {
@@ -62,6 +63,7 @@ pub(super) fn first_record(
         version: VERSION.to_owned(),
         seen: now,
         may_own,
+        tables: Some(store.tables()),
         ..MemberRecord::default()
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct RecordKeeper {
     counted: Option<Instant>,
     looked: Option<Instant>,
     roster: Option<Roster>,
+    /// The id of the last owner.
+    owner: Option<String>,
     /// The lease of the key of this process.
     lease: Option<u64>,
     is_announced: bool,
@@ -76,6 +78,7 @@ impl RecordKeeper {
             counted: None,
             looked: None,
             roster: None,
+            owner: None,
             lease: None,
             is_announced: false,
             rival: None,
@@ -120,6 +123,7 @@ impl RecordKeeper {
             }
         };
         self.check(log, &roster, status)?;
+        self.leave_claim_to_older(&roster);
         let kept = self
             .announce(log, &roster)
             .and_then(|()| self.write(log, &roster, status));
@@ -133,6 +137,15 @@ impl RecordKeeper {
                 Ok(())
             }
         }
+    }
+
+    fn leave_claim_to_older(&mut self, roster: &Roster) {
+        if let Some(owner) = &roster.owner {
+            self.owner = Some(HEXLOWER.encode(&owner.member));
+        }
+        let now = self.clock.now().0;
+        let has_older = roster.has_older(&self.record, self.owner.as_deref(), now);
+        self.shared.candidacy.set_newer(has_older);
     }
 
     /// Writes the record as it is in etcd, which shows whether etcd takes a change.

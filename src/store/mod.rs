@@ -386,6 +386,12 @@ impl Store {
         })
     }
 
+    /// Returns how many tables this version knows.
+    #[must_use]
+    pub fn tables(&self) -> u32 {
+        self.0.core.schema.count()
+    }
+
     /// The lock of the data directory; `None` for a store in memory.
     #[must_use]
     pub fn lock(&self) -> Option<StoreLock> {

@@ -113,6 +113,12 @@ impl Schema {
         steps.filter(move |(to, _)| *to > format)
     }
 
+    /// Returns how many tables a store has. A version never has fewer than an earlier one of its format.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn tables(&self) -> &[TableInfo] {
         &self.tables
     }

@@ -28,6 +28,7 @@ use super::exit::{CommandResult, Exit, Failure};
 use super::{Global, output, verify_subprocess};
 use crate::app::{Ports, StoreOpener, open_store};
 use crate::config::{Config, Loaded};
+use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::Membership;
 use crate::fleet::peers::PeerError;
@@ -267,6 +268,7 @@ impl Fleet {
             applied,
             seen: self.ports.clock.now().0,
             may_own: self.config().fleet.may_own,
+            tables: Some(domain::schema().count()),
             ..MemberRecord::default()
         }
     }

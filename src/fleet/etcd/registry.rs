@@ -58,6 +58,10 @@ pub struct MemberRecord {
     /// When the leases of members that do not run have ended, by id in Unix seconds, as the owner noticed it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub down: BTreeMap<String, i64>,
+    /// How many tables its version knows. A version with fewer tables cannot read what one with more may write, so it must not
+    /// be a standby of such an owner. `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables: Option<u32>,
     /// The process that runs as this member, from its key in etcd.
     #[serde(skip)]
     pub alive: Option<String>,
@@ -118,6 +122,20 @@ impl Roster {
     #[must_use]
     pub fn down_since(&self, member: &MemberRecord) -> Option<i64> {
         down_since(&self.members, self.owner_record(), member)
+    }
+
+    /// Whether a member of a version with fewer tables than `own` runs and may take over. `last_owner` does not count: while
+    /// nobody has the claim it does not run, whatever its record says.
+    #[must_use]
+    pub fn has_older(&self, own: &MemberRecord, last_owner: Option<&str>, now: i64) -> bool {
+        let mut others = self.members.iter();
+        others.any(|member| {
+            let can_own = member.may_own && member.unfit.is_none() && !member.full;
+            member.tables < own.tables
+                && can_own
+                && member.is_alive(now)
+                && Some(&*member.id) != last_owner
+        })
     }
 
     /// Fails if a registered member has more commits than the log, which then lost some.
@@ -403,6 +421,37 @@ mod tests {
         let text = text(&noticed[0]);
         assert!(text.contains(r#""down":{"0c":1200}"#), "{text}");
         assert_eq!(parse(text.as_bytes()).unwrap(), noticed[0]);
+    }
+
+    #[test]
+    fn an_older_member_that_runs_and_can_own_is_found() {
+        let older = parse(FIRST.as_bytes()).unwrap();
+        let own = MemberRecord {
+            id: "0b".to_owned(),
+            tables: Some(1),
+            ..older.clone()
+        };
+        assert!(text(&own).contains(r#""tables":1"#));
+        let has_older = |older: &MemberRecord, last_owner, now| {
+            let roster = Roster {
+                members: vec![own.clone(), older.clone()],
+                head: None,
+                owner: None,
+                revision: 1,
+            };
+            roster.has_older(&own, last_owner, now)
+        };
+        assert!(has_older(&older, None, 1_010) && has_older(&older, Some("0b"), 1_010));
+        assert!(!has_older(&older, None, 1_060) && !has_older(&older, Some("0a"), 1_010));
+        let equal = MemberRecord {
+            tables: own.tables,
+            ..older.clone()
+        };
+        let never = MemberRecord {
+            may_own: false,
+            ..older
+        };
+        assert!(!has_older(&equal, None, 1_010) && !has_older(&never, None, 1_010));
     }
 
     #[test]
