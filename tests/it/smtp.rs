@@ -944,8 +944,8 @@ fn a_refresh_token_that_each_use_replaces_is_known_after_a_restart() {
         let mut command = appliance.command(&["mail", "test", "ops@example.com", "--json"]);
         command.stdout(Stdio::piped()).spawn().unwrap()
     });
-    for sent in both {
-        let output = sent.wait_with_output().unwrap();
+    for mut sent in both {
+        let output = sent.output_in_time();
         let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(sent["status"], "sent", "{sent}");
     }
