@@ -20,7 +20,7 @@ const WITH_USERS: [&str; 3] = ["telemetry", "journal", "quality"];
 #[must_use]
 pub(crate) fn replaced(data_dir: &Path) -> Vec<PathBuf> {
     let mut found = entries(&data_dir.join("aside"));
-    // As `move_aside` names them, with a number.
+    // The store names an entry `KIND.NUMBER` when it moves it there.
     found.retain(|path| path.extension().is_some());
     found
 }

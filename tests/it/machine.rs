@@ -95,16 +95,18 @@ fn a_cleaner_of_log_files_costs_no_change() {
     }
 }
 
+/// Lets a test advance the clock.
+const LAB_CLOCK: [(&str, &str); 2] = [
+    ("PLAYGATE_LAB_CLOCK", "true"),
+    ("PLAYGATE_ENVIRONMENT", "staging"),
+];
+
 /// Closed files of telemetry and journal are read only now and then, so that nothing else would notice.
 #[test]
 fn closed_files_that_a_cleaner_takes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let lab = [
-        ("PLAYGATE_LAB_CLOCK", "true"),
-        ("PLAYGATE_ENVIRONMENT", "staging"),
-    ];
-    let mut appliance = Appliance::with(&data, &lab);
+    let mut appliance = Appliance::with(&data, &LAB_CLOCK);
     let (partner, bearer) = sign_up(&appliance);
     let headers = [
         ("Service-AccessToken", &*partner),
@@ -126,7 +128,7 @@ fn closed_files_that_a_cleaner_takes_are_reported() {
     upload(&appliance, 1);
     appliance.end();
     // The start finishes the segment of the journal.
-    let mut appliance = Appliance::with(&data, &lab);
+    let mut appliance = Appliance::with(&data, &LAB_CLOCK);
     appliance.run_ok(&["clock", "advance", "2h"]);
     upload(&appliance, 2);
     // Closed: a deleted file that is still open is written again.
@@ -158,11 +160,7 @@ fn closed_files_that_a_cleaner_takes_are_reported() {
 fn an_erasure_names_what_still_has_the_user_until_it_is_deleted_by_age() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let lab = [
-        ("PLAYGATE_LAB_CLOCK", "true"),
-        ("PLAYGATE_ENVIRONMENT", "staging"),
-    ];
-    let mut appliance = Appliance::with(&data, &lab);
+    let mut appliance = Appliance::with(&data, &LAB_CLOCK);
     sign_up(&appliance);
     appliance.run_ok(&["backup", "create"]);
     let backup = appliance.run_json(&["backup", "list", "--json"]);
@@ -172,7 +170,7 @@ fn an_erasure_names_what_still_has_the_user_until_it_is_deleted_by_age() {
         .args(["backup", "restore", &name, "--yes"])
         .output_in_time();
     assert!(restored.status.success(), "{}", err(&restored));
-    let mut appliance = Appliance::with(&data, &lab);
+    let mut appliance = Appliance::with(&data, &LAB_CLOCK);
     let replaced = || {
         let entries = fs::read_dir(data.join("aside")).unwrap().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()

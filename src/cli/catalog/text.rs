@@ -26,7 +26,7 @@ pub(super) fn decode(mut bytes: Vec<u8>) -> Result<(String, usize), String> {
         Err(error) => error.into_bytes(),
     };
     let lines = || bytes.split_inclusive(|byte| *byte == b'\n');
-    let begin: String = lines().take(1).map(String::from_utf8_lossy).collect();
+    let begin = String::from_utf8_lossy(lines().next().unwrap_or_default());
     if !m3u::is_m3u(&begin) {
         let line = (1..)
             .zip(lines())

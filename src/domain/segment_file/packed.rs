@@ -190,6 +190,13 @@ impl Members {
         end_member(self.place)
     }
 
+    /// Reads the header at an offset in the file; `None` unless it is one of a member with this offset in the segment.
+    fn header_at(&self, at: u64, place: u64) -> io::Result<Option<Header>> {
+        let mut head = [0; HEAD_BYTES];
+        read_at(&self.file, &mut head, at)?;
+        Ok(Header::parse(&head).filter(|header| header.place == place))
+    }
+
     /// Limits reading to some members of the index; `false`, and no limit, if there is no sound one.
     fn select(&mut self, wanted: impl Fn(&IndexedMember) -> bool) -> io::Result<bool> {
         let Some(members) = MemberIndex::read(&self.file)? else {
@@ -197,10 +204,8 @@ impl Members {
         };
         let mut selected = VecDeque::new();
         for member in members.iter().filter(|member| wanted(member)) {
-            let mut head = [0; HEAD_BYTES];
-            read_at(&self.file, &mut head, member.at)?;
             // Bytes that are missing or inserted move the members. Reading all of them finds them again.
-            if Header::parse(&head).is_none_or(|header| header.place != member.place) {
+            if self.header_at(member.at, member.place)?.is_none() {
                 return Ok(false);
             }
             selected.push_back((member.at, member.place));
@@ -230,9 +235,7 @@ impl Members {
 
     /// Reads the next member and its offset in the file. An error of the kind `InvalidData` is damage.
     pub(crate) fn next_sound(&mut self) -> io::Result<SoundMember> {
-        let mut head = [0; HEAD_BYTES];
-        read_at(&self.file, &mut head, self.at)?;
-        let header = Header::parse(&head).filter(|header| header.place == self.place);
+        let header = self.header_at(self.at, self.place)?;
         let header = header.ok_or(io::ErrorKind::InvalidData)?;
         let bytes = self.unpack(header)?.ok_or(io::ErrorKind::InvalidData)?;
         let (at, place) = (self.at, self.place);
@@ -259,11 +262,8 @@ impl Members {
             return Ok(false);
         };
         for member in members {
-            let mut head = [0; HEAD_BYTES];
-            read_at(&self.file, &mut head, member.at)?;
             self.at = member.at;
-            let Some(header) = Header::parse(&head).filter(|header| header.place == member.place)
-            else {
+            let Some(header) = self.header_at(member.at, member.place)? else {
                 return Ok(false);
             };
             // Whose records are not listed may be anybody's.

@@ -216,11 +216,9 @@ impl Inner {
             }
             // Taken before the content is read, so that any later change is noticed.
             let found = fs::metadata(self.directory.events(hour)).map(|file| (&file).into());
-            let unchanged = found
-                .as_ref()
-                .ok()
-                .filter(|found| compression.done.get(&hour) == Some(found));
-            if unchanged.is_some() {
+            if let Ok(found) = &found
+                && compression.done.get(&hour) == Some(found)
+            {
                 continue;
             }
             match Work::begin(hour, &self.directory) {

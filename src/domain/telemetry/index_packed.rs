@@ -59,7 +59,8 @@ impl IndexWork {
 }
 
 impl Inner {
-    /// Returns the identity of the file that needs no further work: as it is now, or as it was if it is damaged.
+    /// Returns the identity under which the file needs no further work: the one with the index, or the one before if the file is
+    /// damaged or has changed.
     pub(super) fn append_index(&self, work: IndexWork) -> Result<FileIdentity, TelemetryError> {
         let path = self.directory.events(work.hour);
         let Some(end) = work.end else {

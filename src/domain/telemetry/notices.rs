@@ -101,11 +101,11 @@ impl Inner {
             let path = self.directory.events(*hour);
             Some(path.file_name()?.to_string_lossy().into_owned())
         });
-        let (_, known) = state.notices.deleted.get_or_insert_default();
-        let from = known.len();
+        let names: Vec<String> = names.collect();
+        tracing::error!("{}", deletion(&names));
+        let (at, known) = state.notices.deleted.get_or_insert_default();
+        *at = now;
         known.extend(names);
-        tracing::error!("{}", deletion(known.get(from..).unwrap_or_default()));
-        state.notices.deleted.get_or_insert_default().0 = now;
         Ok(missing.len())
     }
 }

@@ -12,7 +12,7 @@ use super::viewer::DEVICE;
 
 const ASSET: &str = "film-clear";
 
-/// What a user was answered.
+/// The answers that a user got.
 #[derive(Clone, Debug)]
 pub struct Purchase {
     id: String,

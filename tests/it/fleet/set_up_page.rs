@@ -395,7 +395,7 @@ fn the_commands_of_the_page_set_a_fleet_up() {
 fn etcd_is_mended(site: &Site, partner: &str, balancer: SocketAddr, exported: &[String]) {
     let (_, full) = PAGE.split_once("**etcd is full:**").unwrap();
     let remedy = commands(&blocks(full, "console")[0]);
-    // In one shell, as the operator has one.
+    // In one shell, since an operator keeps variables and functions from one command to the next.
     let script = [exported, &remedy[..]].concat().join("\n");
     site.run(1, &script, TYPED).unwrap();
     site.until_signed_up(partner, balancer, "last");

@@ -25,6 +25,27 @@ fn stored(telemetry: &Telemetry) -> usize {
     events.map(Result::unwrap).count()
 }
 
+/// Ten events in each of some hours before `NOW`.
+fn ingest_hours_before(telemetry: &Telemetry, hours: &[i64]) {
+    for hours in hours {
+        let at = UnixSeconds(NOW.0 - hours * HOUR);
+        telemetry
+            .ingest(sender(1), events(hours * 10..hours * 10 + 10), at)
+            .unwrap();
+    }
+}
+
+/// The files with events, the oldest first.
+fn event_files(bench: &Bench) -> Vec<PathBuf> {
+    let mut names: Vec<_> = fs::read_dir(bench.files())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|is| is == "events"))
+        .collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn events_of_a_deleted_file_are_written_again() {
     let bench = Bench::new();
@@ -60,19 +81,9 @@ fn events_of_a_deleted_file_are_written_again() {
 fn an_unreadable_file_of_a_past_hour_does_not_stop_the_start() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    for hours in [2, 1, 0] {
-        let at = UnixSeconds(NOW.0 - hours * HOUR);
-        telemetry
-            .ingest(sender(1), events(hours * 10..hours * 10 + 10), at)
-            .unwrap();
-    }
+    ingest_hours_before(&telemetry, &[2, 1, 0]);
     drop(telemetry);
-    let mut names: Vec<_> = fs::read_dir(bench.files())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|is| is == "events"))
-        .collect();
-    names.sort();
+    let names = event_files(&bench);
     // A directory fails every read.
     for path in [names[0].clone(), names[0].with_extension("keys")] {
         let _ = fs::remove_file(path);
@@ -143,22 +154,12 @@ fn an_accepted_upload_is_never_in_a_deleted_file() {
 fn a_finished_file_that_another_program_deletes_is_told_once() {
     let bench = Bench::new();
     let telemetry = bench.open(NOW);
-    for hours in [3, 2, 1, 0] {
-        let at = UnixSeconds(NOW.0 - hours * HOUR);
-        telemetry
-            .ingest(sender(1), events(hours * 10..hours * 10 + 10), at)
-            .unwrap();
-    }
+    ingest_hours_before(&telemetry, &[3, 2, 1, 0]);
     drop(telemetry);
     let telemetry = bench.open(NOW);
     let look = || telemetry.look_for_deleted(NOW).unwrap();
     assert_eq!((look(), telemetry.warning(NOW)), (0, None));
-    let mut names: Vec<_> = fs::read_dir(bench.files())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|is| is == "events"))
-        .collect();
-    names.sort();
+    let names = event_files(&bench);
     for path in &names[..2] {
         fs::remove_file(path).unwrap();
     }
