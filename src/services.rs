@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::config::Config;
 use crate::config::limits::LimitsConfig;
 use crate::domain::accounts::{Accounts, HashMemory};
@@ -34,6 +36,7 @@ use crate::ports::zoneinfo::ZoneWatch;
 use crate::ports::{Clock, Entropy, LabClock};
 use crate::store::Store;
 use crate::worker_pool::export_slots::ExportSlots;
+use crate::worker_pool::license_slots::LicenseSlots;
 use crate::worker_pool::pool::WorkerPool;
 use crate::worker_pool::recent_failures::RecentFailures;
 
@@ -58,8 +61,7 @@ pub struct Services {
     pub lab: Arc<Lab>,
     /// Runs the background jobs that are due, after the clock was moved.
     pub due_jobs: Arc<DueJobs>,
-    /// Set in the demo, so that a moved clock still finds programs.
-    pub demo_guide: Arc<OnceLock<DemoGuide>>,
+    pub demo: Arc<Demo>,
     pub operators: Operators,
     pub audit: Audit,
     pub accounts: Accounts,
@@ -93,10 +95,38 @@ pub struct Services {
     /// Runs cold reads, and short work that waits for a commit.
     pub cold: WorkerPool<()>,
     pub bulk: WorkerPool<()>,
-    pub exports: ExportSlots,
+    pub slots: RequestSlots,
 
     /// The store. The last field, so that it is dropped after the services that use it.
     pub store: Store,
+}
+
+/// What only the demo sets.
+#[derive(Default)]
+pub struct Demo {
+    /// So that a moved clock still finds programs.
+    pub guide: OnceLock<DemoGuide>,
+    /// Set once the sample data is complete.
+    pub access: OnceLock<DemoAccess>,
+}
+
+/// Credentials that the demo prints at its start. They protect nothing but its sample data.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DemoAccess {
+    pub partner_token: String,
+    pub identity: &'static str,
+    pub access_key: &'static str,
+    pub pin_code: &'static str,
+    /// Base address of the operations listener, for the front page.
+    #[serde(skip)]
+    pub ops_url: String,
+}
+
+/// Slots of requests that wait for something slow.
+pub struct RequestSlots {
+    pub exports: ExportSlots,
+    pub licenses: LicenseSlots,
 }
 
 /// Operations of which one runs at a time.

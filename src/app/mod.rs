@@ -30,6 +30,7 @@ use crate::domain::playback_context::ServiceContext;
 use crate::domain::quality::{OpenedSession, QualityError};
 use crate::domain::store_admin::StoreAdmin;
 use crate::domain::telemetry::TelemetryError;
+use crate::http::routing::route_table::http_state;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;
@@ -137,7 +138,7 @@ impl App {
         let services = Arc::new(services);
         let authenticator = Arc::new(TokenAuthenticator::new(&services));
         let messages = settings::messages(&services.config)?;
-        let http = HttpState::new(Arc::clone(&services), settings, authenticator, messages)
+        let http = http_state(Arc::clone(&services), settings, authenticator, messages)
             .map_err(AppError::setting)?;
         Ok(Self {
             services,
@@ -201,7 +202,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         lab_clock: ports.lab,
         lab: Arc::default(),
         due_jobs: Arc::default(),
-        demo_guide: Arc::default(),
+        demo: Arc::default(),
         limits: config.limits.clone(),
         hashing: worker_pools::hashing(&metrics)?,
         recent_failures: RecentFailures::default(),
@@ -209,7 +210,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         compression: worker_pools::compression(&metrics)?,
         cold: worker_pools::cold(&metrics)?,
         bulk: worker_pools::bulk(&metrics)?,
-        exports: worker_pools::exports(&metrics)?,
+        slots: worker_pools::slots(&metrics)?,
         metrics,
         readiness: Arc::new(Readiness::default()),
         activity: Arc::default(),

@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::{AppError, metrics};
 use crate::domain::accounts::HashMemory;
 use crate::observe::metrics::Registry;
+use crate::services::RequestSlots;
 use crate::thread_priority;
 use crate::worker_pool::export_slots::ExportSlots;
+use crate::worker_pool::license_slots::LicenseSlots;
 use crate::worker_pool::pool::WorkerPool;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
@@ -54,10 +56,13 @@ pub(super) fn bulk(metrics: &Registry) -> Result<WorkerPool<()>, AppError> {
     registered(pool, "bulk", metrics)
 }
 
-/// Exports of users' data. One thread of low priority: they read months of telemetry, and nobody waits for one.
-pub(super) fn exports(metrics: &Registry) -> Result<ExportSlots, AppError> {
+/// The exports of users' data have one thread of low priority: they read months of telemetry, and nobody waits for one.
+pub(super) fn slots(metrics: &Registry) -> Result<RequestSlots, AppError> {
     let pool = WorkerPool::new("exports", 1, EXPORTS_WAITING, thread_priority::lower);
-    registered(pool, "exports", metrics).map(ExportSlots::new)
+    Ok(RequestSlots {
+        exports: registered(pool, "exports", metrics).map(ExportSlots::new)?,
+        licenses: LicenseSlots::default(),
+    })
 }
 
 fn registered<S: Send + 'static>(

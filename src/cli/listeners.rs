@@ -12,7 +12,7 @@ use super::admin_socket::SocketPath;
 use super::exit::Failure;
 use super::inherited_sockets::{self, ADMIN, PassedSocket};
 use crate::config::{Config, ListenAddress};
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
 use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
 use crate::ports::tls::Tls;
 use crate::store::StoreError;

@@ -22,6 +22,7 @@ use super::{
 use crate::app::{self, App, AppError, Parts};
 use crate::config::limits::SHUTDOWN_TIME;
 use crate::config::{Loaded, LogFormat, LogLevel};
+use crate::http::routing::route_table::ROUTERS;
 use crate::http::server::listener::{Listener, RunningServer};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;
@@ -323,7 +324,7 @@ impl OpenServer {
         let signals = signals.map_or_else(ServerSignals::listen, Ok)?;
         let mut shown = bound.shown.into_iter();
         Ok(Self {
-            running: RunningServer::new(Arc::clone(&app.http)),
+            running: RunningServer::new(Arc::clone(&app.http), &ROUTERS),
             app,
             listeners: Some(bound.listeners),
             public: shown.next().unwrap_or_default(),

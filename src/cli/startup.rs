@@ -21,7 +21,7 @@ use super::{descriptors, fleet, held_lock, listeners, systemd, verify_subprocess
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::config::{Config, Effective, Loaded};
 use crate::fleet::membership::Membership;
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
 use crate::http::server::listener::{self, Listener};
 use crate::http::server::maintenance::{self, Notice};

@@ -10,18 +10,22 @@ use serde_json::{Number, Value};
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
 use crate::domain::telemetry::EVENT_BYTES_MAX;
+use crate::http::access::auth::RateClass;
 use crate::http::access::auth::{
-    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, Proof, UserIdentity,
-    check_own_record, prove,
+    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, UserIdentity,
 };
 use crate::http::access::local_admin::Administrator;
+use crate::http::pipeline::authentication::{Proof, check_own_record, prove};
 use crate::http::request::head_validation::check_path;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::request::payload::BodyRule;
+use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
 use crate::http::response::range::{RangePart, part};
-use crate::http::routing::endpoint::{Input, Payload};
-use crate::http::routing::route::{BodyRule, RateClass};
-use crate::http::routing::router::{RouteMatch, RouteSet};
+use crate::http::route_facts::{AllRouteFacts, RouteSet};
+use crate::http::routing::endpoint::Input;
+use crate::http::routing::route_table::ROUTERS;
+use crate::http::routing::router::RouteMatch;
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession, dictionary};
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
@@ -71,6 +75,8 @@ impl Authenticator for Open {
 }
 
 static NAMES: LazyLock<Option<HeaderNames>> = LazyLock::new(|| HeaderNames::new("Service-").ok());
+
+static FACTS: LazyLock<AllRouteFacts> = LazyLock::new(|| ROUTERS.facts());
 
 /// Parses any bytes as a request: a line with method and target, headers, an empty line, the body. Runs it from
 /// the check of the path to the typed request; a refusal must have a status from 400 to 499.
@@ -122,12 +128,13 @@ fn ask(
     if check_path(path).is_err() {
         return;
     }
-    let Ok(RouteMatch::Route(_, route, params)) = table.find(method, path) else {
+    let Ok(RouteMatch::Route(_, route, params)) = ROUTERS.of(table).find(method, path) else {
         return;
     };
     let credentials = Credentials {
         heads,
         query: Query::new(""),
+        takes_query_token: false,
         names,
         administrator: Some(Administrator { uid: 0 }),
     };
@@ -145,16 +152,17 @@ fn ask(
         heads,
         names,
         password_min: 8,
+        partner_routes: &FACTS.public,
     };
     let payload = Payload::Whole(payload);
     let parsed = proof.and_then(|proof| match proof {
-        Proof::Open(_, handler) => (handler.parse)(&input, payload),
-        Proof::Partner(_, handler) => (handler.parse)(&input, payload),
+        Proof::Open(auth, handler) => (handler.bind)(&input, payload, auth),
+        Proof::Partner(auth, handler) => (handler.bind)(&input, payload, auth),
         Proof::User(auth, handler) => {
             check_own_record(&auth, &input)?;
-            (handler.parse)(&input, payload)
+            (handler.bind)(&input, payload, auth)
         }
-        Proof::Operator(_, handler) => (handler.parse)(&input, payload),
+        Proof::Operator(auth, handler) => (handler.bind)(&input, payload, auth),
     });
     if let Err(error) = parsed {
         let status = error.code().status().as_u16();

@@ -3,6 +3,8 @@
 //!
 //! The files need no token. They contain no data, and a browser cannot send a token when it loads a page.
 
+use std::sync::LazyLock;
+
 use http::HeaderValue;
 
 use crate::http::embedded_files::{EmbeddedFile, embed, find, reply};
@@ -20,11 +22,12 @@ macro_rules! files {
     };
 }
 
-pub struct Console(Vec<EmbeddedFile>);
+static CONSOLE: LazyLock<Console> = LazyLock::new(Console::built_in);
+
+struct Console(Vec<EmbeddedFile>);
 
 impl Console {
-    #[must_use]
-    pub fn built_in() -> Self {
+    fn built_in() -> Self {
         let files = files! {
             "index.html": media::HTML,
             "console.css": media::CSS,
@@ -63,22 +66,22 @@ impl Console {
         };
         Self(files.map(embed).into())
     }
+}
 
-    #[must_use]
-    pub fn file(&self, name: &str) -> Option<Reply> {
-        let file = find(&self.0, name)?;
-        #[cfg(debug_assertions)]
-        let file = &on_disk(name, file);
-        Some(reply(file, POLICY))
-    }
+#[must_use]
+pub(crate) fn file(name: &str) -> Option<Reply> {
+    let file = find(&CONSOLE.0, name)?;
+    #[cfg(debug_assertions)]
+    let file = &on_disk(name, file);
+    Some(reply(file, POLICY))
 }
 
 /// A debug build serves the files of the folder in `PLAYGATE_CONSOLE_DIR`, so that a change to the console needs no build.
 #[cfg(debug_assertions)]
 fn on_disk(
     name: &str,
-    built_in: &crate::http::response::reply::Prepared,
-) -> crate::http::response::reply::Prepared {
+    built_in: &crate::http::response::prepared::Prepared,
+) -> crate::http::response::prepared::Prepared {
     let Some(folder) = std::env::var_os("PLAYGATE_CONSOLE_DIR") else {
         return built_in.clone();
     };

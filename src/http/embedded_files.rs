@@ -5,8 +5,9 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use crate::http::response::cache::CompressibleBody;
-use crate::http::response::reply::{Kept, Prepared, Reply};
+use crate::http::response::prepared::CompressibleBody;
+use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::reply::Reply;
 
 /// Browsers revalidate each time: scripts must match the binary and one another.
 const MAX_AGE: u32 = 0;

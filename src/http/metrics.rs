@@ -9,7 +9,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 
 use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::{AllRouteFacts, RouteFacts, RouteSet};
 use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
 use crate::ports::license_server::UpstreamError;
 use crate::types::{Drm, PartnerId};
@@ -177,17 +177,16 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
 
 impl HttpMetrics {
     #[must_use]
-    pub fn new(registry: &Arc<Registry>) -> Self {
-        let of = |table: RouteSet| {
-            table
-                .routes()
+    pub fn new(registry: &Arc<Registry>, routes: &AllRouteFacts) -> Self {
+        let of = |routes: &[RouteFacts]| {
+            routes
                 .iter()
                 .map(|route| RouteMetrics::new(registry, route.label))
                 .collect()
         };
         Self {
-            public: of(RouteSet::Public),
-            ops: of(RouteSet::Ops),
+            public: of(&routes.public),
+            ops: of(&routes.ops),
             // One series for all unknown paths: a scanner must not create a label for each path that it tries.
             unmatched: RouteMetrics::new(registry, "none"),
             licenses: licenses(registry),
@@ -238,17 +237,25 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::route_facts::{RequiredToken, RouteMethod};
 
     #[test]
     fn no_live_rights_does_not_count_as_a_server_failure() {
         let registry = Arc::new(Registry::default());
-        let metrics = HttpMetrics::new(&registry);
-        let heartbeat = RouteSet::Public
-            .routes()
-            .iter()
-            .position(|route| route.label == "heartbeat");
+        let heartbeat = RouteFacts {
+            method: RouteMethod::Post,
+            pattern: "/heartbeat",
+            label: "heartbeat",
+            operation_id: "heartbeat",
+            token: RequiredToken::User,
+        };
+        let routes = AllRouteFacts {
+            public: vec![heartbeat],
+            ops: Vec::new(),
+        };
+        let metrics = HttpMetrics::new(&registry, &routes);
         let status = StatusCode::from_u16(NO_LIVE_RIGHTS_STATUS).unwrap();
-        metrics.answered(RouteSet::Public, heartbeat, status, Duration::ZERO);
+        metrics.answered(RouteSet::Public, Some(0), status, Duration::ZERO);
         metrics.answered(
             RouteSet::Public,
             None,

@@ -4,23 +4,22 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderName, HeaderValue};
 
-use super::console::Console;
-use super::lab_player::{DemoAccess, LabPlayer};
-use super::metrics::HttpMetrics;
-use super::openapi::Descriptions;
 use crate::config::http::{CorsOrigins, HttpSettings};
+use crate::domain::catalog::CatalogSnapshot;
 use crate::http::access::auth::Authenticator;
-use crate::http::api::catalog::CatalogLists;
-use crate::http::api::license::LicenseSlots;
 use crate::http::freshness::FreshnessCheck;
+use crate::http::metrics::HttpMetrics;
 use crate::http::request::body_budget::BodyBudget;
 use crate::http::request::context::RequestIds;
 use crate::http::request::headers::HeaderNames;
 use crate::http::response::cache::ResponseCache;
+use crate::http::response::descriptions::{Describe, Descriptions};
 use crate::http::response::localized_messages::{BadMessages, Messages};
 use crate::http::response::reset_page_view::Pages;
+use crate::http::response::snapshot_replies::SnapshotReplies;
 use crate::http::response::xmltv_cache::XmltvCache;
-use crate::http::standby::StandbyFleet;
+use crate::http::route_facts::AllRouteFacts;
+use crate::http::standby_fleet::StandbyFleet;
 use crate::services::Services;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +47,12 @@ pub struct HttpState {
     pub messages: Messages,
     pub pages: Pages,
     pub descriptions: Descriptions,
-    pub console: Console,
-    pub lab_player: LabPlayer,
-    /// Set by the demo once its sample data is complete.
-    pub demo: OnceLock<DemoAccess>,
+    /// What the table of routes says to those that handlers use.
+    pub routes: AllRouteFacts,
     pub ids: RequestIds,
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
-    pub(crate) catalog_lists: CatalogLists,
-    pub(crate) license_slots: LicenseSlots,
+    pub(crate) catalog_lists: SnapshotReplies<CatalogSnapshot>,
     pub metrics: HttpMetrics,
     pub bodies: Arc<BodyBudget>,
     pub origins: Option<Vec<HeaderValue>>,
@@ -74,6 +70,8 @@ impl HttpState {
         settings: HttpSettings,
         authenticator: Arc<dyn Authenticator>,
         messages: Messages,
+        routes: AllRouteFacts,
+        describe: Describe,
     ) -> Result<Self, InvalidSetting> {
         let names = HeaderNames::new(&settings.header_prefix).map_err(InvalidSetting::Prefix)?;
         let geo_header = settings
@@ -107,16 +105,13 @@ impl HttpState {
             names,
             messages,
             pages: Pages::built_in().map_err(InvalidSetting::Page)?,
-            descriptions: Descriptions::default(),
-            console: Console::built_in(),
-            lab_player: LabPlayer::built_in(),
-            demo: OnceLock::new(),
+            descriptions: Descriptions::new(describe),
             ids: RequestIds::new(random),
             responses: ResponseCache::default(),
             xmltv: XmltvCache::default(),
-            catalog_lists: CatalogLists::default(),
-            license_slots: LicenseSlots::default(),
-            metrics: HttpMetrics::new(&services.metrics),
+            catalog_lists: SnapshotReplies::default(),
+            metrics: HttpMetrics::new(&services.metrics, &routes),
+            routes,
             bodies: BodyBudget::new(services.limits.body_bytes.0, &services.metrics),
             origins,
             geo_header,

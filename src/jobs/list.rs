@@ -253,13 +253,10 @@ fn epg_sources(services: &Arc<Services>) -> Option<Task> {
 /// Extends the guide of the demo when the clock gets near its end. `None` where the clock cannot be moved.
 fn demo_guide(services: &Arc<Services>) -> Option<Task> {
     services.lab_clock.as_ref()?;
-    let (guide, sources) = (
-        Arc::clone(&services.demo_guide),
-        services.epg_sources.clone(),
-    );
+    let (demo, sources) = (Arc::clone(&services.demo), services.epg_sources.clone());
     let mut last_import: Option<UnixSeconds> = None;
     Some(Task::new("demo-guide", SECOND, move |now| {
-        let Some(guide) = guide.get() else {
+        let Some(guide) = demo.guide.get() else {
             return Ok(0);
         };
         // An import replaces what operators have imported, so it waits until the guide nearly ends.

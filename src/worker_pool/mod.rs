@@ -3,6 +3,7 @@
 
 pub mod export_slots;
 pub mod fair_queue;
+pub mod license_slots;
 pub(crate) mod pool;
 pub mod recent_failures;
 pub(crate) mod slots;

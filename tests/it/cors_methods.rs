@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use playgate::config::http::CorsOrigins;
+use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route::Route;
-use playgate::http::routing::router::RouteSet;
+use playgate::http::routing::route_table::ROUTERS;
 
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Answer, Wire, request};
@@ -20,7 +21,7 @@ const THEIRS: &str = "https://theirs.example";
 /// Returns the paths of a table with their routes. Parameters are replaced by a value.
 fn paths(table: RouteSet) -> BTreeMap<String, Vec<&'static Route>> {
     let mut paths: BTreeMap<String, Vec<&'static Route>> = BTreeMap::new();
-    for route in table.routes() {
+    for route in ROUTERS.of(table).routes() {
         let path = route
             .pattern
             .replace("{*path}", "x")

@@ -1,7 +1,9 @@
 //! Authorization of every route: it rejects every kind of wrong token, and each role reaches exactly its routes.
 
-use playgate::http::routing::route::{Endpoint, RouteMethod};
-use playgate::http::routing::router::RouteSet;
+use playgate::http::route_facts::RouteMethod;
+use playgate::http::route_facts::RouteSet;
+use playgate::http::routing::route::Endpoint;
+use playgate::http::routing::route_table::ROUTERS;
 use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};
@@ -227,7 +229,7 @@ fn every_route_rejects_requests_without_its_tokens() {
     ] {
         // One connection for all requests: the result of one must not affect the next.
         let mut wire = Wire::to(address);
-        for route in table.routes() {
+        for route in ROUTERS.of(table).routes() {
             let path = route
                 .pattern
                 .replace("{userId}", &tokens.user.id)
@@ -330,7 +332,7 @@ fn each_role_reaches_exactly_the_routes_of_the_table() {
     let server = TestServer::start();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let bearer = format!("Bearer {}", server.add_operator(role));
-        for route in RouteSet::Ops.routes() {
+        for route in ROUTERS.ops.routes() {
             let Some(roles) = route.roles else {
                 continue;
             };
@@ -357,7 +359,7 @@ const OF_BOTH: [&str; 2] = ["/openapi.json", "/docs"];
 #[test]
 fn operations_are_not_on_the_public_listener() {
     let server = GateOnly::start();
-    for route in RouteSet::Ops.routes() {
+    for route in ROUTERS.ops.routes() {
         // The `openapi` tests check the content of the public ones.
         if OF_BOTH.contains(&route.pattern) {
             continue;

@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use playgate::http::routing::router::RouteSet;
+use playgate::http::route_facts::RouteSet;
+use playgate::http::routing::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};
@@ -118,7 +119,7 @@ fn http2_frames_get_the_specified_responses() {
         listener.over(Arc::clone(&tls))
     });
     let [public, ops] = [0, 1].map(|at: usize| listeners[at].address().unwrap().port());
-    let running = serve(Arc::clone(&server.http), listeners.into());
+    let running = serve(Arc::clone(&server.http), &ROUTERS, listeners.into());
     drop(guard);
 
     let input = json!({

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use playgate::http::routing::route::{Endpoint, Route};
-use playgate::http::routing::router::RouteSet;
+use playgate::http::routing::route_table::ROUTERS;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;
@@ -174,7 +174,8 @@ fn send(fixture: &PlaybackFixture, route: &Route, partner: &str, user: &str) -> 
 fn every_route_has_every_fault_and_the_same_request_of_another_partner_has_none() {
     let fixture = lab();
     let acme = acme_token(&fixture);
-    let routes: Vec<_> = RouteSet::Public
+    let routes: Vec<_> = ROUTERS
+        .public
         .routes()
         .iter()
         .filter(|route| matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_)))

@@ -769,6 +769,7 @@ fn a_user_has_one_export_at_a_time_and_others_are_bounded() {
     let id = playgate::types::UserId::parse(&ann.id).unwrap();
     let running = server
         .services
+        .slots
         .exports
         .take(id)
         .unwrap_or_else(|_| panic!("free"));

@@ -22,6 +22,7 @@ use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{admin_socket, output, verify_subprocess};
 use crate::config::Loaded;
+use crate::http::routing::route_table::ROUTERS;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
 use crate::observe::log;
@@ -111,7 +112,7 @@ impl Admin {
     }
 
     pub(crate) async fn to(http: Arc<HttpState>) -> Result<Self, Failure> {
-        Self::over(listener::connect(http)).await
+        Self::over(listener::connect(http, &ROUTERS)).await
     }
 
     async fn within(loaded: Loaded, ports: Ports, store: Store) -> Result<Self, Failure> {

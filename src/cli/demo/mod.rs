@@ -15,7 +15,7 @@ use super::serve::Addresses;
 use super::server::{Server, on_runtime, start_log};
 use super::startup::Startup;
 use super::{Global, load_at_start, output};
-use crate::http::lab_player::DemoAccess;
+use crate::services::DemoAccess;
 use seed::DemoData;
 pub(super) use temp_dir::TempDataDir;
 
@@ -66,7 +66,7 @@ impl Demo {
                 ops_url: ops_url(&server)?,
             };
             // Nothing else sets it, so it is still unset.
-            let _ = server.http.demo.set(access);
+            let _ = server.http.services.demo.access.set(access);
             if self.json {
                 output::json(&members(&server, &filled)?)?;
             } else {

@@ -44,7 +44,7 @@ pub(super) async fn fill(http: &Arc<HttpState>) -> Result<DemoData, Failure> {
     let target = with_query(path(&["epg", "import"]), &[("accept", Some("true"))]);
     import(&mut admin, target, guide.json.to_string()).await?;
     // A process fills one demo only, so no guide was set before.
-    let _ = services.demo_guide.set(DemoGuide {
+    let _ = services.demo.guide.set(DemoGuide {
         first_import: start,
         generate: Box::new(move |now| epg::continued(start, now).json.to_string()),
     });

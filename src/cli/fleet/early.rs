@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::startup::Startup;
 use crate::cli::{listeners, output};
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
 use crate::http::server::connection_limiter::ConnectionLimits;
 use crate::http::server::maintenance::{self, Notice};
 use crate::http::server::pass_on::{self, PassOn};

@@ -18,8 +18,9 @@ use crate::fleet::etcd::{EtcdLog, EtcdSettings};
 use crate::fleet::membership::Membership;
 use crate::fleet::peers::{PeerClient, PeerError};
 use crate::fleet::standing::{FollowerState, Standing};
-use crate::http::server::pass_on::{ClientStream, PassOn};
-use crate::http::standby::{
+use crate::http::server::pass_on::PassOn;
+use crate::http::standby_fleet::ClientStream;
+use crate::http::standby_fleet::{
     AnsweredBy, FleetFuture, NoOwner, OWNER_WAIT_MAX, OwnerStream, StandbyFleet,
 };
 use crate::services::Services;

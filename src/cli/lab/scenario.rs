@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
-use crate::http::faults::targets;
+use crate::http::routing::endpoint::admin::fault_targets;
+use crate::http::routing::route_table::ROUTERS;
 use crate::types::{format_span, parse_span};
 
 macro_rules! shipped {
@@ -228,7 +229,8 @@ impl StepFile {
 
 impl OnFile {
     fn check(self) -> Result<Trigger, String> {
-        let labels: Vec<&str> = targets::routes(&self.route)
+        let routes = ROUTERS.facts().public;
+        let labels: Vec<&str> = fault_targets::routes(&routes, &self.route)
             .iter()
             .map(|route| route.label)
             .collect();

@@ -10,8 +10,6 @@ use crate::http::access::local_admin::Administrator;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::{Handler, Input};
-use crate::http::routing::route::{Endpoint, RateClass, Route};
 use crate::types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, TokenHash, TokenKind,
     UnixSeconds, UserId,
@@ -46,6 +44,16 @@ pub struct OperatorIdentity {
 
 pub const PARTNER_LIMIT: &str = "partner";
 
+/// Rate limit by client address, applied before the body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RateClass {
+    General,
+    SignUp,
+    Login,
+    ResetMail,
+    Reset,
+}
+
 /// Looks up tokens and applies the rate limits that need no body. Every answer comes from memory.
 pub trait Authenticator: Send + Sync {
     fn partner(&self, token: &TokenHash, now: UnixSeconds) -> Option<PartnerIdentity>;
@@ -76,12 +84,34 @@ pub trait Authenticator: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Anyone(());
 
+impl Anyone {
+    pub(crate) const PROOF: Self = Self(());
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerAuth {
     identity: PartnerIdentity,
 }
 
 impl PartnerAuth {
+    /// Checks the partner token.
+    ///
+    /// # Errors
+    /// `PARTNER_TOKEN_INVALID` for a missing or invalid token; `INVALID_REQUEST` for a repeated header.
+    pub(crate) fn check(
+        authenticator: &dyn Authenticator,
+        credentials: &Credentials<'_>,
+        now: UnixSeconds,
+    ) -> Result<Self, ApiError> {
+        let identity = partner(authenticator, credentials, now)?;
+        Ok(Self { identity })
+    }
+
+    #[must_use]
+    pub const fn identity(&self) -> PartnerIdentity {
+        self.identity
+    }
+
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.identity.partner
@@ -102,6 +132,35 @@ pub struct UserAuth {
 }
 
 impl UserAuth {
+    /// Checks the partner token and then the user token.
+    ///
+    /// # Errors
+    /// Those of [`PartnerAuth::check`]; `USER_TOKEN_INVALID` for a missing or invalid user token.
+    pub(crate) fn check(
+        authenticator: &dyn Authenticator,
+        credentials: &Credentials<'_>,
+        now: UnixSeconds,
+    ) -> Result<Self, ApiError> {
+        let identity = partner(authenticator, credentials, now)?;
+        let hash =
+            bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
+        let UserIdentity { user, login } = authenticator
+            // At the partner's time: users of a lab partner live by its clock, which may be moved.
+            .user(&hash, identity.partner, now + identity.clock_offset)
+            // Users are looked up within the partner: a token of another partner's user is unknown here.
+            .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
+        Ok(Self {
+            identity,
+            user,
+            login,
+        })
+    }
+
+    #[must_use]
+    pub const fn identity(&self) -> PartnerIdentity {
+        self.identity
+    }
+
     #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.identity.partner
@@ -132,6 +191,49 @@ pub struct OperatorAuth {
 }
 
 impl OperatorAuth {
+    /// Checks the operator token and the role. `roles` may use the route.
+    ///
+    /// # Errors
+    /// `OPERATOR_TOKEN_INVALID` for a missing or invalid token; `ROLE_NOT_ALLOWED` for another role.
+    pub(crate) fn check(
+        authenticator: &dyn Authenticator,
+        roles: Option<&[Role]>,
+        credentials: &Credentials<'_>,
+        now: UnixSeconds,
+    ) -> Result<Self, ApiError> {
+        // The file mode of the socket is the access control; a token would have to be stored next to it.
+        if let Some(administrator) = credentials.administrator {
+            return Ok(Self {
+                identity: AdminIdentity::Administrator(administrator),
+                role: Role::Admin,
+            });
+        }
+        let refused = |why: AuthRefusal| {
+            why.error(
+                ErrorCode::OperatorTokenInvalid,
+                "operator",
+                "unknown or revoked",
+            )
+        };
+        let hash =
+            bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
+        let known = authenticator
+            .operator(&hash, now)
+            .ok_or_else(|| refused(AuthRefusal::Sent))?;
+        // A route that names no role is open to no operator.
+        if roles.is_some_and(|roles| roles.contains(&known.role)) {
+            Ok(Self {
+                identity: AdminIdentity::Operator(known.operator),
+                role: known.role,
+            })
+        } else {
+            Err(ApiError::new(
+                ErrorCode::RoleNotAllowed,
+                "the role of the operator does not allow this",
+            ))
+        }
+    }
+
     #[must_use]
     pub const fn identity(&self) -> AdminIdentity {
         self.identity
@@ -151,117 +253,18 @@ impl OperatorAuth {
     }
 }
 
-/// The proof that a route requires, together with the handler that it unlocks.
-#[derive(Clone, Copy, Debug)]
-pub enum Proof {
-    Open(Anyone, Handler<Anyone>),
-    Partner(PartnerAuth, Handler<PartnerAuth>),
-    User(UserAuth, Handler<UserAuth>),
-    Operator(OperatorAuth, Handler<OperatorAuth>),
-}
-
-impl Proof {
-    #[must_use]
-    pub const fn partner(&self) -> Option<PartnerId> {
-        match self.identity() {
-            Some(identity) => Some(identity.partner),
-            None => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn lab(&self) -> Option<PartnerId> {
-        match self.identity() {
-            Some(identity) if identity.is_lab() => Some(identity.partner),
-            Some(_) | None => None,
-        }
-    }
-
-    /// Seconds by which the time of the request differs from that of the service.
-    #[must_use]
-    pub const fn clock_offset(&self) -> i64 {
-        match self.identity() {
-            Some(identity) => identity.clock_offset,
-            None => 0,
-        }
-    }
-
-    const fn identity(&self) -> Option<PartnerIdentity> {
-        match self {
-            Self::Partner(auth, _) => Some(auth.identity),
-            Self::User(auth, _) => Some(auth.identity),
-            Self::Open(..) | Self::Operator(..) => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn user(&self) -> Option<UserId> {
-        match self {
-            Self::User(auth, _) => Some(auth.user),
-            Self::Open(..) | Self::Partner(..) | Self::Operator(..) => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn login(&self) -> Option<LoginId> {
-        match self {
-            Self::User(auth, _) => Some(auth.login),
-            Self::Open(..) | Self::Partner(..) | Self::Operator(..) => None,
-        }
-    }
-}
-
 pub struct Credentials<'a> {
     pub heads: &'a RequestHeaders<'a>,
     pub query: Query<'a>,
+    /// Whether the query may carry the partner token.
+    pub takes_query_token: bool,
     pub names: &'a HeaderNames,
     /// The local administrator, if the request came over the administration socket.
     pub administrator: Option<Administrator>,
 }
 
-/// Checks the tokens that the route requires, the partner token first.
-///
-/// # Errors
-/// `INVALID_REQUEST` for a repeated header; `PARTNER_TOKEN_INVALID`, `USER_TOKEN_INVALID` or
-/// `OPERATOR_TOKEN_INVALID` for a missing or invalid token; `ROLE_NOT_ALLOWED` if the role of the operator
-/// does not allow the route.
-pub fn prove(
-    authenticator: &dyn Authenticator,
-    route: &Route,
-    credentials: &Credentials<'_>,
-    now: UnixSeconds,
-) -> Result<Proof, ApiError> {
-    match route.endpoint {
-        Endpoint::Open(to) => Ok(Proof::Open(Anyone(()), to)),
-        Endpoint::Partner(to) => {
-            let identity = partner(authenticator, route, credentials, now)?;
-            Ok(Proof::Partner(PartnerAuth { identity }, to))
-        }
-        Endpoint::User(to) => {
-            let identity = partner(authenticator, route, credentials, now)?;
-            let hash =
-                bearer(credentials.heads.authorization, TokenKind::User)?.map_err(user_refused)?;
-            let UserIdentity { user, login } = authenticator
-                // At the partner's time: users of a lab partner live by its clock, which may be moved.
-                .user(&hash, identity.partner, now + identity.clock_offset)
-                // Users are looked up within the partner: a token of another partner's user is unknown here.
-                .ok_or_else(|| user_refused(AuthRefusal::Sent))?;
-            let auth = UserAuth {
-                identity,
-                user,
-                login,
-            };
-            Ok(Proof::User(auth, to))
-        }
-        Endpoint::Operator(to) => {
-            operator(authenticator, route, credentials, now).map(|auth| Proof::Operator(auth, to))
-        }
-    }
-}
-
 fn partner(
     authenticator: &dyn Authenticator,
-    route: &Route,
     credentials: &Credentials<'_>,
     now: UnixSeconds,
 ) -> Result<PartnerIdentity, ApiError> {
@@ -274,7 +277,7 @@ fn partner(
         // Which of two tokens counts could differ between this server and a proxy in front of it.
         SingleHeader::Repeated => return Err(ApiError::field(header(), "is sent more than once")),
         SingleHeader::Absent => {
-            let given = match route.query_token {
+            let given = match credentials.takes_query_token {
                 // Only on routes for players that cannot send headers: addresses end up in logs and histories.
                 true => credentials.query.one(TOKEN_IN_QUERY)?,
                 false => None,
@@ -368,60 +371,6 @@ fn user_refused(why: AuthRefusal) -> ApiError {
         "user",
         "unknown, expired or revoked",
     )
-}
-
-fn operator(
-    authenticator: &dyn Authenticator,
-    route: &Route,
-    credentials: &Credentials<'_>,
-    now: UnixSeconds,
-) -> Result<OperatorAuth, ApiError> {
-    // The file mode of the socket is the access control; a token would have to be stored next to it.
-    if let Some(administrator) = credentials.administrator {
-        return Ok(OperatorAuth {
-            identity: AdminIdentity::Administrator(administrator),
-            role: Role::Admin,
-        });
-    }
-    let refused = |why: AuthRefusal| {
-        why.error(
-            ErrorCode::OperatorTokenInvalid,
-            "operator",
-            "unknown or revoked",
-        )
-    };
-    let hash = bearer(credentials.heads.authorization, TokenKind::Operator)?.map_err(refused)?;
-    let known = authenticator
-        .operator(&hash, now)
-        .ok_or_else(|| refused(AuthRefusal::Sent))?;
-    // A route that names no role is open to no operator.
-    if route.roles.is_some_and(|roles| roles.contains(&known.role)) {
-        Ok(OperatorAuth {
-            identity: AdminIdentity::Operator(known.operator),
-            role: known.role,
-        })
-    } else {
-        Err(ApiError::new(
-            ErrorCode::RoleNotAllowed,
-            "the role of the operator does not allow this",
-        ))
-    }
-}
-
-/// Checks that the user in a path, if it names one, is the authenticated user.
-pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
-    // A route without a user in its path acts on the authenticated user.
-    if !input.params.has("userId") {
-        return Ok(());
-    }
-    match UserId::parse(&input.text("userId")?) {
-        Ok(user) if user == auth.user() => Ok(()),
-        // The id of another user gets the same response as an unknown id, so that it reveals nothing.
-        _ => Err(ApiError::new(
-            ErrorCode::UserNotFound,
-            "there is no such user",
-        )),
-    }
 }
 
 /// Applies the rate limits that need no body.

@@ -1,6 +1,4 @@
-//! Access to the interface: authentication, rate limits, CORS and the audit record.
+//! Access to the interface: the checks of tokens and the proofs that they give, and the local administrator.
 
-pub(crate) mod audit;
 pub mod auth;
-pub(crate) mod cors;
 pub(crate) mod local_admin;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{requests, resolve};
+use super::requests;
 use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
 use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
 use crate::domain::schedule::Schedule;
@@ -11,10 +11,11 @@ use crate::http::access::auth::OperatorAuth;
 use crate::http::api::license::SERVICE_CERTIFICATE;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::bulk;
+use crate::http::pipeline::journal_entry::device_hash;
 use crate::http::request::context::Context;
-use crate::http::response::journal_entry::device_hash;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
+use crate::http::routing::resolve;
 use crate::http::wire::conformance::ConformanceBody;
 use crate::services::Services;
 use crate::types::time::DAY;

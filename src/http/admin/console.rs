@@ -4,6 +4,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
 use crate::http::access::auth::Anyone;
+use crate::http::console;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
@@ -17,20 +18,20 @@ pub(crate) fn entry(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply
         .with_header(LOCATION, HeaderValue::from_static("console/")))
 }
 
-pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
-    find(http, "index.html")
+pub(crate) fn page(_http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    find("index.html")
 }
 
 pub(crate) fn file(
-    http: &HttpState,
+    _http: &HttpState,
     _cx: &Context,
     _: Anyone,
     request: EmbeddedFileRequest,
 ) -> Result<Reply, ApiError> {
-    find(http, &request.name)
+    find(&request.name)
 }
 
-fn find(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
-    let found = http.console.file(name);
+fn find(name: &str) -> Result<Reply, ApiError> {
+    let found = console::file(name);
     found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the console has no such file"))
 }

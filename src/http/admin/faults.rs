@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::lab::lab_partner;
-use super::resolve;
 use crate::domain::lab::{FaultMatch, FaultView, NewFault, TooManyFaults};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -11,6 +10,7 @@ use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::{AddFaultRequest, FaultRequest};
 use crate::http::routing::endpoint::admin::partners::PartnerRequest;
+use crate::http::routing::resolve;
 use crate::http::wire::lab::FaultLine;
 use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::resolve;
 use crate::domain::journal::{JournalFilter, JournalRecord};
 use crate::domain::playback::Viewer;
 use crate::http::access::auth::OperatorAuth;
@@ -13,6 +12,7 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::users::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest, UserRequest,
 };
+use crate::http::routing::resolve;
 use crate::http::wire::entitlement::{ExplainEntitlementReply, GrantLine};
 use crate::http::wire::rights::rule_step;
 use crate::services::Services;

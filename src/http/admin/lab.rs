@@ -1,12 +1,13 @@
 //! Handlers of the partner lab.
 
-use super::resolve;
 use crate::http::access::auth::{OperatorAuth, PartnerAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::ReportScenarioRequest;
-use crate::http::routing::endpoint::admin::partners::{PartnerIdOrName, PartnerRequest};
+use crate::http::routing::endpoint::admin::partners::PartnerRequest;
+use crate::http::routing::resolve;
+use crate::http::routing::resolve::PartnerIdOrName;
 use crate::http::wire::lab::ScenarioBody;
 use crate::services::Services;
 use crate::types::{PartnerId, PartnerKind};

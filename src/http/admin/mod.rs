@@ -21,7 +21,6 @@ pub(crate) mod playback;
 pub(crate) mod probes;
 pub(crate) mod requests;
 pub(crate) mod reset;
-pub(crate) mod resolve;
 pub(crate) mod rights;
 pub(crate) mod schedule;
 pub(crate) mod store;

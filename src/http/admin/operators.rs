@@ -1,6 +1,5 @@
 //! Handlers of operators and their tokens.
 
-use super::resolve;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -8,6 +7,7 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::operators::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
+use crate::http::routing::resolve;
 use crate::http::wire::partners::{AddedOperator, AddedOperatorToken, OperatorLine, TokenLine};
 use crate::services::Services;
 

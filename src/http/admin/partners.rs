@@ -1,6 +1,6 @@
 //! Handlers of partners and their access tokens.
 
-use super::{lab, resolve};
+use super::lab;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::bulk;
@@ -10,6 +10,7 @@ use crate::http::routing::endpoint::admin::partners::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
     PartnerTokenRequest,
 };
+use crate::http::routing::resolve;
 use crate::http::wire::partners::{AddedPartner, AddedToken, PartnerLine, TokenLine};
 use crate::services::Services;
 use crate::types::PartnerKind;

@@ -7,7 +7,6 @@ use http::header::LINK;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::resolve;
 use crate::domain::journal::{
     ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
 };
@@ -16,11 +15,12 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::requests::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
-use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
+use crate::http::routing::resolve;
+use crate::http::routing::resolve::PartnerIdOrName;
+use crate::http::routing::resolve::UserIdOrEmail;
 use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;

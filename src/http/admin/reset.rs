@@ -17,7 +17,7 @@ use crate::http::request::context::Context;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::lab::ResetPartnerRequest;
-use crate::http::routing::endpoint::admin::users::AddUserRequest;
+use crate::http::routing::endpoint::admin::new_user::AddUserRequest;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::services::Services;
 use crate::types::{OfferId, PartnerId, Pin, UnixSeconds};

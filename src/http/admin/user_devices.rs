@@ -1,12 +1,12 @@
 //! Handlers of a user's devices and running streams, for the people who help viewers.
 
-use super::resolve;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::users::{UserDeviceRequest, UserRequest};
+use crate::http::routing::resolve;
 use crate::http::wire::playback::{DeviceBody, PlaybackSessionBody};
 use crate::services::Services;
 

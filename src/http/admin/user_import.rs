@@ -13,7 +13,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::resolve;
 use super::user_lines::UserLines;
 use crate::config::limits::USER_LINE;
 use crate::domain::accounts::{
@@ -27,9 +26,10 @@ use crate::http::offload::cold;
 use crate::http::request::context::Context;
 use crate::http::request::strict_json::Object;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
 use crate::http::routing::endpoint::admin::user_line::{UnknownMembers, UserLine};
 use crate::http::routing::endpoint::admin::users::ImportUsersRequest;
+use crate::http::routing::resolve;
+use crate::http::routing::resolve::PartnerIdOrName;
 use crate::http::wire::users::{ReportedLine, UserImportReport};
 use crate::services::Services;
 use crate::types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};

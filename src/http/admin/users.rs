@@ -2,7 +2,6 @@
 
 use http::HeaderName;
 
-use super::resolve;
 use crate::domain::accounts::{OperatorChange, UserChange, UserSearch};
 use crate::domain::playback::EndReason;
 use crate::http::access::auth::OperatorAuth;
@@ -10,10 +9,13 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::{cold, pool};
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::admin::new_user::AddUserRequest;
 use crate::http::routing::endpoint::admin::users::{
-    AddUserRequest, ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
+    ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::http::wire::users::{AddedUser, LoginLine, ManagedUser};
+use crate::http::routing::resolve;
+use crate::http::wire::login::LoginLine;
+use crate::http::wire::users::{AddedUser, ManagedUser};
 use crate::services::Services;
 
 /// The number of all users that match, of which the body has a page.

@@ -1,68 +1,23 @@
 //! Handlers of the catalogue for clients: the lists of livestreams and assets.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::LINK;
-use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::domain::catalog::CatalogSnapshot;
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::request::query::encoded;
-use crate::http::response::cache::CompressibleBody;
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::prepared::CompressibleBody;
+use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::schedule::PageRequest;
 use crate::http::state::HttpState;
 use crate::http::wire::catalog::{AssetReply, LivestreamReply};
 use crate::services::Services;
 use crate::types::{AssetId, LivestreamId};
-
-/// The complete lists of the newest catalogue. They are serialized, hashed and compressed once for each change.
-#[derive(Default)]
-pub(crate) struct CatalogLists(Mutex<KeptLists>);
-
-#[derive(Default)]
-struct KeptLists {
-    /// Not counted as a user of the snapshot, whose memory is freed. Its address is not used again while this exists.
-    snapshot: Weak<CatalogSnapshot>,
-    livestreams: Option<Prepared>,
-    assets: Option<Prepared>,
-}
-
-type KeptList = fn(&mut KeptLists) -> &mut Option<Prepared>;
-
-impl CatalogLists {
-    fn get_or_make(
-        &self,
-        snapshot: &Arc<CatalogSnapshot>,
-        list: KeptList,
-        make: impl FnOnce() -> Result<Prepared, ApiError>,
-    ) -> Result<Reply, ApiError> {
-        if let Some(kept) = list(self.0.lock().of(snapshot)) {
-            return Ok(Reply::prepared(kept.clone()));
-        }
-        // Without the lock. Two requests may make a list at the same time.
-        let made = make()?;
-        *list(self.0.lock().of(snapshot)) = Some(made.clone());
-        Ok(Reply::prepared(made))
-    }
-}
-
-impl KeptLists {
-    /// Drops the lists of another catalogue.
-    fn of(&mut self, snapshot: &Arc<CatalogSnapshot>) -> &mut Self {
-        if Weak::as_ptr(&self.snapshot) != Arc::as_ptr(snapshot) {
-            *self = Self {
-                snapshot: Arc::downgrade(snapshot),
-                ..Self::default()
-            };
-        }
-        self
-    }
-}
 
 pub(crate) fn livestreams(
     http: &HttpState,
@@ -81,7 +36,7 @@ pub(crate) fn livestreams(
         let make = || prepared(services, lines().collect());
         return http
             .catalog_lists
-            .get_or_make(&snapshot, |lists| &mut lists.livestreams, make);
+            .get_or_make(&snapshot, "livestreams", make);
     }
     let page = Page::new(snapshot.livestreams(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
@@ -100,9 +55,7 @@ pub(crate) fn assets(
     if request.is_whole() {
         let lines = || snapshot.assets().map(|one| AssetReply::from(&**one));
         let make = || prepared(services, lines().collect());
-        return http
-            .catalog_lists
-            .get_or_make(&snapshot, |lists| &mut lists.assets, make);
+        return http.catalog_lists.get_or_make(&snapshot, "assets", make);
     }
     let page = Page::new(snapshot.assets(), &request, |one| &one.id);
     let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
@@ -171,36 +124,4 @@ fn prepared<T: Serialize>(services: &Services, lines: Vec<T>) -> Result<Prepared
         kept,
         until: None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_is_made_once_for_each_catalogue() {
-        let lists = CatalogLists::default();
-        let made = std::cell::Cell::new(0);
-        let read = |snapshot: &Arc<CatalogSnapshot>, list: KeptList| {
-            let make = || {
-                made.set(made.get() + 1);
-                Ok(Prepared {
-                    media: media::JSON,
-                    body: Arc::new(CompressibleBody::from("[]")),
-                    kept: Kept { tag: 1, max_age: 1 },
-                    until: None,
-                })
-            };
-            lists.get_or_make(snapshot, list, make).unwrap();
-            made.get()
-        };
-        let catalog = Arc::new(CatalogSnapshot::default());
-        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 1);
-        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 1);
-        assert_eq!(read(&catalog, |lists| &mut lists.assets), 2);
-        let changed = Arc::new(CatalogSnapshot::default());
-        assert_eq!(read(&changed, |lists| &mut lists.livestreams), 3);
-        drop(changed);
-        assert_eq!(read(&catalog, |lists| &mut lists.livestreams), 4);
-    }
 }

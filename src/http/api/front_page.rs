@@ -45,7 +45,7 @@ fn links(http: &HttpState) -> String {
             "<li><a href=\"lab/\">Player page</a>: plays through the interface and shows each call</li>\n",
         );
     }
-    match http.demo.get() {
+    match http.services.demo.access.get() {
         Some(demo) => {
             let mut address = String::new();
             escape(&demo.ops_url, &mut address);

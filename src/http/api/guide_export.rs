@@ -12,7 +12,8 @@ use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
 use crate::http::request::query::encoded;
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::reply::{Reply, media};
 use crate::http::response::xmltv_cache::GzipExport;
 use crate::http::routing::endpoint::schedule::{
     M3uRequest, MANIFESTS, PlaylistRedirectRequest, XmltvRequest,

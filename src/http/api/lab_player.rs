@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::config::http::Environment;
 use crate::http::access::auth::Anyone;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::lab_player::DemoAccess;
+use crate::http::lab_player;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::public::EmbeddedFileRequest;
 use crate::http::state::HttpState;
+use crate::services::DemoAccess;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,7 +53,7 @@ pub(crate) fn settings(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Rep
         environment: http.settings.environment.as_str(),
         header_prefix: &http.settings.header_prefix,
         public_url: &http.settings.public_url,
-        demo: http.demo.get(),
+        demo: http.services.demo.access.get(),
     })
 }
 
@@ -67,6 +68,6 @@ pub(crate) fn file(
 
 fn find(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
     check_environment(http)?;
-    let found = http.lab_player.file(name);
+    let found = lab_player::file(name);
     found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the lab player has no such file"))
 }

@@ -1,6 +1,6 @@
 //! Handlers of DRM licenses and certificates.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -17,9 +17,10 @@ use crate::http::state::HttpState;
 use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
 use crate::services::Services;
-use crate::types::{Drm, SessionId, UserId};
+use crate::types::SessionId;
+use crate::types::{Drm, UserId};
 use crate::worker_pool::fair_queue::Turn;
-use crate::worker_pool::slots::{NoSlot, Slot, SlotLimits, Slots};
+use crate::worker_pool::slots::NoSlot;
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.
@@ -27,63 +28,6 @@ const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// What the request journal says of a request for the service certificate, which is no license.
 pub(crate) const SERVICE_CERTIFICATE: &str = "the service certificate";
-
-/// Of each license server. A player asks for the keys of sound and picture at the same time; more requests of one session
-/// would keep those of others from a slow server.
-const SLOTS: SlotLimits = SlotLimits {
-    running: 256,
-    of_session: 2,
-    behind: 8,
-    waiting: 256,
-};
-/// By then the player gives up, or asks again.
-const SLOT_WAIT: Duration = Duration::from_secs(5);
-
-/// The requests to each license server.
-pub(crate) struct LicenseSlots {
-    widevine: Slots<SessionId>,
-    playready: Slots<SessionId>,
-    fairplay: Slots<SessionId>,
-}
-
-impl Default for LicenseSlots {
-    fn default() -> Self {
-        Self {
-            widevine: Slots::new(SLOTS),
-            playready: Slots::new(SLOTS),
-            fairplay: Slots::new(SLOTS),
-        }
-    }
-}
-
-impl LicenseSlots {
-    async fn acquire(
-        &self,
-        drm: Drm,
-        session: SessionId,
-        turn: Turn,
-    ) -> Result<Option<Slot<SessionId>>, ApiError> {
-        let slots = match drm {
-            Drm::Widevine => &self.widevine,
-            Drm::Playready => &self.playready,
-            Drm::Fairplay => &self.fairplay,
-            // Playgate issues these licenses itself.
-            Drm::Clearkey | Drm::None => return Ok(None),
-        };
-        let acquired = tokio::time::timeout(SLOT_WAIT, slots.acquire(session, turn)).await;
-        match acquired.unwrap_or(Err(NoSlot::All)) {
-            Ok(slot) => Ok(Some(slot)),
-            Err(NoSlot::Session) => Err(ApiError::new(
-                ErrorCode::RateLimited,
-                "too many license requests of this session are waiting; see Retry-After",
-            )),
-            Err(NoSlot::All) => Err(ApiError::new(
-                ErrorCode::Overloaded,
-                "too many license requests are waiting; try again shortly",
-            )),
-        }
-    }
-}
 
 pub(crate) async fn license(
     http: &HttpState,
@@ -204,8 +148,11 @@ async fn issue(
         now: cx.server_now,
     };
     let turn = Turn::for_client(Some(session.start.partner), cx.peer);
-    let slot = http.license_slots.acquire(drm, session.id, turn).await;
-    let _slot = slot.inspect_err(|_| count(LicenseResult::NotAsked))?;
+    let slot = services.slots.licenses.acquire(drm, session.id, turn).await;
+    let _slot = slot.map_err(|refused| {
+        count(LicenseResult::NotAsked);
+        no_slot(refused)
+    })?;
     let certificate = is_certificate(drm, &challenge);
     let asked = Instant::now();
     let answer = server.license(challenge, subject).await;
@@ -230,6 +177,19 @@ async fn issue(
             fault: Some(fault), ..
         })) => Ok(forward(fault).with_status(StatusCode::FORBIDDEN)),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn no_slot(refused: NoSlot) -> ApiError {
+    match refused {
+        NoSlot::Session => ApiError::new(
+            ErrorCode::RateLimited,
+            "too many license requests of this session are waiting; see Retry-After",
+        ),
+        NoSlot::All => ApiError::new(
+            ErrorCode::Overloaded,
+            "too many license requests are waiting; try again shortly",
+        ),
     }
 }
 

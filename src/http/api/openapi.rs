@@ -1,10 +1,10 @@
 //! Handlers of the OpenAPI documents.
 
 use crate::http::access::auth::Anyone;
-use crate::http::openapi::About;
 use crate::http::request::context::Context;
-use crate::http::routing::endpoint::Answer;
-use crate::http::routing::router::RouteSet;
+use crate::http::response::descriptions::About;
+use crate::http::response::reply::Answer;
+use crate::http::route_facts::RouteSet;
 use crate::http::state::HttpState;
 
 fn about(http: &HttpState) -> About<'_> {

@@ -6,7 +6,7 @@ use crate::domain::schedule::{QueryError, ScheduleResponse};
 use crate::http::access::auth::PartnerAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
-use crate::http::response::cache::CachedResponse;
+use crate::http::response::prepared::CachedResponse;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,

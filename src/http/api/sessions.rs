@@ -10,8 +10,8 @@ use crate::http::offload::cold_for;
 use crate::http::request::context::Context;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::users::SessionRequest;
+use crate::http::wire::login::LoginLine;
 use crate::http::wire::playback::{PlaybackSessionBody, SessionBody};
-use crate::http::wire::users::LoginLine;
 use crate::services::Services;
 use crate::types::{LoginId, UserId};
 

@@ -189,7 +189,7 @@ pub(crate) async fn export(
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
     // Before anything is read: twenty connections of one viewer must cost no more than one.
-    let slot = services.exports.take(auth.user()).map_err(|_taken| {
+    let slot = services.slots.exports.take(auth.user()).map_err(|_taken| {
         let message = "an export of this user is running, or too many of others; try again after Retry-After seconds";
         ApiError::new(ErrorCode::TooManyAttempts, message).with_retry_after(EXPORT_RETRY)
     })?;

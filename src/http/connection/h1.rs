@@ -18,9 +18,9 @@ use crate::config::limits::{
     WRITE_STALL,
 };
 use crate::http::connection::io_observer::ObserveReads;
-use crate::http::connection::state::{ConnectionState, Phase};
-use crate::http::pipeline::Service;
-use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
+use crate::http::connection::shutdown::{PARTING_TIME, Shutdown, Stage};
+use crate::http::connection_state::{ConnectionState, Phase};
+use crate::http::standby::MemberService;
 
 #[derive(Default)]
 pub(crate) struct WriteStall {
@@ -124,11 +124,11 @@ impl Timer {
 }
 
 /// Serves a connection until it ends. `began` is when it was accepted.
-pub(crate) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
+pub(crate) async fn drive<S>(stream: S, service: MemberService, shutdown: &Shutdown, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let conn_state = Arc::clone(&service.conn_state);
+    let conn_state = Arc::clone(&service.service.conn_state);
     let stream = ObserveReads::new(stream, Arc::clone(&conn_state));
     let mut builder = http1::Builder::new();
     builder

@@ -19,14 +19,14 @@ use crate::http::connection::h1::{WriteStall, run};
 use crate::http::connection::h2_frame_limit::FrameLimit;
 use crate::http::connection::h2_streams::{CountedBody, OpenStream, Streams};
 use crate::http::connection::io_observer::ObserveReads;
-use crate::http::connection::state::ConnectionState;
-use crate::http::faults::ConnectionCut;
-use crate::http::pipeline::Service;
-use crate::http::response::respond::ResponseFuture;
-use crate::http::server::shutdown::{Shutdown, Stage};
+use crate::http::connection::shutdown::{Shutdown, Stage};
+use crate::http::connection_state::ConnectionState;
+use crate::http::pipeline::response::ResponseFuture;
+use crate::http::response::body::ConnectionCut;
+use crate::http::standby::MemberService;
 
 struct StreamCounter {
-    service: Service,
+    service: MemberService,
     streams: Arc<Streams>,
 }
 
@@ -135,11 +135,11 @@ impl Http2Deadlines {
     }
 }
 
-pub(crate) async fn drive<S>(stream: S, service: Service, shutdown: &Shutdown, began: Instant)
+pub(crate) async fn drive<S>(stream: S, service: MemberService, shutdown: &Shutdown, began: Instant)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let conn_state = Arc::clone(&service.conn_state);
+    let conn_state = Arc::clone(&service.service.conn_state);
     let streams = Arc::<Streams>::default();
     let stream = ObserveReads::new(stream, FrameLimit::new(Arc::clone(&streams)));
     let service = StreamCounter {

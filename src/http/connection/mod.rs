@@ -5,4 +5,4 @@ pub(crate) mod h2;
 pub(crate) mod h2_frame_limit;
 pub(crate) mod h2_streams;
 pub(crate) mod io_observer;
-pub(crate) mod state;
+pub(crate) mod shutdown;

@@ -254,6 +254,16 @@ impl ApiError {
         &self.inner.message
     }
 
+    /// The message without anything that may be a token.
+    #[must_use]
+    pub(crate) fn loggable(&self) -> &str {
+        // The message of an unknown path repeats the path, which may contain one.
+        match self.code == ErrorCode::PathNotFound {
+            true => "no route matches",
+            false => self.message(),
+        }
+    }
+
     #[must_use]
     pub fn details(&self) -> Option<&Details> {
         self.inner.details.as_ref()

@@ -10,12 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use crate::domain::lab::{AppliedFault, CutAt, FaultAction};
+use crate::http::response::body::ConnectionCut;
 use crate::http::response::body::{BodyError, ResponseBody};
-
-/// The error by which hyper drops a connection without an answer.
-#[derive(Debug, thiserror::Error)]
-#[error("a fault of the lab cut the response")]
-pub(crate) struct ConnectionCut;
 
 /// Time for the first half to be written. An error drops what is not written yet.
 const FLUSH_TIME: Duration = Duration::from_millis(100);

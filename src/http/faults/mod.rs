@@ -4,75 +4,39 @@
 
 mod cut;
 mod rewrite;
-pub(crate) mod targets;
+
+use std::time::Instant;
 
 use http::{HeaderName, HeaderValue, StatusCode, header::RETRY_AFTER};
 
-pub(crate) use cut::{ConnectionCut, cut};
+pub(crate) use cut::cut;
 
 use crate::domain::lab::{AppliedFault, FaultAction, FaultableCall};
-use crate::http::access::auth::Proof;
 use crate::http::errors::api_error::ApiError;
 use crate::http::errors::code::ErrorCode;
 use crate::http::request::headers::RequestHeaders;
-use crate::http::response::reply::{Reply, media};
-use crate::http::response::respond::RequestRecord;
-use crate::http::routing::endpoint::Answer;
-use crate::http::routing::route::Route;
-use crate::http::routing::router::Params;
+use crate::http::request::params::Params;
+use crate::http::response::reply::{Answer, Reply, media};
 use crate::http::state::HttpState;
-use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
+use crate::types::{PartnerId, SessionId, UserId};
 
 /// Header of an answer with a fault: the fault's id and what it did.
 pub(crate) const FAULT: HeaderName = HeaderName::from_static("x-playgate-fault");
 
+/// A request of a lab partner.
 pub(crate) struct LabRequest<'a> {
-    partner: PartnerId,
-    user: Option<UserId>,
-    route: &'static Route,
-    path: &'a str,
-    params: Params,
-    heads: &'a RequestHeaders<'a>,
-}
-
-impl<'a> LabRequest<'a> {
-    pub(crate) fn new(
-        partner: PartnerId,
-        proof: &Proof,
-        route: &'static Route,
-        path: &'a str,
-        params: Params,
-        heads: &'a RequestHeaders<'a>,
-    ) -> Self {
-        Self {
-            partner,
-            user: proof.user(),
-            route,
-            path,
-            params,
-            heads,
-        }
-    }
-}
-
-/// Finds the fault of the request. Returns the answer if the fault replaces the handler.
-pub(crate) fn begin(
-    http: &HttpState,
-    record: &mut RequestRecord,
-    request: &LabRequest<'_>,
-    now: UnixSeconds,
-) -> Option<Answer> {
-    record.lab_time = Some(now);
-    record.fault = find(http, record, request);
-    replacement(record.fault.as_ref()?, request.route)
+    pub(crate) partner: PartnerId,
+    pub(crate) user: Option<UserId>,
+    /// The label of its route.
+    pub(crate) label: &'static str,
+    pub(crate) path: &'a str,
+    pub(crate) params: Params,
+    pub(crate) heads: &'a RequestHeaders<'a>,
+    pub(crate) started: Instant,
 }
 
 /// Counts the request against the partner's faults, and returns the one that affects it.
-fn find(
-    http: &HttpState,
-    record: &RequestRecord,
-    request: &LabRequest<'_>,
-) -> Option<AppliedFault> {
+pub(crate) fn find(http: &HttpState, request: &LabRequest<'_>) -> Option<AppliedFault> {
     let services = &http.services;
     let play = &request.heads.play;
     let session = play.session.ascii();
@@ -88,7 +52,7 @@ fn find(
         .as_ref()
         .map(|session| session.start.device.id.as_str());
     let call = FaultableCall {
-        label: request.route.label,
+        label: request.label,
         user: request.user,
         asset: named.as_deref().or(of_session),
         device: play.device_id.ascii().or(device),
@@ -96,15 +60,16 @@ fn find(
     };
     services
         .lab
-        .fault_for(&request.partner, &call, record.started)
+        .fault_for(&request.partner, &call, request.started)
 }
 
-fn replacement(fault: &AppliedFault, route: &Route) -> Option<Answer> {
+/// Returns the answer of a fault that replaces the handler.
+pub(crate) fn replacement(fault: &AppliedFault, label: &str) -> Option<Answer> {
     match fault.action {
         FaultAction::Refuse(code) => {
             let code = match ErrorCode::parse(code)? {
                 // Two statuses share this code: a heartbeat gets the one that leaves the session open.
-                ErrorCode::NoLiveRights if route.label == "heartbeat" => ErrorCode::NoLiveRightsNow,
+                ErrorCode::NoLiveRights if label == "heartbeat" => ErrorCode::NoLiveRightsNow,
                 code => code,
             };
             Some(Err(ApiError::new(
@@ -131,14 +96,18 @@ fn replacement(fault: &AppliedFault, route: &Route) -> Option<Answer> {
     }
 }
 
-/// Applies a fault to the answer of the handler. `cut::cut` handles faults that cut the connection.
-pub(crate) async fn apply(http: &HttpState, record: &mut RequestRecord, answer: Answer) -> Answer {
-    let Some(fault) = &record.fault else {
-        return answer;
-    };
-    // The delay comes before anything is built, so it holds no lock and no thread.
-    tokio::time::sleep(fault.delay).await;
-    let rewritten = match (&fault.action, &answer) {
+/// What a fault makes of the answer of the handler.
+pub(crate) enum Rewritten {
+    /// The answer stays: the fault acts before or after it.
+    Kept,
+    Changed(Answer),
+    /// The answer has nothing that the fault could change.
+    Nothing,
+}
+
+/// Rewrites the answer of the handler. `cut` handles faults that cut the connection.
+pub(crate) fn rewrite(http: &HttpState, fault: &AppliedFault, answer: &Answer) -> Rewritten {
+    let rewritten = match (&fault.action, answer) {
         (FaultAction::License(kind), Ok(reply)) => rewrite::license(*kind, fault.random, reply),
         (FaultAction::Playlist(kind), Ok(reply)) => rewrite::playlist(http, *kind, reply),
         (FaultAction::License(_) | FaultAction::Playlist(_), Err(_)) => None,
@@ -148,13 +117,9 @@ pub(crate) async fn apply(http: &HttpState, record: &mut RequestRecord, answer: 
             | FaultAction::Status { .. }
             | FaultAction::Cut(_),
             _,
-        ) => return answer,
+        ) => return Rewritten::Kept,
     };
-    if rewritten.is_none() {
-        // Neither header nor journal may claim a fault that changed nothing.
-        record.fault = None;
-    }
-    rewritten.unwrap_or(answer)
+    rewritten.map_or(Rewritten::Nothing, Rewritten::Changed)
 }
 
 pub(crate) fn header(fault: &AppliedFault) -> HeaderValue {

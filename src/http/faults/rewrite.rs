@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::domain::lab::{LicenseFault, PlaylistFault};
 use crate::http::request::head_validation::decode;
+use crate::http::response::reply::Answer;
 use crate::http::response::reply::{Content, Reply, media};
-use crate::http::routing::endpoint::Answer;
 use crate::http::state::HttpState;
 use crate::types::MediaPath;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::page::{Listed, list, text};
+use super::listed::{Listed, list, text};
 
 /// The languages by their key in `data/pages/docs.js`, in the order of the page.
 pub(super) const LANGUAGES: [(&str, &str, fn(&ExampleRequest) -> String); 4] = [

@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::About;
 use super::description_files::{self, Operation, Part};
 use super::error_response::{common_responses, error_code_schema};
 use super::errors::{self, COMMON_ERRORS, ROUTING_ERRORS};
 use super::operation::operation;
-use super::shared_parts::SharedParts;
+use super::shared_parts::{SharedParts, header};
 use super::type_notation::Note;
 use crate::http::errors::api_error::ErrorCode;
-use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::router::RouteSet;
+use crate::http::response::descriptions::About;
+use crate::http::route_facts::RouteSet;
+use crate::http::routing::route::Route;
+use crate::http::routing::router::Router;
 
 pub struct Document {
     pub json: Value,
@@ -26,7 +27,8 @@ pub struct Document {
 ///
 /// # Errors
 /// Inconsistencies between `data/openapi` and the route table. A unit test finds them.
-pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> {
+pub fn document(router: &Router, about: &About<'_>) -> Result<Document, String> {
+    let table = router.set();
     let prefix = about.names.full("");
     let parts = description_files::read(
         table,
@@ -37,7 +39,7 @@ pub fn document(table: RouteSet, about: &About<'_>) -> Result<Document, String> 
     codes.extend(COMMON_ERRORS);
     let mut paths = Map::new();
     let mut described = BTreeSet::new();
-    for route in table.routes().iter().filter(|route| is_described(route)) {
+    for route in router.routes().iter().filter(|route| is_described(route)) {
         // A route without a description is an error here, which a test finds.
         let (part, description) = find_operation(&parts, route)?;
         let of_status = errors::codes_of_route(table, route, &description.errors)?;
@@ -207,18 +209,6 @@ fn schemes(table: RouteSet, about: &About<'_>) -> Value {
     }
 }
 
-pub(super) fn security(route: &Route) -> Value {
-    match route.endpoint {
-        Endpoint::Open(_) => json!([]),
-        Endpoint::Partner(_) if route.query_token => {
-            json!([{"PartnerToken": []}, {"PartnerTokenInQuery": []}])
-        }
-        Endpoint::Partner(_) => json!([{"PartnerToken": []}]),
-        Endpoint::User(_) => json!([{"PartnerToken": [], "UserToken": []}]),
-        Endpoint::Operator(_) => json!([{"OperatorToken": []}]),
-    }
-}
-
 const ANSWER_HEADERS: [(&str, &str); 10] = [
     (
         "X-Request-Id",
@@ -263,19 +253,5 @@ fn answer_headers() -> Result<Map<String, Value>, String> {
     ANSWER_HEADERS
         .into_iter()
         .map(|(name, note)| Ok((name.to_owned(), header(Note::read(note)?))))
-        .collect()
-}
-
-pub(super) fn header(note: Note<'_>) -> Value {
-    json!({"description": note.text, "schema": note.schema})
-}
-
-pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
-    names
-        .into_iter()
-        .map(|name| {
-            let place = format!("#/components/headers/{name}");
-            (name.to_owned(), json!({"$ref": place}))
-        })
         .collect()
 }

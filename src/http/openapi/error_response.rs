@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::About;
-use super::document::header_refs;
 use super::errors::{self, COMMON_ERRORS};
+use super::shared_parts::header_refs;
 use super::type_notation::SCHEMAS;
 use crate::http::errors::api_error::ErrorCode;
+use crate::http::response::descriptions::About;
 
 /// The object in `data/openapi` that describes the body of every error. It is not called `Error`: in many
 /// languages a generated class of that name hides a built-in one.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::http::access::auth::RateClass;
 use crate::http::errors::api_error::ErrorCode;
-use crate::http::routing::route::{Endpoint, RateClass, Route};
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
+use crate::http::routing::route::{Endpoint, Route};
 use crate::types::Role;
 
 pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;

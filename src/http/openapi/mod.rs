@@ -9,94 +9,27 @@ mod description_files;
 mod document;
 mod error_response;
 mod errors;
+mod listed;
 mod markdown;
 mod operation;
 mod page;
 mod shared_parts;
 mod type_notation;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use http::HeaderValue;
-use http::header::CONTENT_SECURITY_POLICY;
-
-use crate::config::http::{Environment, HttpSettings};
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::headers::HeaderNames;
-use crate::http::response::cache::CompressibleBody;
-use crate::http::response::localized_messages::Messages;
-use crate::http::response::reply::{Kept, Prepared, Reply, media};
+use crate::http::response::descriptions::About;
+use crate::http::response::descriptions::RenderedDescription;
 use crate::http::response::reset_page_view::policy;
-use crate::http::routing::router::RouteSet;
+use crate::http::routing::router::Router;
 pub use document::{Document, document, is_described};
 
-/// Properties of this installation that the description contains.
-#[derive(Clone, Copy)]
-pub struct About<'a> {
-    pub names: &'a HeaderNames,
-    pub base: &'a str,
-    pub environment: Environment,
-    pub messages: &'a Messages,
-}
-
-impl<'a> About<'a> {
-    #[must_use]
-    pub fn new(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
-        Self {
-            names,
-            base: &settings.public_url,
-            environment: settings.environment,
-            messages,
-        }
-    }
-}
-
-/// How long a description may be cached, in seconds. It changes only with a restart; its entity tag
-/// shows the change.
-const MAX_AGE: u32 = 60;
-
-struct RenderedDescription {
-    json: Arc<CompressibleBody>,
-    page: Arc<CompressibleBody>,
-    /// Content security policy: the page may use only its own inline style and script.
-    policy: HeaderValue,
-}
-
-#[derive(Default)]
-pub struct Descriptions {
-    public: OnceLock<Result<RenderedDescription, String>>,
-    ops: OnceLock<Result<RenderedDescription, String>>,
-}
-
-impl Descriptions {
-    fn rendered(
-        &self,
-        table: RouteSet,
-        about: &About<'_>,
-    ) -> Result<&RenderedDescription, ApiError> {
-        let cell = match table {
-            RouteSet::Public => &self.public,
-            RouteSet::Ops => &self.ops,
-        };
-        // On first use: a start must not wait for half a megabyte of JSON that few clients read.
-        let ready = cell.get_or_init(|| render(table, about)).as_ref();
-        ready.map_err(|why| ApiError::internal(why.clone()))
-    }
-
-    pub fn json(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
-        let ready = self.rendered(table, about)?;
-        Ok(prepared(media::JSON, &ready.json))
-    }
-
-    pub fn page(&self, table: RouteSet, about: &About<'_>) -> Result<Reply, ApiError> {
-        let ready = self.rendered(table, about)?;
-        let page = prepared(media::HTML, &ready.page);
-        Ok(page.with_header(CONTENT_SECURITY_POLICY, ready.policy.clone()))
-    }
-}
-
-fn render(table: RouteSet, about: &About<'_>) -> Result<RenderedDescription, String> {
-    let document = document(table, about)?;
+/// Renders the description of an interface.
+///
+/// # Errors
+/// Those of [`document()`].
+pub fn render(router: &Router, about: &About<'_>) -> Result<RenderedDescription, String> {
+    let document = document(router, about)?;
     let json = serde_json::to_vec(&document.json).map_err(|error| error.to_string())?;
     let policy =
         policy(page::STYLE, Some(page::SCRIPT), "'none'").map_err(|error| error.to_string())?;
@@ -107,19 +40,6 @@ fn render(table: RouteSet, about: &About<'_>) -> Result<RenderedDescription, Str
     })
 }
 
-fn prepared(media: HeaderValue, body: &Arc<CompressibleBody>) -> Reply {
-    Reply::prepared(Prepared {
-        media,
-        body: Arc::clone(body),
-        kept: Kept {
-            // By content: every process of a version gives the same tag, so a restart costs no client a download.
-            tag: Kept::tag_of(body.identity()),
-            max_age: MAX_AGE,
-        },
-        until: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -127,9 +47,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::config::http::Environment;
     use crate::http::errors::api_error::ErrorCode;
+    use crate::http::request::headers::HeaderNames;
+    use crate::http::response::localized_messages::Messages;
+    use crate::http::routing::route_table::ROUTERS;
 
-    fn document_of(table: RouteSet, prefix: &str) -> Document {
+    fn document_of(router: &Router, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();
         let names = HeaderNames::new(prefix).unwrap();
         let about = About {
@@ -138,16 +62,16 @@ mod tests {
             environment: Environment::Staging,
             messages: &messages,
         };
-        document(table, &about).unwrap_or_else(|why| panic!("{why}"))
+        document(router, &about).unwrap_or_else(|why| panic!("{why}"))
     }
 
     #[test]
     fn described_operations_match_the_route_table() {
-        for table in [RouteSet::Public, RouteSet::Ops] {
-            let document = document_of(table, "Service-");
+        for router in [&ROUTERS.public, &ROUTERS.ops] {
+            let document = document_of(router, "Service-");
             let mut count = 0;
             let mut ids = BTreeSet::new();
-            let routes: Vec<_> = table.routes().iter().filter(|r| is_described(r)).collect();
+            let routes: Vec<_> = router.routes().iter().filter(|r| is_described(r)).collect();
             for route in &routes {
                 let path = route.pattern.replace("{*", "{").replace('/', "~1");
                 let method = route.method.as_str().to_ascii_lowercase();
@@ -165,8 +89,8 @@ mod tests {
     #[test]
     fn every_error_code_is_documented_with_its_status() {
         let mut seen = Vec::from(errors::ROUTING_ERRORS.map(|code| (code.as_str(), code.status())));
-        for table in [RouteSet::Public, RouteSet::Ops] {
-            let json = document_of(table, "Service-").json;
+        for router in [&ROUTERS.public, &ROUTERS.ops] {
+            let json = document_of(router, "Service-").json;
             let mut named = Vec::new();
             statuses(&json, &mut named);
             for (status, word) in named {
@@ -205,7 +129,7 @@ mod tests {
 
     #[test]
     fn document_names_this_installation() {
-        let json = document_of(RouteSet::Public, "X-Acme-").json.to_string();
+        let json = document_of(&ROUTERS.public, "X-Acme-").json.to_string();
         assert!(json.contains("X-Acme-AccessToken") && json.contains("X-Acme-Play-Session"));
         assert!(!json.contains("Service-") && !json.contains("tv.example"));
         assert!(json.contains("https://acme.example/tv") && json.contains("staging"));
@@ -214,9 +138,9 @@ mod tests {
 
     #[test]
     fn public_document_omits_the_administration_interface() {
-        let public = document_of(RouteSet::Public, "Service-").json.to_string();
+        let public = document_of(&ROUTERS.public, "Service-").json.to_string();
         assert!(!public.contains("/admin/") && !public.contains("OPERATOR_TOKEN_INVALID"));
-        let ops = document_of(RouteSet::Ops, "Service-").json.to_string();
+        let ops = document_of(&ROUTERS.ops, "Service-").json.to_string();
         assert!(ops.contains("/admin/v1/users") && !ops.contains("/api/login/"));
     }
 
@@ -224,8 +148,8 @@ mod tests {
     fn page_is_self_contained() {
         assert!(!page::STYLE.contains("url(") && !page::SCRIPT.contains("import"));
         assert!(!page::SCRIPT.contains("fetch(") && !page::SCRIPT.contains("http"));
-        for table in [RouteSet::Public, RouteSet::Ops] {
-            let document = document_of(table, "Service-");
+        for router in [&ROUTERS.public, &ROUTERS.ops] {
+            let document = document_of(router, "Service-");
             let page = page::page(&document);
             for word in ["src=", "style=", "@import", "onload", "<link"] {
                 assert!(!page.contains(word), "{word}");

@@ -2,14 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::About;
 use super::description_files::{BodyDescription, Operation, OtherContent};
-use super::document::{header, header_refs, security};
 use super::error_response::{ERROR_BODY, Form, common_name, error_response, error_schema};
 use super::errors::{Codes, are_common};
-use super::shared_parts::{SharedParts, parameter};
+use super::shared_parts::{SharedParts, header, header_refs, parameter};
 use super::type_notation::Note;
-use crate::http::routing::route::{BodyRule, Route};
+use crate::http::request::payload::BodyRule;
+use crate::http::response::descriptions::About;
+use crate::http::routing::route::Endpoint;
+use crate::http::routing::route::Route;
 use crate::types::Role;
 
 const JSON: &str = "application/json";
@@ -282,4 +283,16 @@ fn successes(
         );
     }
     Ok(responses)
+}
+
+fn security(route: &Route) -> Value {
+    match route.endpoint {
+        Endpoint::Open(_) => json!([]),
+        Endpoint::Partner(_) if route.query_token => {
+            json!([{"PartnerToken": []}, {"PartnerTokenInQuery": []}])
+        }
+        Endpoint::Partner(_) => json!([{"PartnerToken": []}]),
+        Endpoint::User(_) => json!([{"PartnerToken": [], "UserToken": []}]),
+        Endpoint::Operator(_) => json!([{"OperatorToken": []}]),
+    }
 }

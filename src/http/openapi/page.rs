@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::code_example::{ExampleRequest, LANGUAGES};
 use super::document::Document;
+use super::listed::{Listed, list, text};
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
 use crate::http::errors::api_error::ErrorCode;
@@ -17,33 +18,6 @@ pub(super) const SCRIPT: &str = include_str!("../../../data/pages/docs.js");
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 const CODE: &str = "ErrorCode";
-
-pub(super) struct Listed<'a> {
-    pub method: &'a str,
-    pub path: &'a str,
-    pub operation: &'a Value,
-}
-
-impl Listed<'_> {
-    fn label(&self) -> &str {
-        text(self.operation, "operationId")
-    }
-
-    fn is_of(&self, tag: &str) -> bool {
-        self.operation.pointer("/tags/0").and_then(Value::as_str) == Some(tag)
-    }
-}
-
-pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value
-        .get(name)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
 
 fn members<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     value

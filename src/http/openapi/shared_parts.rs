@@ -141,3 +141,17 @@ pub(super) fn parameter(place: &str, name: &str, note: Note<'_>, shared: &Shared
     }
     parameter
 }
+
+pub(super) fn header(note: Note<'_>) -> Value {
+    json!({"description": note.text, "schema": note.schema})
+}
+
+pub(super) fn header_refs<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
+    names
+        .into_iter()
+        .map(|name| {
+            let place = format!("#/components/headers/{name}");
+            (name.to_owned(), json!({"$ref": place}))
+        })
+        .collect()
+}

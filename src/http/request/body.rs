@@ -15,9 +15,6 @@ use tokio::time::timeout;
 use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::body_budget::BodyCharge;
-use crate::http::request::headers::{RequestHeaders, SingleHeader};
-use crate::http::routing::endpoint::Payload;
-use crate::http::routing::route::BodyRule;
 
 pub(crate) struct BodyStream {
     source: Option<Incoming>,
@@ -47,7 +44,7 @@ impl ArrivalRate {
     }
 }
 
-fn too_large(limit: usize) -> ApiError {
+pub(super) fn too_large(limit: usize) -> ApiError {
     ApiError::new(
         ErrorCode::PayloadTooLarge,
         match limit {
@@ -201,41 +198,6 @@ impl BodyStream {
     }
 }
 
-/// Reads the body of an admitted request. A streamed body is left to its handler.
-///
-/// # Errors
-/// Those of [`BodyStream::whole`].
-pub(crate) async fn read(
-    body: Incoming,
-    rule: BodyRule,
-    coding: Coding,
-    mut charge: BodyCharge,
-) -> Result<Payload, ApiError> {
-    let limit = rule.limit();
-    let mut stream = BodyStream::new(body, limit);
-    let read = match rule {
-        BodyRule::Streamed(_) => return Ok(Payload::Streamed(stream)),
-        // Read, so that the connection can serve its next request.
-        BodyRule::Ignored => stream.discard().await.map(|()| Bytes::new()),
-        BodyRule::Whole(_) | BodyRule::Gzip(_) => stream.whole(&mut charge).await,
-    };
-    let whole = match read {
-        Ok(whole) => whole,
-        Err(error) => {
-            // The bytes are gone.
-            drop(charge);
-            // A client that is still sending would see a reset instead of the response.
-            stream.drain().await;
-            return Err(error);
-        }
-    };
-    Ok(match coding {
-        Coding::Identity => Payload::Whole(charge.attach(whole)),
-        // The handler unpacks it: that takes too long for a thread of the runtime.
-        Coding::Gzip => Payload::Packed(SentBody::gzip(whole, limit, charge)),
-    })
-}
-
 /// Drains the body of a request that was refused before its body was read. Otherwise the client, still
 /// sending, would see a reset instead of the response. Returns whether all of it was read.
 pub(crate) async fn drain_refused(headers: &HeaderMap, mut body: Incoming) -> bool {
@@ -260,45 +222,6 @@ async fn drain(source: &mut Incoming) {
     };
     // After the time-out the connection is closed with the body unread.
     let _ = timeout(DRAIN_TIME, reading).await;
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coding {
-    Identity,
-    Gzip,
-}
-
-/// Checks size and content coding as declared in the headers, before the body is read.
-///
-/// # Errors
-/// `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_CODING`.
-pub(crate) fn check(
-    body: &Incoming,
-    heads: &RequestHeaders<'_>,
-    rule: BodyRule,
-) -> Result<Coding, ApiError> {
-    let limit = rule.limit();
-    // A declared length is refused before a byte of the body is read. Chunked bodies are counted as they
-    // arrive.
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_large(limit));
-    }
-    match heads.content_encoding.ascii().map(str::trim) {
-        None if matches!(heads.content_encoding, SingleHeader::Absent) => Ok(Coding::Identity),
-        Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(Coding::Identity),
-        Some(coding)
-            if coding.eq_ignore_ascii_case("gzip") && matches!(rule, BodyRule::Gzip(_)) =>
-        {
-            Ok(Coding::Gzip)
-        }
-        _ => Err(ApiError::new(
-            ErrorCode::UnsupportedCoding,
-            match rule {
-                BodyRule::Gzip(_) => "Content-Encoding must be gzip or absent",
-                _ => "this route does not accept Content-Encoding",
-            },
-        )),
-    }
 }
 
 /// A complete body as it was sent.

@@ -15,7 +15,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::config::limits::BODY_SMALL;
-use crate::http::access::auth::Proof;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::observe::metrics::{Counter, Registry};
 use crate::types::{PartnerId, UserId};
@@ -31,23 +30,13 @@ pub(crate) struct BodySender {
 
 impl BodySender {
     /// Operators are few and trusted: their bodies are counted and never refused.
-    const OPERATOR: Self = Self {
+    pub(crate) const OPERATOR: Self = Self {
         user: None,
         network: None,
         partner: None,
     };
 
-    #[must_use]
-    pub(crate) fn new(proof: &Proof, peer: IpAddr) -> Self {
-        match proof {
-            Proof::Operator(..) => Self::OPERATOR,
-            Proof::Open(..) | Proof::Partner(..) | Proof::User(..) => {
-                Self::client(proof.user(), proof.partner(), peer)
-            }
-        }
-    }
-
-    fn client(user: Option<UserId>, partner: Option<PartnerId>, peer: IpAddr) -> Self {
+    pub(crate) fn client(user: Option<UserId>, partner: Option<PartnerId>, peer: IpAddr) -> Self {
         Self {
             user,
             network: Some(ClientNetwork::from_address(peer)),

@@ -6,5 +6,7 @@ pub mod body_budget;
 pub(crate) mod context;
 pub(crate) mod head_validation;
 pub mod headers;
+pub mod params;
+pub mod payload;
 pub(crate) mod query;
 pub(crate) mod strict_json;

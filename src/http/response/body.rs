@@ -9,10 +9,15 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-use crate::http::connection::state::InFlightGuard;
+use crate::http::connection_state::InFlightGuard;
 use crate::worker_pool::pool::Awaited;
 
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The error by which hyper drops a connection without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("a fault of the lab cut the response")]
+pub(crate) struct ConnectionCut;
 
 pub(crate) type ResponseStream = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 

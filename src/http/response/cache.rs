@@ -10,74 +10,18 @@
 //! compression.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use http::request::Parts;
 use parking_lot::Mutex;
 
 use crate::config::limits::RESPONSE_CACHE_BYTES;
-use crate::http::request::headers::{EncodingPreference, RequestHeaders, preferred_encoding};
-use crate::http::response::reply::Reply;
-use crate::http::state::HttpState;
+use crate::http::response::prepared::CachedResponse;
 use crate::types::UnixSeconds;
 
 /// Limit of remembered request texts, in bytes. Above it all are dropped, which costs the next request of
 /// each text one parse.
 const TEXT_BYTES: usize = 1024 * 1024;
-
-/// A body and, once a client has requested it, its compressed form.
-#[derive(Debug)]
-pub struct CompressibleBody {
-    identity: Bytes,
-    gzip: OnceLock<Option<Bytes>>,
-}
-
-impl CompressibleBody {
-    #[must_use]
-    pub const fn identity(&self) -> &Bytes {
-        &self.identity
-    }
-
-    #[must_use]
-    pub fn ready(&self) -> Option<&Bytes> {
-        self.gzip.get()?.as_ref()
-    }
-
-    /// Returns the compressed body. Of concurrent callers, one compresses and the others wait.
-    #[must_use]
-    pub fn gzip(&self) -> Option<&Bytes> {
-        self.gzip.get_or_init(|| pack(&self.identity)).as_ref()
-    }
-}
-
-impl<B: Into<Bytes>> From<B> for CompressibleBody {
-    fn from(identity: B) -> Self {
-        Self {
-            identity: identity.into(),
-            gzip: OnceLock::new(),
-        }
-    }
-}
-
-fn pack(bytes: &[u8]) -> Option<Bytes> {
-    // The fastest level: a response is compressed once for each change of the schedule, while viewers wait.
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok().map(Bytes::from)
-}
-
-#[derive(Clone, Debug)]
-pub struct CachedResponse {
-    pub body: Arc<CompressibleBody>,
-    pub tag: u64,
-    /// When the response changes; `None` if only a schedule change affects it.
-    pub until: Option<UnixSeconds>,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
@@ -227,7 +171,7 @@ fn checksum(text: &str) -> Checksum {
 impl CachedEntry {
     fn bytes(&self) -> usize {
         // Reserves room for the compressed form, which is at most as large.
-        2 * self.response.body.identity.len() + self.meaning.len() + size_of::<Self>()
+        2 * self.response.body.identity().len() + self.meaning.len() + size_of::<Self>()
     }
 
     fn response_at(&self, now: UnixSeconds) -> Option<CachedResponse> {
@@ -235,58 +179,6 @@ impl CachedEntry {
         let holds = self.made <= now && self.response.until.is_none_or(|until| now < until);
         self.used.store(true, Ordering::Relaxed);
         holds.then(|| self.response.clone())
-    }
-}
-
-pub(crate) struct CacheLookup<'a> {
-    http: &'a HttpState,
-    text: &'a str,
-    at: Moment,
-}
-
-impl<'a> CacheLookup<'a> {
-    /// Returns `None` if the response will not be compressed and the request is shorter than `cached_from` bytes: it is
-    /// answered faster than looked up.
-    pub(crate) fn new(
-        http: &'a HttpState,
-        cached_from: usize,
-        parts: &'a Parts,
-        heads: &RequestHeaders<'_>,
-        now: UnixSeconds,
-    ) -> Option<Self> {
-        let text = parts.uri.path_and_query()?.as_str();
-        let compressed = preferred_encoding(heads.accept_encoding) != EncodingPreference::Identity;
-        (compressed || text.len() >= cached_from).then(|| Self {
-            http,
-            text,
-            at: Moment {
-                now,
-                generation: http.services.schedule.generation(),
-            },
-        })
-    }
-
-    /// Finds the response of a request with the same text, which need not be parsed.
-    pub(crate) fn by_text(&self) -> Option<Reply> {
-        let found = self.http.responses.find_by_text(self.text, self.at)?;
-        Some(Reply::cached(found, self.at.now, self.max_age()))
-    }
-
-    pub(crate) fn by_meaning(&self, meaning: &str) -> Option<Reply> {
-        let responses = &self.http.responses;
-        let found = responses.find_by_meaning(meaning, self.text, self.at)?;
-        Some(Reply::cached(found, self.at.now, self.max_age()))
-    }
-
-    pub(crate) fn insert(&self, meaning: &str, reply: &Reply) {
-        if let Some(response) = reply.cacheable() {
-            let responses = &self.http.responses;
-            responses.insert(meaning, self.text, response, self.at);
-        }
-    }
-
-    fn max_age(&self) -> u32 {
-        self.http.services.config.schedule.max_age
     }
 }
 
@@ -369,14 +261,5 @@ mod tests {
             assert!(cache.find_by_meaning("a", &text, at(0, 0)).is_some());
         }
         assert!(cache.state.lock().text_bytes <= TEXT_BYTES);
-    }
-
-    #[test]
-    fn a_body_is_compressed_once() {
-        let body = CompressibleBody::from(vec![b'x'; 10_000]);
-        assert!(body.ready().is_none());
-        let gzip = body.gzip().unwrap().as_ptr();
-        assert_eq!(body.gzip().unwrap().as_ptr(), gzip);
-        assert_eq!(body.ready().unwrap().as_ptr(), gzip);
     }
 }

@@ -2,13 +2,14 @@
 
 pub(crate) mod body;
 pub(crate) mod cache;
-pub(crate) mod journal_entry;
+pub mod descriptions;
 pub mod localized_messages;
 pub(crate) mod pooled_pieces;
+pub(crate) mod prepared;
 pub(crate) mod range;
 pub(crate) mod render;
 pub(crate) mod reply;
 pub(crate) mod reset_page_view;
-pub(crate) mod respond;
+pub(crate) mod snapshot_replies;
 pub(crate) mod soap;
 pub(crate) mod xmltv_cache;

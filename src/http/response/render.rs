@@ -18,9 +18,10 @@ use crate::http::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
 };
 use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
-use crate::http::response::cache::CompressibleBody;
+use crate::http::response::prepared::CompressibleBody;
+use crate::http::response::prepared::{Kept, Prepared};
 use crate::http::response::range::{RangePart, part};
-use crate::http::response::reply::{Content, FileContent, FileReply, Kept, Prepared, Reply, media};
+use crate::http::response::reply::{Content, FileContent, FileReply, Reply, media};
 use crate::http::response::soap;
 use crate::types::{LimitReached, PartnerId};
 use crate::worker_pool::fair_queue::Turn;

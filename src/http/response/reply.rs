@@ -2,7 +2,6 @@
 //! codings and ranges.
 
 use std::fs::File;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +10,9 @@ use serde::Serialize;
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::response::body::ResponseStream;
-use crate::http::response::cache::{CachedResponse, CompressibleBody};
+use crate::http::response::prepared::CachedResponse;
+use crate::http::response::prepared::Kept;
+use crate::http::response::prepared::Prepared;
 use crate::http::response::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 
@@ -32,42 +33,6 @@ pub(crate) mod media {
     pub(crate) const METRICS: HeaderValue =
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     pub(crate) const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Kept {
-    /// Number behind the strong entity tag. Equal bytes must have equal tags.
-    pub tag: u64,
-    pub max_age: u32,
-}
-
-/// A body that clients may cache; compressed for clients that accept gzip.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    pub media: HeaderValue,
-    pub body: Arc<CompressibleBody>,
-    pub kept: Kept,
-    pub until: Option<UnixSeconds>,
-}
-
-impl Kept {
-    /// Returns a tag number for bytes without a version.
-    #[must_use]
-    pub fn tag_of(bytes: &[u8]) -> u64 {
-        // The hasher uses fixed keys, so tags survive a restart.
-        let mut hasher = DefaultHasher::new();
-        hasher.write(bytes);
-        hasher.finish()
-    }
-
-    /// Returns the seconds from `now` to `until`, at most `most`. A cached response must not outlive the next
-    /// change of its content.
-    #[must_use]
-    pub fn age(now: UnixSeconds, until: Option<UnixSeconds>, most: u32) -> u32 {
-        until.map_or(most, |until| {
-            u32::try_from(until.since(now).max(0)).map_or(most, |left| left.min(most))
-        })
-    }
 }
 
 #[derive(Debug)]
@@ -103,6 +68,9 @@ pub(crate) enum Content {
     Export(Kept, HeaderValue, GzipExport),
     Stream(HeaderValue, Option<u64>, ResponseStream),
 }
+
+/// What a handler returns.
+pub(crate) type Answer = Result<Reply, ApiError>;
 
 pub struct Reply {
     pub(crate) status: StatusCode,
@@ -217,21 +185,5 @@ impl Reply {
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_response_expires_with_its_next_change() {
-        let now = UnixSeconds(1_000);
-        assert_eq!(Kept::age(now, None, 10), 10);
-        assert_eq!(Kept::age(now, Some(UnixSeconds(1_003)), 10), 3);
-        assert_eq!(Kept::age(now, Some(UnixSeconds(9_999)), 10), 10);
-        assert_eq!(Kept::age(now, Some(now), 10), 0);
-        assert_eq!(Kept::age(now, Some(UnixSeconds(1)), 10), 0);
-        assert_eq!(Kept::age(now, Some(UnixSeconds(i64::MAX)), 10), 10);
     }
 }

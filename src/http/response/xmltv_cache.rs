@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
-use crate::http::response::reply::Kept;
+use crate::http::response::prepared::Kept;
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
 /// while it is sent, so a large guide needs a tenth of its size in memory.

@@ -1,6 +1,7 @@
 //! Routes as data, the router, and the typed requests.
 
 pub(crate) mod endpoint;
+pub(crate) mod resolve;
 pub mod route;
-pub(crate) mod route_table;
+pub mod route_table;
 pub mod router;

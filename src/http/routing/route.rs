@@ -8,30 +8,14 @@ use std::time::Duration;
 use crate::config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
+use crate::http::access::auth::RateClass;
 use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::request::payload::BodyRule;
+use crate::http::route_facts::RequiredToken;
+use crate::http::route_facts::RouteFacts;
+use crate::http::route_facts::RouteMethod;
 use crate::http::routing::endpoint::Handler;
 use crate::types::Role;
-
-/// HTTP method of a route. Every GET route also answers HEAD, and every path answers OPTIONS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RouteMethod {
-    Get,
-    Post,
-    Put,
-    Delete,
-}
-
-impl RouteMethod {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
-    }
-}
 
 /// What serves a route. The variant is the authentication that it requires: its handler takes the matching proof as an
 /// argument.
@@ -41,27 +25,6 @@ pub enum Endpoint {
     Partner(Handler<PartnerAuth>),
     User(Handler<UserAuth>),
     Operator(Handler<OperatorAuth>),
-}
-
-/// How a route treats a request body. Limits are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyRule {
-    /// Read up to [`BODY_SMALL`] and ignored: some clients send `{}` to routes without a body.
-    Ignored,
-    Whole(usize),
-    /// Buffered; gzip is accepted and the limit applies to the unpacked size.
-    Gzip(usize),
-    Streamed(usize),
-}
-
-impl BodyRule {
-    #[must_use]
-    pub const fn limit(self) -> usize {
-        match self {
-            Self::Ignored => BODY_SMALL,
-            Self::Whole(limit) | Self::Gzip(limit) | Self::Streamed(limit) => limit,
-        }
-    }
 }
 
 /// What a request of the route waits for. It decides the deadline.
@@ -85,16 +48,6 @@ impl WorkClass {
             Self::Bulk => DEADLINE_BULK,
         }
     }
-}
-
-/// Rate limit by client address, applied before the body is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RateClass {
-    General,
-    SignUp,
-    Login,
-    ResetMail,
-    Reset,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +223,22 @@ impl Route {
     pub(crate) const fn read_only(mut self) -> Self {
         self.is_change = false;
         self
+    }
+
+    #[must_use]
+    pub(crate) const fn facts(&self) -> RouteFacts {
+        RouteFacts {
+            method: self.method,
+            pattern: self.pattern,
+            label: self.label,
+            operation_id: self.operation_id,
+            token: match self.endpoint {
+                Endpoint::Open(_) => RequiredToken::None,
+                Endpoint::Partner(_) => RequiredToken::Partner,
+                Endpoint::User(_) => RequiredToken::User,
+                Endpoint::Operator(_) => RequiredToken::Operator,
+            },
+        }
     }
 
     /// Whether the request journal may read the body. Other bodies are challenges, events and files.

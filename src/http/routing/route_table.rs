@@ -1,11 +1,22 @@
 //! The static route table. The router, the service, the metrics, the OpenAPI description and the coverage
 //! tests read it.
 
+use std::sync::{Arc, LazyLock};
+
 use crate::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
+use crate::config::http::HttpSettings;
 use crate::config::limits::{
     BODY_BACKUP, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
-use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::access::auth::RateClass;
+use crate::http::access::auth::{Anyone, Authenticator, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::request::payload::BodyRule;
+use crate::http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
+use crate::http::response::descriptions::About;
+use crate::http::response::localized_messages::Messages;
+use crate::http::route_facts::RouteMethod;
+use crate::http::route_facts::RouteMethod::{Delete, Get, Post, Put};
+use crate::http::route_facts::RouteSet;
 use crate::http::routing::endpoint::admin::activity::ActivityRequest;
 use crate::http::routing::endpoint::admin::audit::AuditRequest;
 use crate::http::routing::endpoint::admin::backups::{
@@ -25,6 +36,7 @@ use crate::http::routing::endpoint::admin::lab::{
 use crate::http::routing::endpoint::admin::mail::{
     MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
 };
+use crate::http::routing::endpoint::admin::new_user::AddUserRequest;
 use crate::http::routing::endpoint::admin::operators::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
@@ -42,7 +54,7 @@ use crate::http::routing::endpoint::admin::telemetry::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
 use crate::http::routing::endpoint::admin::users::{
-    AddUserRequest, ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
+    ChangeUserRequest, ExplainEntitlementRequest, GrantRequest, ImportUsersRequest,
     RevokeGrantRequest, SetPinRequest, UserDeviceRequest, UserRequest, UsersRequest,
 };
 use crate::http::routing::endpoint::login::{
@@ -66,12 +78,13 @@ use crate::http::routing::endpoint::users::{
     SessionRequest, UpdateUserRequest,
 };
 use crate::http::routing::endpoint::{Handler, HandlerOutcome, handler, later, now};
-use crate::http::routing::route::BodyRule::{self, Gzip, Ignored, Streamed, Whole};
 use crate::http::routing::route::JournalRule::{Changes, Everything};
-use crate::http::routing::route::RouteMethod::{self, Delete, Get, Post, Put};
 use crate::http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
-use crate::http::routing::route::{Endpoint, RateClass, Route};
-use crate::http::{admin, api};
+use crate::http::routing::route::{Endpoint, Route};
+use crate::http::routing::router::{Router, Routers};
+use crate::http::state::{HttpState, InvalidSetting};
+use crate::http::{admin, api, openapi};
+use crate::services::Services;
 use crate::types::{AssetId, LivestreamId, Role};
 
 const fn open(
@@ -162,7 +175,7 @@ const USERS: BodyRule = Streamed(BODY_USERS);
 const EVENTS: BodyRule = Gzip(BODY_TELEMETRY);
 
 #[rustfmt::skip] // one route a line: it is read as a table
-pub(crate) static PUBLIC: &[Route] = &[
+static PUBLIC: &[Route] = &[
     // Schedule.
     partner(Get, "/api/schedule/v1/broadcasts/live", "live", now!(LiveRequest => api::schedule::live), Ignored, Memory).cached_from(MANY_IDS).at_any_member().described_as("schedule_live"),
     partner(Get, "/api/schedule/v1/broadcasts/day/{date}", "day", now!(DayRequest => api::schedule::day), Ignored, Memory).cached_from(MANY_IDS).at_any_member().described_as("schedule_day"),
@@ -243,7 +256,7 @@ pub(crate) static PUBLIC: &[Route] = &[
 
 /// Routes of the operations listener and of the local administration socket.
 #[rustfmt::skip] // one route a line: it is read as a table
-pub(crate) static OPS: &[Route] = &[
+static OPS: &[Route] = &[
     // The console. It loads its data from the routes below, with the operator's token.
     open("/", "console_root", now!(admin::console::entry), Memory),
     open("/console", "console_entry", now!(admin::console::entry), Memory),
@@ -346,6 +359,34 @@ pub(crate) static OPS: &[Route] = &[
     ops(Post, "/admin/v1/backups/{backup}/restore", "admin_restore_backup", EDIT_SYSTEM, later!(RestoreBackupRequest => admin::backups::restore), Ignored, Bulk),
     ops(Post, "/admin/v1/backups/restore", "admin_restore_sent_backup", EDIT_SYSTEM, later!(RestoreSentBackupRequest => admin::backups::restore_sent), BACKUP, Bulk),
 ];
+
+/// The routes of both interfaces.
+pub static ROUTERS: LazyLock<Routers> = LazyLock::new(|| Routers {
+    public: Router::new(RouteSet::Public, PUBLIC),
+    ops: Router::new(RouteSet::Ops, OPS),
+});
+
+/// Prepares the state of the HTTP layer, with what it has to know of the routes.
+///
+/// # Errors
+/// Those of [`HttpState::new`].
+pub fn http_state(
+    services: Arc<Services>,
+    settings: HttpSettings,
+    authenticator: Arc<dyn Authenticator>,
+    messages: Messages,
+) -> Result<HttpState, InvalidSetting> {
+    let describe = |set, about: &About<'_>| openapi::render(ROUTERS.of(set), about);
+    let routes = ROUTERS.facts();
+    HttpState::new(
+        services,
+        settings,
+        authenticator,
+        messages,
+        routes,
+        describe,
+    )
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,50 +1,12 @@
 //! Finds the route and the path parameters for a method and a path.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
-
 use http::header::ALLOW;
 use http::{HeaderValue, Method};
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::head_validation::decode;
-use crate::http::routing::route::{Route, RouteMethod};
-use crate::http::routing::route_table::{OPS, PUBLIC};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RouteSet {
-    Public,
-    Ops,
-}
-
-const PARAMS_MAX: usize = 3;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Params {
-    spans: [(&'static str, usize, usize); PARAMS_MAX],
-}
-
-impl Params {
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.spans.iter().any(|(known, _, _)| *known == name)
-    }
-
-    /// Returns the parameter as it was sent, still percent-encoded.
-    fn raw<'p>(&self, path: &'p str, name: &'static str) -> Result<&'p str, ApiError> {
-        self.spans
-            .iter()
-            .find(|(known, _, _)| *known == name)
-            .and_then(|(_, from, to)| path.get(*from..*to))
-            // The route pattern and the endpoint disagree, which is a bug; the coverage tests check every
-            // route.
-            .ok_or_else(|| ApiError::internal(format!("the route has no parameter {name}")))
-    }
-
-    pub fn text<'p>(&self, path: &'p str, name: &'static str) -> Result<Cow<'p, str>, ApiError> {
-        decode(self.raw(path, name)?).ok_or_else(|| ApiError::field(name, "is not valid UTF-8"))
-    }
-}
+use crate::http::request::params::Params;
+use crate::http::route_facts::{AllRouteFacts, RouteMethod, RouteSet};
+use crate::http::routing::route::Route;
 
 #[derive(Clone, Copy)]
 pub enum RouteMatch {
@@ -111,17 +73,21 @@ impl PathEntry {
     }
 }
 
-struct Router {
-    router: matchit::Router<usize>,
+/// The routes of an interface, and how a path finds its route.
+pub struct Router {
+    set: RouteSet,
+    routes: &'static [Route],
+    matcher: matchit::Router<usize>,
     entries: Vec<PathEntry>,
 }
 
 impl Router {
-    fn new(table: &'static [Route]) -> Self {
-        let mut router = matchit::Router::new();
+    #[must_use]
+    pub fn new(set: RouteSet, routes: &'static [Route]) -> Self {
+        let mut matcher = matchit::Router::new();
         let mut entries: Vec<PathEntry> = Vec::new();
         let mut patterns: Vec<&str> = Vec::new();
-        for (index, route) in table.iter().enumerate() {
+        for (index, route) in routes.iter().enumerate() {
             // The same path with another method shares its entry.
             let known = patterns.iter().position(|p| *p == route.pattern);
             let at = known.unwrap_or_else(|| {
@@ -129,7 +95,7 @@ impl Router {
                     clippy::expect_used,
                     reason = "the table is static and a test builds it: a conflict never ships"
                 )]
-                router
+                matcher
                     .insert(route.pattern, entries.len())
                     .expect("patterns do not conflict");
                 patterns.push(route.pattern);
@@ -140,27 +106,22 @@ impl Router {
                 entry.add(index, route);
             }
         }
-        Self { router, entries }
+        Self {
+            set,
+            routes,
+            matcher,
+            entries,
+        }
     }
-}
 
-static PUBLIC_ROUTER: LazyLock<Router> = LazyLock::new(|| Router::new(PUBLIC));
-static OPS_ROUTER: LazyLock<Router> = LazyLock::new(|| Router::new(OPS));
-
-impl RouteSet {
     #[must_use]
-    pub fn routes(self) -> &'static [Route] {
-        match self {
-            Self::Public => PUBLIC,
-            Self::Ops => OPS,
-        }
+    pub const fn set(&self) -> RouteSet {
+        self.set
     }
 
-    fn router(self) -> &'static Router {
-        match self {
-            Self::Public => &PUBLIC_ROUTER,
-            Self::Ops => &OPS_ROUTER,
-        }
+    #[must_use]
+    pub const fn routes(&self) -> &'static [Route] {
+        self.routes
     }
 
     /// Finds the route of a path that [`check_path`](crate::http::request::head_validation::check_path) accepted.
@@ -168,12 +129,11 @@ impl RouteSet {
     /// # Errors
     /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`
     /// otherwise.
-    pub fn find(self, method: &Method, path: &str) -> Result<RouteMatch, ApiError> {
-        let router = self.router();
-        let Ok(matched) = router.router.at(path) else {
+    pub fn find(&'static self, method: &Method, path: &str) -> Result<RouteMatch, ApiError> {
+        let Ok(matched) = self.matcher.at(path) else {
             return Err(unknown_path(self, method, path));
         };
-        let Some(entry) = router.entries.get(*matched.value) else {
+        let Some(entry) = self.entries.get(*matched.value) else {
             return Err(unknown_path(self, method, path));
         };
         let verb = match *method {
@@ -187,14 +147,33 @@ impl RouteSet {
         let Some((index, route)) = entry.get(verb) else {
             return Ok(RouteMatch::Path(entry));
         };
-        let mut params = Params::default();
-        let start = path.as_ptr().addr();
-        for (slot, (name, value)) in params.spans.iter_mut().zip(matched.params.iter()) {
-            // Positions instead of texts: the parameters outlive the borrow of the request without an allocation.
-            let from = value.as_ptr().addr().saturating_sub(start);
-            *slot = (name, from, from + value.len());
-        }
+        let params = Params::new(path, matched.params.iter());
         Ok(RouteMatch::Route(index, route, params))
+    }
+}
+
+/// The routers of both interfaces.
+pub struct Routers {
+    pub public: Router,
+    pub ops: Router,
+}
+
+impl Routers {
+    #[must_use]
+    pub const fn of(&self, set: RouteSet) -> &Router {
+        match set {
+            RouteSet::Public => &self.public,
+            RouteSet::Ops => &self.ops,
+        }
+    }
+
+    #[must_use]
+    pub fn facts(&self) -> AllRouteFacts {
+        let of = |router: &Router| router.routes.iter().map(Route::facts).collect();
+        AllRouteFacts {
+            public: of(&self.public),
+            ops: of(&self.ops),
+        }
     }
 }
 
@@ -221,8 +200,8 @@ fn shorten(path: &str) -> String {
     shown
 }
 
-fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
-    let router = &table.router().router;
+fn unknown_path(router: &Router, method: &Method, path: &str) -> ApiError {
+    let matcher = &router.matcher;
     // The empty text before the first slash, `api`, the interface, its version, and the rest.
     let mut segments = path.splitn(5, '/');
     if let (Some(""), Some("api"), Some(interface), Some(_), Some(rest)) = (
@@ -233,7 +212,7 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
         segments.next(),
     ) {
         for version in VERSIONS {
-            if router
+            if matcher
                 .at(&format!("/api/{interface}/{version}/{rest}"))
                 .is_ok()
             {
@@ -247,7 +226,7 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
     let shown = shorten(path);
     let hint = match path
         .strip_suffix('/')
-        .filter(|path| router.at(path).is_ok())
+        .filter(|path| matcher.at(path).is_ok())
     {
         Some(_) => match shown.strip_suffix('/') {
             Some(path) => format!("the path without the trailing slash is {path}"),
@@ -266,10 +245,11 @@ fn unknown_path(table: RouteSet, method: &Method, path: &str) -> ApiError {
 mod tests {
     use super::*;
     use crate::http::request::head_validation::check_path;
+    use crate::http::routing::route_table::ROUTERS;
 
     fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
         check_path(path).map_err(|e| e.code())?;
-        match RouteSet::Public.find(method, path).map_err(|e| e.code())? {
+        match ROUTERS.public.find(method, path).map_err(|e| e.code())? {
             RouteMatch::Route(_, route, _) => Ok(route.label),
             RouteMatch::Path(_) => Err(ErrorCode::MethodNotAllowed),
         }
@@ -277,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_route_finds_itself() {
-        for table in [RouteSet::Public, RouteSet::Ops] {
+        for table in [&ROUTERS.public, &ROUTERS.ops] {
             for (at, route) in table.routes().iter().enumerate() {
                 let path = route
                     .pattern
@@ -348,11 +328,12 @@ mod tests {
             ("/api/playback/v2/heartbeat", "v1"),
             ("/api/playback/v9/preflight/asset/a", "v2"),
         ] {
-            let error = RouteSet::Public.find(&Method::GET, path).err().unwrap();
+            let error = ROUTERS.public.find(&Method::GET, path).err().unwrap();
             assert_eq!(error.code(), ErrorCode::VersionNotServed, "{path}");
             assert!(error.message().contains(served));
         }
-        let error = RouteSet::Public
+        let error = ROUTERS
+            .public
             .find(&Method::GET, "/api/schedule/v1/nothing")
             .err()
             .unwrap();
@@ -363,7 +344,7 @@ mod tests {
     fn parameters_are_decoded_once() {
         let path = "/api/schedule/v1/livestreams/TV%204%2541/day/2026-01-01";
         check_path(path).unwrap();
-        let Ok(RouteMatch::Route(_, _, params)) = RouteSet::Public.find(&Method::GET, path) else {
+        let Ok(RouteMatch::Route(_, _, params)) = ROUTERS.public.find(&Method::GET, path) else {
             panic!("not found");
         };
         assert_eq!(params.text(path, "livestreamId").unwrap(), "TV 4%41");
@@ -372,14 +353,15 @@ mod tests {
 
     #[test]
     fn allow_lists_the_methods_of_the_path() {
-        let Ok(RouteMatch::Path(entry)) =
-            RouteSet::Public.find(&Method::OPTIONS, "/api/playback/v1/heartbeat")
+        let Ok(RouteMatch::Path(entry)) = ROUTERS
+            .public
+            .find(&Method::OPTIONS, "/api/playback/v1/heartbeat")
         else {
             panic!("not found");
         };
         assert_eq!(entry.allow, "POST, DELETE, OPTIONS");
         let Ok(RouteMatch::Path(entry)) =
-            RouteSet::Public.find(&Method::PATCH, "/api/user/v1/users/x")
+            ROUTERS.public.find(&Method::PATCH, "/api/user/v1/users/x")
         else {
             panic!("not found");
         };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::http::access::local_admin::Administrator;
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
+use crate::http::server::acceptor::{Acceptor, ListenerOptions};
 use crate::http::server::connection_limiter::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit,
 };
-use crate::http::server::listener::{Acceptor, ListenerOptions};
 use crate::types::{ConnectionOrigin, ListenerKind};
 
 /// [`RunningServer::stop`](super::listener::RunningServer::stop) waits until it is dropped.

@@ -3,7 +3,7 @@
 //! Shutdown has three phases: announce the end to clients, stop accepting, and finish running requests within
 //! a deadline.
 
-use std::net::{self, IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{self, SocketAddr};
 use std::os::unix;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -13,37 +13,28 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::config::limits::ACCEPT_PAUSE;
 use crate::descriptor_reserve;
 use crate::http::access::local_admin::Administrator;
-use crate::http::connection::h1::drive;
-use crate::http::connection::h2;
-use crate::http::connection::io_observer::ObserveWrites;
-use crate::http::connection::state::ConnectionState;
-use crate::http::pipeline::Service;
-use crate::http::routing::router::RouteSet;
-use crate::http::server::connection_limiter::{
-    ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
-};
+use crate::http::connection::shutdown::{PARTING_TIME, Stage};
+use crate::http::route_facts::RouteSet;
+use crate::http::routing::router::Routers;
+use crate::http::server::acceptor::Acceptor;
+use crate::http::server::acceptor::ListenerOptions;
+use crate::http::server::acceptor::THIS_MACHINE;
 use crate::http::server::forwarded::ForwardedConnections;
-use crate::http::server::shutdown::{PARTING_TIME, Shutdown, Stage};
-use crate::http::server::tls;
-use crate::http::standby::OwnerConnections;
 use crate::http::state::HttpState;
 use crate::ports::tls::Tls;
-use crate::types::{ConnectionOrigin, ListenerKind};
 
 const BACKLOG: u32 = 1_024;
 
 /// The owner and the group may connect to the local administration socket.
 const SOCKET_MODE: u32 = 0o660;
-
-const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 pub(crate) enum Socket {
     Tcp(TcpListener),
@@ -55,26 +46,6 @@ pub(crate) enum Socket {
 pub struct Listener {
     pub(crate) socket: Socket,
     pub(crate) options: ListenerOptions,
-}
-
-#[derive(Clone)]
-pub(crate) struct ListenerOptions {
-    pub(crate) routes: RouteSet,
-    pub(crate) is_admin_socket: bool,
-    pub(crate) tls: Option<Arc<Tls>>,
-    /// The connection begins with HTTP/2, without a handshake that negotiates it. Only another member does that.
-    pub(super) is_http2: bool,
-}
-
-impl ListenerOptions {
-    pub(super) const fn new(routes: RouteSet) -> Self {
-        Self {
-            routes,
-            is_admin_socket: false,
-            tls: None,
-            is_http2: false,
-        }
-    }
 }
 
 pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
@@ -166,8 +137,12 @@ impl Listener {
 }
 
 #[must_use]
-pub fn serve(http: Arc<HttpState>, listeners: Vec<Listener>) -> RunningServer {
-    let running = RunningServer::new(http);
+pub fn serve(
+    http: Arc<HttpState>,
+    routers: &'static Routers,
+    listeners: Vec<Listener>,
+) -> RunningServer {
+    let running = RunningServer::new(http, routers);
     running.accept(listeners);
     running
 }
@@ -177,10 +152,10 @@ const PIPE_BYTES: usize = 64 * 1024;
 /// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
 /// Commands use it when no server is running.
 #[must_use]
-pub fn connect(http: Arc<HttpState>) -> DuplexStream {
+pub fn connect(http: Arc<HttpState>, routers: &'static Routers) -> DuplexStream {
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     // Nobody waits for the end of this connection: it ends when the caller drops `near`.
-    let (acceptor, _) = Acceptor::new(http);
+    let (acceptor, _) = Acceptor::new(http, routers);
     acceptor.serve(
         far,
         THIS_MACHINE,
@@ -199,8 +174,8 @@ pub struct RunningServer {
 impl RunningServer {
     /// Accepts no connections yet.
     #[must_use]
-    pub fn new(http: Arc<HttpState>) -> Self {
-        let (acceptor, ended) = Acceptor::new(http);
+    pub fn new(http: Arc<HttpState>, routers: &'static Routers) -> Self {
+        let (acceptor, ended) = Acceptor::new(http, routers);
         Self { acceptor, ended }
     }
 
@@ -246,15 +221,6 @@ impl RunningServer {
     }
 }
 
-#[derive(Clone)]
-pub(super) struct Acceptor {
-    pub(super) http: Arc<HttpState>,
-    limiter: Arc<ConnectionLimiter>,
-    shutdown: Arc<Shutdown>,
-    /// Every task holds a clone; [`RunningServer::stop`] waits until the last one is dropped.
-    open: mpsc::Sender<()>,
-}
-
 async fn accept(acceptor: Acceptor, listener: Listener) {
     let shutdown = Arc::clone(&acceptor.shutdown);
     let mut closed = std::pin::pin!(shutdown.closed());
@@ -294,160 +260,32 @@ async fn accept(acceptor: Acceptor, listener: Listener) {
             }
         }
     }
-    if let Err(error) = acceptor.serve_backlog(listener) {
+    if let Err(error) = serve_backlog(&acceptor, listener) {
         tracing::warn!(%error, "failed to serve the connections waiting at shutdown");
     }
 }
 
-impl Acceptor {
-    fn new(http: Arc<HttpState>) -> (Self, mpsc::Receiver<()>) {
-        let (open, ended) = mpsc::channel(1);
-        let limits = ConnectionLimits {
-            total: http.services.limits.connections,
-            per_address: http.services.limits.connections_per_address,
-            exempt: http.settings.trusted_proxies.clone(),
-        };
-        let limiter = ConnectionLimiter::new(limits, Arc::clone(&http.metrics.connections));
-        let acceptor = Self {
-            limiter: Arc::new(limiter),
-            http,
-            shutdown: Arc::default(),
-            open,
-        };
-        (acceptor, ended)
-    }
-
-    /// Serves the connections that the kernel has already accepted. Closing the socket would reset them.
-    fn serve_backlog(&self, listener: Listener) -> io::Result<()> {
-        let options = listener.options;
-        match listener.socket {
-            Socket::Tcp(socket) => {
-                let socket = socket.into_std()?;
-                // The socket is non-blocking: `accept` fails once the queue is empty.
-                while let Ok((stream, peer)) = socket.accept() {
-                    stream.set_nonblocking(true)?;
-                    self.serve_tcp(TcpStream::from_std(stream)?, peer, &options);
-                }
-            }
-            Socket::Unix(socket) => {
-                let socket = socket.into_std()?;
-                while let Ok((stream, _)) = socket.accept() {
-                    stream.set_nonblocking(true)?;
-                    self.serve_unix(UnixStream::from_std(stream)?, &options);
-                }
+/// Serves the connections that the kernel has already accepted. Closing the socket would reset them.
+fn serve_backlog(acceptor: &Acceptor, listener: Listener) -> io::Result<()> {
+    let options = listener.options;
+    match listener.socket {
+        Socket::Tcp(socket) => {
+            let socket = socket.into_std()?;
+            // The socket is non-blocking: `accept` fails once the queue is empty.
+            while let Ok((stream, peer)) = socket.accept() {
+                stream.set_nonblocking(true)?;
+                acceptor.serve_tcp(TcpStream::from_std(stream)?, peer, &options);
             }
         }
-        Ok(())
-    }
-
-    fn serve_unix(&self, stream: UnixStream, options: &ListenerOptions) {
-        match options
-            .is_admin_socket
-            .then(|| stream.peer_cred())
-            .transpose()
-        {
-            Ok(peer) => {
-                let administrator = peer.map(|peer| Administrator { uid: peer.uid() });
-                // The administration socket is not limited: administrators must reach a service under load.
-                let permit = match options.is_admin_socket {
-                    true => None,
-                    false => match self.limiter.acquire_total() {
-                        Some(permit) => Some(permit),
-                        None => return self.refuse(|| stream.try_write(REFUSAL), options),
-                    },
-                };
-                self.serve(stream, THIS_MACHINE, permit, administrator, options);
-            }
-            // Without a uid the audit record could not name the administrator, so the connection is refused.
-            Err(error) => {
-                tracing::warn!(%error, "refused a connection to the administration socket: its uid is unknown")
+        Socket::Unix(socket) => {
+            let socket = socket.into_std()?;
+            while let Ok((stream, _)) = socket.accept() {
+                stream.set_nonblocking(true)?;
+                acceptor.serve_unix(UnixStream::from_std(stream)?, &options);
             }
         }
     }
-
-    /// Returns a place for connections to the owner, for a client of a standby.
-    fn owner_connections(
-        &self,
-        peer: IpAddr,
-        administrator: Option<Administrator>,
-        routes: RouteSet,
-    ) -> Option<Arc<OwnerConnections>> {
-        let fleet = self.http.fleet.get()?;
-        if !fleet.is_standby() {
-            return None;
-        }
-        let origin = ConnectionOrigin {
-            to: match (routes, administrator) {
-                // TLS, if any, ends here.
-                (RouteSet::Public, _) => ListenerKind::Public,
-                (RouteSet::Ops, None) => ListenerKind::Ops,
-                (RouteSet::Ops, Some(_)) => ListenerKind::Local,
-            },
-            from: peer,
-            uid: administrator.map(|administrator| administrator.uid),
-            is_multiplexed: false,
-        };
-        Some(Arc::new(OwnerConnections::new(Arc::clone(fleet), origin)))
-    }
-
-    fn refuse(&self, write: impl FnOnce() -> io::Result<usize>, options: &ListenerOptions) {
-        self.http.metrics.refused.one();
-        // Over TLS a refusal would cost a handshake, which is what the limit protects from.
-        if options.tls.is_none() {
-            // Best effort: writes what fits into the socket buffer and does not wait.
-            let _ = write();
-        }
-    }
-
-    fn serve_tcp(&self, stream: TcpStream, peer: SocketAddr, options: &ListenerOptions) {
-        // An IPv4 client of a dual-stack socket arrives as `::ffff:a.b.c.d`; limits and proxy lists name its IPv4
-        // address.
-        let peer = peer.ip().to_canonical();
-        let Some(permit) = self.limiter.acquire(peer) else {
-            return self.refuse(|| stream.try_write(REFUSAL), options);
-        };
-        // Responses are small; Nagle's algorithm would only delay them.
-        let _ = stream.set_nodelay(true);
-        self.serve(stream, peer, Some(permit), None, options);
-    }
-
-    pub(super) fn serve<S>(
-        &self,
-        stream: S,
-        peer: IpAddr,
-        permit: Option<ConnectionPermit>,
-        administrator: Option<Administrator>,
-        options: &ListenerOptions,
-    ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let service = Service {
-            http: Arc::clone(&self.http),
-            routes: options.routes,
-            administrator,
-            peer,
-            conn_state: Arc::new(ConnectionState::default()),
-            owner: self.owner_connections(peer, administrator, options.routes),
-        };
-        let (began, tls) = (Instant::now(), options.tls.clone());
-        let is_http2 = options.is_http2;
-        let stream = ObserveWrites::new(stream, Arc::clone(&service.conn_state));
-        let shutdown = Arc::clone(&self.shutdown);
-        let open = self.open.clone();
-        tokio::spawn(async move {
-            match tls {
-                None if is_http2 => {
-                    Box::pin(h2::drive(stream, service, &shutdown, began)).await;
-                }
-                None => drive(stream, service, &shutdown, began).await,
-                // Boxed, so that the task of a plain connection is not as large as that of a TLS connection.
-                Some(tls) => Box::pin(tls::drive(stream, &tls, service, &shutdown, began)).await,
-            }
-            // Released only now: the limits count connections until they end, and `RunningServer::stop` waits for this
-            // task.
-            drop((permit, open));
-        });
-    }
+    Ok(())
 }
 
 #[cfg(test)]

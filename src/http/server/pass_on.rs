@@ -4,22 +4,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::config::limits::ACCEPT_PAUSE;
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
+use crate::http::server::acceptor::ListenerOptions;
 use crate::http::server::connection_limiter::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
 };
-use crate::http::server::listener::{Listener, ListenerOptions, Socket};
+use crate::http::server::listener::{Listener, Socket};
+use crate::http::standby_fleet::ClientStream;
 use crate::types::{ConnectionOrigin, ListenerKind};
-
-pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ClientStream for S {}
 
 /// Connections of the operations listeners and the administration socket together. They have a limit of their own, so
 /// that viewers cannot shut out operators and probes.

@@ -6,15 +6,15 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::limits::HEAD_TIME;
+use crate::http::connection::shutdown::Shutdown;
 use crate::http::connection::{h1, h2};
-use crate::http::pipeline::Service;
-use crate::http::server::shutdown::Shutdown;
+use crate::http::standby::MemberService;
 use crate::ports::tls::{H2, Tls};
 
 pub(crate) async fn drive<S>(
     stream: S,
     tls: &Tls,
-    service: Service,
+    service: MemberService,
     shutdown: &Shutdown,
     began: Instant,
 ) where

@@ -14,8 +14,8 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 
-use super::{FleetFuture, NoOwner, OwnerStream, StandbyFleet};
 use crate::config::limits::{H2_STREAM_WINDOW, H2_STREAMS, HEADER_BLOCK_PARSER_MAX};
+use crate::http::standby_fleet::{FleetFuture, NoOwner, OwnerStream, StandbyFleet};
 use crate::types::ConnectionOrigin;
 
 pub(super) type ForwardedBody = Either<Incoming, Empty<Bytes>>;

@@ -14,19 +14,20 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connections::{ForwardedBody, OwnerConnections};
-use super::{NoOwner, OWNER_WAIT_MAX};
 use crate::config::limits::DEADLINE_MEMORY;
 use crate::http::access::auth::PartnerIdentity;
-use crate::http::connection::state::InFlightGuard;
+use crate::http::connection_state::InFlightGuard;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::faults::ConnectionCut;
 use crate::http::pipeline::Service;
+use crate::http::pipeline::authentication::partner_of;
+use crate::http::pipeline::record::RequestRecord;
+use crate::http::pipeline::response::{Answered, build_response};
 use crate::http::request::headers::RequestHeaders;
+use crate::http::response::body::ConnectionCut;
 use crate::http::response::body::ResponseBody;
-use crate::http::response::journal_entry::partner_of;
-use crate::http::response::respond::{Answered, RequestRecord, build_response};
+use crate::http::route_facts::RouteSet;
 use crate::http::routing::route::Route;
-use crate::http::routing::router::RouteSet;
+use crate::http::standby_fleet::{NoOwner, OWNER_WAIT_MAX};
 
 /// How much later than the deadline of its route the response to a request without a body may be. An owner that hangs is
 /// replaced, unless etcd is away.
@@ -118,7 +119,7 @@ impl ForwardPolicy {
             // The owner may have cut the connection of a lab partner on purpose.
             may_repeat: is_read
                 && !is_lab
-                && (partner.is_some() || service.routes == RouteSet::Ops),
+                && (partner.is_some() || service.router.set() == RouteSet::Ops),
             // It may also delay its response on purpose, and the client of a request with a body decides when that ends.
             response_max: match is_lab || !body.is_end_stream() {
                 true => Duration::MAX,
@@ -192,7 +193,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 fn refused(service: &Service, parts: &Parts, reason: &str) -> Answered {
     let http = &service.http;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
-    let mut record = RequestRecord::new(http, service.routes, parts, &heads);
+    let mut record = RequestRecord::new(http, service.router, parts, &heads);
     // The body was not read, so the next request cannot be found.
     record.close = true;
     let error = ApiError::new(

@@ -8,80 +8,27 @@
 mod connections;
 mod forward;
 
-use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
 
-use http::request::Parts;
-use http::{Method, Request, StatusCode};
-use hyper::body::Incoming;
-use tokio::sync::OwnedSemaphorePermit;
-
-use crate::http::deadline::with_deadline;
-use crate::http::faults::ConnectionCut;
+use crate::http::pipeline::deadline::with_deadline;
+use crate::http::pipeline::record::RequestRecord;
+use crate::http::pipeline::response::ResponseFuture;
+use crate::http::pipeline::response::{Answered, build_response};
 use crate::http::pipeline::{PipelineStep, Service};
 use crate::http::request::head_validation::{check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
-use crate::http::response::respond::{Answered, RequestRecord, build_response, is_journaled};
-use crate::http::routing::endpoint::Answer;
+use crate::http::response::body::ConnectionCut;
+use crate::http::response::reply::Answer;
+use crate::http::route_facts::RouteSet;
 use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::router::{RouteMatch, RouteSet};
-use crate::http::server::pass_on::ClientStream;
+use crate::http::routing::router::RouteMatch;
+use crate::http::standby_fleet::AnsweredBy;
 use crate::http::state::HttpState;
-use crate::types::{ConnectionOrigin, SessionId};
+use crate::types::SessionId;
 pub(crate) use connections::OwnerConnections;
-
-/// How long a connection, or a request that was not sent yet or may be sent again, waits for an owner. A takeover is expected
-/// to be shorter.
-pub(crate) const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// A connection to the owner of the fleet.
-pub(crate) struct OwnerStream {
-    pub(crate) stream: Box<dyn ClientStream>,
-    /// The owner expects HTTP/2.
-    pub(crate) is_multiplexed: bool,
-    /// Counts the connection until it ends.
-    pub(crate) permit: OwnedSemaphorePermit,
-    /// Completes when another member has become the owner.
-    pub(crate) moved: FleetFuture<'static, ()>,
-}
-
-/// Why there is no connection to the owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoOwner {
-    Absent,
-    /// This member or the owner has as many connections as it may have.
-    Busy,
-}
-
-pub(crate) type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The fleet of this member.
-pub(crate) trait StandbyFleet: Send + Sync {
-    /// Whether this member is not the owner.
-    fn is_standby(&self) -> bool;
-
-    /// Waits until the store has every change that was acknowledged before this call. Returns false if that is not known
-    /// in time.
-    fn catch_up(&self) -> FleetFuture<'_, bool>;
-
-    /// Whether the store was up to date a few seconds ago, and the owner gets the heartbeats that are answered here.
-    fn is_following(&self) -> bool;
-
-    /// This member has answered a heartbeat of the session, and the owner has to know.
-    fn relay_beat(&self, session: SessionId);
-
-    /// Counts a request of a client.
-    fn count(&self, place: AnsweredBy);
-
-    /// Connects to the owner, and waits for one if there is none.
-    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Result<OwnerStream, NoOwner>>;
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnsweredBy {
-    This,
-    Owner,
-}
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
 
 /// Where a request is answered.
 enum Place {
@@ -93,8 +40,35 @@ enum Place {
     Owner(Option<&'static Route>),
 }
 
+/// Serves a connection of a client: at a standby by the owner or from its own state, everywhere else by the pipeline.
+#[derive(Clone)]
+pub(crate) struct MemberService {
+    pub(crate) service: Service,
+    /// Set at a standby.
+    pub(crate) owner: Option<Arc<OwnerConnections>>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for MemberService {
+    type Response = Answered;
+    type Error = ConnectionCut;
+    type Future = ResponseFuture;
+
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
+        let target_has_fragment = self.service.conn_state.begin();
+        // A member may have become the owner since the connection was opened.
+        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.is_standby()) {
+            let (service, owner) = (self.service.clone(), Arc::clone(owner));
+            return ResponseFuture::Later(Box::pin(async move {
+                answer(service, &owner, request, target_has_fragment).await
+            }));
+        }
+        let (parts, body) = request.into_parts();
+        self.service.respond(parts, body, target_has_fragment)
+    }
+}
+
 /// Answers a request here or at the owner. `target_has_fragment`: as for [`Service::respond`].
-pub(crate) async fn answer(
+async fn answer(
     service: Service,
     owner: &OwnerConnections,
     request: Request<Incoming>,
@@ -111,7 +85,7 @@ pub(crate) async fn answer(
     let fleet = &owner.fleet;
     // Operators are no clients of the platform.
     let count = |place| {
-        if service.routes == RouteSet::Public {
+        if service.router.set() == RouteSet::Public {
             fleet.count(place);
         }
     };
@@ -154,11 +128,11 @@ fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragme
     if !is_well_formed {
         return Place::Here;
     }
-    match service.routes.find(&parts.method, path) {
+    match service.router.find(&parts.method, path) {
         Ok(RouteMatch::Path(_)) if parts.method == Method::OPTIONS => Place::Here,
         // A probe speaks of the member that is asked, also where the owner is gone.
         Ok(RouteMatch::Route(_, route, _))
-            if service.routes == RouteSet::Ops && route.is_served_by_standbys =>
+            if service.router.set() == RouteSet::Ops && route.is_served_by_standbys =>
         {
             match asks_for_fleet(parts) {
                 true => Place::Owner(Some(route)),
@@ -208,7 +182,7 @@ async fn answer_here(
 ) -> Option<Answered> {
     let http = &service.http;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
-    let mut record = RequestRecord::new(http, service.routes, parts, &heads);
+    let mut record = RequestRecord::new(http, service.router, parts, &heads);
     let answer = match service.start_guarded(&mut record, parts, &heads, body, false) {
         PipelineStep::Answered(answer) => answer,
         PipelineStep::Waiting(future) => with_deadline(http, route.work.deadline(), future).await,
@@ -224,5 +198,5 @@ async fn answer_here(
 }
 
 fn is_final(record: &RequestRecord, answer: &Answer) -> bool {
-    answer.is_ok() && !is_journaled(record, StatusCode::OK)
+    answer.is_ok() && !record.is_journaled(StatusCode::OK)
 }

@@ -1,8 +1,9 @@
-//! The response of sign-up and login.
+//! The response of sign-up and login, and login sessions in lists.
 
 use serde::Serialize;
 
-use crate::domain::accounts::NewLogin;
+use crate::domain::accounts::{LoginInfo, NewLogin};
+use crate::types::LoginId;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,6 +30,38 @@ impl<'a> LoginReply<'a> {
             open_id: opened.user.email.as_str(),
             registered: true,
             new_user,
+        }
+    }
+}
+
+/// A login session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoginLine {
+    pub session_id: String,
+    pub created_timestamp: i64,
+    pub expires: i64,
+    pub last_used_timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<bool>,
+}
+
+impl LoginLine {
+    /// A session as seen by the session `asking`, or by an operator if that is `None`.
+    #[must_use]
+    pub(crate) fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
+        Self {
+            session_id: login.id.to_string(),
+            created_timestamp: login.created.0,
+            expires: login.expires.0,
+            last_used_timestamp: login.used.0,
+            program: login.program.clone(),
+            device_id: login.device.clone(),
+            current: asking.map(|asking| asking == login.id),
         }
     }
 }

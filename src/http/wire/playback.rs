@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::domain::playback::model::Entitlement;
 use crate::domain::playback::{self, Issued, Registered, SessionView};
-use crate::http::wire::users::LoginLine;
+use crate::http::wire::login::LoginLine;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,8 +2,9 @@
 //! automatically.
 
 use playgate::http::openapi::is_described;
+use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route::{Endpoint, Route};
-use playgate::http::routing::router::RouteSet;
+use playgate::http::routing::route_table::ROUTERS;
 use serde_json::Value;
 
 use crate::mutations::fixtures::BatchData;
@@ -33,7 +34,11 @@ pub enum Body {
 pub fn routes() -> Vec<(RouteSet, &'static Route, &'static Value)> {
     let of = |(table, document): &'static (RouteSet, Value)| {
         // Web pages are not described.
-        let routes = table.routes().iter().filter(|route| is_described(route));
+        let routes = ROUTERS
+            .of(*table)
+            .routes()
+            .iter()
+            .filter(|route| is_described(route));
         routes.map(move |route| (*table, route, document))
     };
     DOCUMENTS.iter().flat_map(of).collect()

@@ -13,12 +13,13 @@ use playgate::config::http::HttpSettings;
 use playgate::config::limits::LimitsConfig;
 use playgate::config::{Inputs, load};
 use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
+use playgate::http::access::auth::RateClass;
 use playgate::http::access::auth::{
     Authenticator, OperatorIdentity, PartnerIdentity, UserIdentity,
 };
 use playgate::http::response::localized_messages::Messages;
-use playgate::http::routing::route::RateClass;
-use playgate::http::routing::router::RouteSet;
+use playgate::http::route_facts::RouteSet;
+use playgate::http::routing::route_table::{ROUTERS, http_state};
 use playgate::http::server::listener::{Listener, RunningServer, serve, unix_socket};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
@@ -214,7 +215,7 @@ impl GateOnly {
         let services = Arc::new(services);
         let authenticator = Arc::clone(&gate) as Arc<dyn Authenticator>;
         let messages = Messages::built_in(&settings.language).unwrap();
-        let http = HttpState::new(Arc::clone(&services), settings, authenticator, messages);
+        let http = http_state(Arc::clone(&services), settings, authenticator, messages);
         let http = Arc::new(http.unwrap());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -234,7 +235,7 @@ impl GateOnly {
             std::thread::yield_now();
         }
         let admin = Listener::admin(unix_socket(&socket).unwrap()).unwrap();
-        let running = serve(Arc::clone(&http), vec![public, ops, admin]);
+        let running = serve(Arc::clone(&http), &ROUTERS, vec![public, ops, admin]);
         drop(guard);
         Self {
             public: public_at,

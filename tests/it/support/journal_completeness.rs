@@ -7,8 +7,8 @@ use std::sync::{LazyLock, Mutex};
 
 use http::Method;
 use playgate::domain::journal::{JournalFilter, JournalRecord};
+use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route::JournalRule;
-use playgate::http::routing::router::RouteSet;
 use playgate::types::PartnerKind;
 
 use crate::support::openapi_conformance::{asked, route};

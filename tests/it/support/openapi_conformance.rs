@@ -5,11 +5,14 @@ use std::sync::LazyLock;
 
 use http::Method;
 use playgate::config::http::HttpSettings;
-use playgate::http::openapi::{About, document, is_described};
+use playgate::http::openapi::{document, is_described};
 use playgate::http::request::headers::HeaderNames;
+use playgate::http::response::descriptions::About;
 use playgate::http::response::localized_messages::Messages;
+use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route::Route;
-use playgate::http::routing::router::{RouteMatch, RouteSet};
+use playgate::http::routing::route_table::ROUTERS;
+use playgate::http::routing::router::RouteMatch;
 use serde_json::{Map, Value};
 
 use crate::support::journal_completeness;
@@ -24,7 +27,7 @@ fn described(table: RouteSet) -> Value {
     let names = HeaderNames::new(&settings.header_prefix).unwrap();
     let messages = Messages::built_in("en").unwrap();
     let about = About::new(&settings, &names, &messages);
-    document(table, &about)
+    document(ROUTERS.of(table), &about)
         .unwrap_or_else(|why| panic!("{why}"))
         .json
 }
@@ -120,7 +123,7 @@ pub fn asked(request: &[u8]) -> Option<(Method, &str)> {
 }
 
 pub fn route(table: RouteSet, method: &Method, path: &str) -> Option<&'static Route> {
-    match table.find(method, path) {
+    match ROUTERS.of(table).find(method, path) {
         Ok(RouteMatch::Route(_, route, _)) => Some(route),
         Ok(RouteMatch::Path(_)) | Err(_) => None,
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use playgate::app::{App, Parts, Ports};
 use playgate::config::{Inputs, load};
 use playgate::domain;
-use playgate::http::routing::router::RouteSet;
+use playgate::http::route_facts::RouteSet;
+use playgate::http::routing::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, RunningServer, serve};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
@@ -149,7 +150,7 @@ impl TestServer {
             [RouteSet::Public, RouteSet::Ops].map(|table| Listener::tcp(local, table).unwrap());
         let [public, ops] = [0, 1].map(|at| listeners[at].address().unwrap());
         journal_completeness::forget([public, ops]);
-        let running = serve(Arc::clone(&http), listeners.into());
+        let running = serve(Arc::clone(&http), &ROUTERS, listeners.into());
         drop(guard);
         Self {
             public,

@@ -3,8 +3,9 @@
 use crate::domain::accounts::{AccountsError, LoginClient};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::headers::SingleHeader;
+use crate::http::request::payload::Payload;
 use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::text::visible;
 use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
 

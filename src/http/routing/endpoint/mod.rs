@@ -7,7 +7,7 @@
 //! A row of the route table names the type that its requests are parsed into, if they have parameters, and its handler:
 //! `now!(LiveRequest => api::schedule::live)` or `later!(api::offers::offers)`. All handlers have one form: what they
 //! need of the server (the [`Services`](crate::services::Services), or the whole
-//! [`HttpState`](crate::http::state::HttpState)), the context of the request, the proof of its authentication, and the
+//! [`HttpState`]), the context of the request, the proof of its authentication, and the
 //! parsed request. A row cannot bind a handler that needs another proof than the one the route checks.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -25,17 +25,17 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::str::FromStr;
-
-use bytes::Bytes;
+use std::sync::Arc;
 
 use crate::http::errors::api_error::{ApiError, CombineResults as _};
-use crate::http::pipeline::HandlerCall;
-use crate::http::request::body::{BodyStream, SentBody};
+use crate::http::request::context::Context;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
+use crate::http::request::params::Params;
+use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
-use crate::http::request::strict_json::Object;
-use crate::http::response::reply::Reply;
-use crate::http::routing::router::Params;
+use crate::http::response::reply::Answer;
+use crate::http::route_facts::RouteFacts;
+use crate::http::state::HttpState;
 use crate::types::{Malformed, UnixSeconds};
 
 /// The parts of a request that parsers read, except its body.
@@ -46,6 +46,8 @@ pub(crate) struct Input<'a> {
     pub heads: &'a RequestHeaders<'a>,
     pub names: &'a HeaderNames,
     pub password_min: usize,
+    /// Those of the partner interface.
+    pub partner_routes: &'a [RouteFacts],
 }
 
 impl<'a> Input<'a> {
@@ -115,51 +117,6 @@ fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| plain)
 }
 
-pub(crate) enum Payload {
-    Whole(Bytes),
-    /// Compressed with gzip.
-    Packed(SentBody),
-    Streamed(BodyStream),
-}
-
-impl Payload {
-    pub(crate) fn whole(self) -> Result<Bytes, ApiError> {
-        match self {
-            Self::Whole(bytes) => Ok(bytes),
-            Self::Packed(body) => body.unpack(),
-            Self::Streamed(_) => Err(ApiError::internal("the route streams its body")),
-        }
-    }
-
-    /// Returns the body as it was sent. The handler unpacks it in a worker pool, after its own checks.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the body is streamed.
-    pub(crate) fn sent(self) -> Result<SentBody, ApiError> {
-        match self {
-            Self::Packed(body) => Ok(body),
-            Self::Whole(_) | Self::Streamed(_) => self.whole().map(SentBody::plain),
-        }
-    }
-
-    /// Parses the complete body as a JSON object. A body that is not an object is reported when a
-    /// member is read.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the body is streamed.
-    pub(crate) fn object(self) -> Result<Object, ApiError> {
-        Ok(Object::read(&self.whole()?))
-    }
-
-    pub(crate) fn streamed(self) -> Result<BodyStream, ApiError> {
-        match self {
-            Self::Streamed(stream) => Ok(stream),
-            Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),
-            Self::Packed(body) => body.unpack().map(BodyStream::ready),
-        }
-    }
-}
-
 /// A typed request. It is parsed before anything is done for it, and its parser reports all mistakes together.
 pub(crate) trait ParseRequest: Sized + Send + 'static {
     /// Parses the parameters and the body.
@@ -185,8 +142,6 @@ impl ParseRequest for () {
     }
 }
 
-pub(crate) type Answer = Result<Reply, ApiError>;
-
 /// A finished answer or a future. Requests that need only memory are answered without boxing a future.
 pub(crate) enum HandlerOutcome {
     Now(Answer),
@@ -199,22 +154,78 @@ impl From<Answer> for HandlerOutcome {
     }
 }
 
+/// A parsed request with the proof of its authentication and its handler.
+pub(crate) trait BoundRequest: Send {
+    /// See [`ParseRequest::cache_key`].
+    fn cache_key(&self) -> Option<String>;
+
+    /// See [`ParseRequest::successor`].
+    fn successor(&self) -> Option<String>;
+
+    fn handle(self: Box<Self>, http: &Arc<HttpState>, cx: Context) -> HandlerOutcome;
+}
+
+struct Bound<A, R, F> {
+    auth: A,
+    request: R,
+    handler: F,
+}
+
+impl<A, R, F> BoundRequest for Bound<A, R, F>
+where
+    A: Send,
+    R: ParseRequest,
+    F: FnOnce(&Arc<HttpState>, Context, A, R) -> HandlerOutcome + Send,
+{
+    fn cache_key(&self) -> Option<String> {
+        self.request.cache_key()
+    }
+
+    fn successor(&self) -> Option<String> {
+        self.request.successor()
+    }
+
+    fn handle(self: Box<Self>, http: &Arc<HttpState>, cx: Context) -> HandlerOutcome {
+        (self.handler)(http, cx, self.auth, self.request)
+    }
+}
+
+/// Parses a request and binds it to its handler.
+///
+/// # Errors
+/// Those of [`ParseRequest::parse`].
+pub(crate) fn bind<A, R, F>(
+    input: &Input<'_>,
+    payload: Payload,
+    auth: A,
+    handler: F,
+) -> Result<Box<dyn BoundRequest>, ApiError>
+where
+    A: Send + 'static,
+    R: ParseRequest,
+    F: FnOnce(&Arc<HttpState>, Context, A, R) -> HandlerOutcome + Send + 'static,
+{
+    let request = R::parse(input, payload)?;
+    Ok(Box::new(Bound {
+        auth,
+        request,
+        handler,
+    }))
+}
+
 /// The parser and the handler of a route whose requests need the proof `A`.
 #[derive(Clone, Copy, Debug)]
 pub struct Handler<A: 'static> {
-    pub(crate) serve: fn(HandlerCall<'_>, A) -> Result<HandlerOutcome, ApiError>,
-    #[cfg(any(test, fuzzing))]
-    pub(crate) parse: fn(&Input<'_>, Payload) -> Result<(), ApiError>,
+    pub(crate) bind: fn(&Input<'_>, Payload, A) -> Result<Box<dyn BoundRequest>, ApiError>,
 }
 
 macro_rules! handler {
     ($request:ty, $handler:expr) => {
         $crate::http::routing::endpoint::Handler {
-            serve: |call, auth| call.serve::<_, $request, _>(auth, $handler),
-            #[cfg(any(test, fuzzing))]
-            parse: |input, payload| {
-                <$request as $crate::http::routing::endpoint::ParseRequest>::parse(input, payload)
-                    .map(drop)
+            bind: |input, payload, auth| {
+                $crate::http::routing::endpoint::bind::<_, $request, _>(
+                    input, payload, auth, $handler,
+                )
             },
         }
     };

@@ -2,7 +2,8 @@
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::headers::quality;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 
 pub(crate) struct OriginRequest {
     pub token: String,

@@ -1,8 +1,9 @@
 //! Requests of the page that a reset mail links to.
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::{TokenHash, TokenKind};
 
 pub(crate) struct LinkToken {

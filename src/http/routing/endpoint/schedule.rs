@@ -2,8 +2,9 @@
 //! are in `login`.
 
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::request::payload::Payload;
 use crate::http::request::query::{IdList, encoded};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::{
     AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay, UnixSeconds,
 };

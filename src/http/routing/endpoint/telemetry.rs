@@ -2,7 +2,8 @@
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::body::SentBody;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 
 /// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
 /// batch.

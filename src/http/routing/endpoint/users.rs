@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use crate::http::request::payload::Payload;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::login::password;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::{
     BirthDate, DeviceId, Email, Locale, LoginId, Password, PersonName, Pin, SessionId,
 };

@@ -1,7 +1,8 @@
 //! Requests about the activity of the service.
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::observe::activity::ActivityPeriod;
 use crate::types::Malformed;
 

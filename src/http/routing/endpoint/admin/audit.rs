@@ -1,7 +1,8 @@
 //! Requests about the audit record.
 
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuditRequest {

@@ -2,7 +2,8 @@
 
 use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::body::BodyStream;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRequest {

@@ -1,8 +1,9 @@
 //! Requests about the clock.
 
 use crate::http::errors::api_error::ApiError;
+use crate::http::request::payload::Payload;
 use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::ports::LabClock;
 use crate::types::UnixSeconds;
 

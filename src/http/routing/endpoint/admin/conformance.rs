@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::domain::conformance::Profile;
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
+use crate::http::request::payload::Payload;
 use crate::http::routing::endpoint::admin::requests::RecordPosition;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::PartnerIdOrName;
 use crate::types::{Malformed, SessionId, UnixSeconds};
 
 pub(crate) struct ConformanceRequest {

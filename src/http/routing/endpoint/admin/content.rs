@@ -5,7 +5,8 @@ use bytes::Bytes;
 use crate::domain::epg_sources::Refresh;
 use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::body::BodyStream;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::Malformed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

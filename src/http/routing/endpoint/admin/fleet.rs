@@ -1,7 +1,8 @@
 //! Requests about the fleet.
 
 use crate::http::errors::api_error::ApiError;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HandOverRequest {

@@ -6,13 +6,15 @@ use crate::domain::lab::{
     CutAt, FaultAction, FaultId, LicenseFault, PlaylistFault, ScenarioReport, ScenarioState,
 };
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::faults::targets::{self, Carried};
+use crate::http::request::payload::Payload;
 use crate::http::request::strict_json::Object;
+use crate::http::route_facts::RouteFacts;
 use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
-use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::http::routing::route::Route;
+use crate::http::routing::endpoint::admin::fault_targets;
+use crate::http::routing::endpoint::admin::fault_targets::Carried;
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::PartnerIdOrName;
+use crate::http::routing::resolve::UserIdOrEmail;
 use crate::types::{Email, Malformed, SessionId, UserId, parse_span};
 
 /// Longest delay. Clients and proxies time out before it ends.
@@ -54,10 +56,11 @@ impl ParseRequest for AddFaultRequest {
         ])?;
         let partner = PartnerIdOrName::read(&input.text("partner")?);
         let name = body.required_text("route")?;
-        let routes = targets::routes(name);
+        let known = input.partner_routes;
+        let routes = fault_targets::routes(known, name);
         // A fault on a route that does not exist would never happen, and a test would pass for nothing.
         if routes.is_empty() {
-            return Err(unknown_route(&body, name));
+            return Err(unknown_route(&body, known, name));
         }
         let (action, matching) = (action(&body, &routes), matching(&body, &partner, &routes));
         let (action, matching, after, times, probability, seed, lifetime) = (
@@ -94,15 +97,15 @@ impl ParseRequest for AddFaultRequest {
     }
 }
 
-fn unknown_route(body: &Object, name: &str) -> ApiError {
-    let names = targets::routes("any");
+fn unknown_route(body: &Object, known: &[RouteFacts], name: &str) -> ApiError {
+    let names = fault_targets::routes(known, "any");
     let names: Vec<&str> = names.iter().map(|route| route.operation_id).collect();
-    let known = names.join(", ");
-    let hint = targets::nearest_name(name).map(|near| format!("; did you mean {near}?"));
+    let hint =
+        fault_targets::nearest_name(known, name).map(|near| format!("; did you mean {near}?"));
     let hint = hint.unwrap_or_default();
     body.refuse(
         "route",
-        format!("must be any, license or one of {known}{hint}"),
+        format!("must be any, license or one of {}{hint}", names.join(", ")),
     )
 }
 
@@ -137,7 +140,7 @@ struct Matching {
 fn matching(
     body: &Object,
     partner: &PartnerIdOrName,
-    routes: &[&'static Route],
+    routes: &[&RouteFacts],
 ) -> Result<Matching, ApiError> {
     let Some(conditions) = body.object("match")? else {
         return Ok(Matching {
@@ -149,7 +152,10 @@ fn matching(
     };
     conditions.only(&["user", "asset", "device", "session"])?;
     let possible = |name: &str, carries: fn(Carried) -> bool| {
-        if routes.iter().any(|route| carries(targets::carried(route))) {
+        if routes
+            .iter()
+            .any(|route| carries(fault_targets::carried(route)))
+        {
             return Ok(());
         }
         let why = format!("can never match: requests of this route carry no {name}");
@@ -194,7 +200,7 @@ fn matching(
 const ACTIONS: [&str; 6] = ["refuse", "delay", "status", "cut", "license", "playlist"];
 
 /// Parses `do`: one action, with its own members.
-fn action(body: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiError> {
+fn action(body: &Object, routes: &[&RouteFacts]) -> Result<FaultAction, ApiError> {
     let missing = || {
         body.refuse(
             "do",
@@ -270,14 +276,14 @@ fn status(what: &Object) -> Result<FaultAction, ApiError> {
     })
 }
 
-fn license(what: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiError> {
+fn license(what: &Object, routes: &[&RouteFacts]) -> Result<FaultAction, ApiError> {
     let fault = what.required("license", |text| match text {
         "garbage" => Ok(LicenseFault::Garbage),
         "empty" => Ok(LicenseFault::Empty),
         "foreignKid" => Ok(LicenseFault::ForeignKid),
         _ => Err(Malformed("must be garbage, empty or foreignKid")),
     })?;
-    if !routes.iter().all(|route| targets::is_license(route)) {
+    if !routes.iter().all(|route| fault_targets::is_license(route)) {
         return Err(what.refuse("license", "can never happen: this route issues no license"));
     }
     let clear_key = routes.iter().any(|route| route.label == "license_clearkey");
@@ -288,14 +294,17 @@ fn license(what: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiE
     Ok(FaultAction::License(fault))
 }
 
-fn playlist(what: &Object, routes: &[&'static Route]) -> Result<FaultAction, ApiError> {
+fn playlist(what: &Object, routes: &[&RouteFacts]) -> Result<FaultAction, ApiError> {
     let fault = what.required("playlist", |text| match text {
         "expired" => Ok(PlaylistFault::Expired),
         "missing" => Ok(PlaylistFault::Missing),
         "stale" => Ok(PlaylistFault::Stale),
         _ => Err(Malformed("must be expired, missing or stale")),
     })?;
-    if !routes.iter().all(|route| targets::is_preflight(route)) {
+    if !routes
+        .iter()
+        .all(|route| fault_targets::is_preflight(route))
+    {
         let why = "can never happen: only preflight returns a playlist";
         return Err(what.refuse("playlist", why));
     }

@@ -2,8 +2,9 @@
 
 use crate::domain::mail::MailKind;
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::known;
 use crate::types::{Email, Locale, MailId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@ pub(crate) mod backups;
 pub(crate) mod clock;
 pub(crate) mod conformance;
 pub(crate) mod content;
+pub(crate) mod fault_targets;
 pub(crate) mod fleet;
 pub(crate) mod lab;
 pub(crate) mod mail;
+pub(crate) mod new_user;
 pub(crate) mod operators;
 pub(crate) mod partners;
 pub(crate) mod playback;
@@ -19,21 +21,10 @@ pub(crate) mod telemetry;
 pub(crate) mod user_line;
 pub(crate) mod users;
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::errors::api_error::ApiError;
 use crate::http::request::strict_json::Object;
 use crate::types::Malformed;
 use crate::types::text::check_visible;
-
-/// Answers a malformed id in a path like an unknown one, because no object can have it.
-fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
-    read.map_err(|_| {
-        let what = code.as_str().trim_end_matches("_NOT_FOUND");
-        ApiError::new(
-            code,
-            format!("there is no such {}", what.to_ascii_lowercase()),
-        )
-    })
-}
 
 fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {

@@ -1,9 +1,11 @@
 //! Requests about operators and their tokens.
 
 use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::request::payload::Payload;
 use crate::http::routing::endpoint::admin::{label, name};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{Malformed, OperatorId, Role};
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::OperatorIdOrName;
+use crate::types::{Malformed, Role};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddOperatorRequest {
@@ -19,18 +21,6 @@ impl ParseRequest for AddOperatorRequest {
         });
         let (name, role) = (name(&body), role).combine()?;
         Ok(Self { name, role })
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OperatorIdOrName {
-    Id(OperatorId),
-    Name(String),
-}
-
-impl OperatorIdOrName {
-    fn read(text: &str) -> Self {
-        OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 

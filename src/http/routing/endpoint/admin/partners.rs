@@ -2,9 +2,11 @@
 
 use crate::domain::partners::PartnerUpdate;
 use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::request::payload::Payload;
 use crate::http::routing::endpoint::admin::{label, name};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
-use crate::types::{DurationUnit, PartnerId, PartnerKind};
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::PartnerIdOrName;
+use crate::types::{DurationUnit, PartnerKind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddPartnerRequest {
@@ -20,20 +22,6 @@ impl ParseRequest for AddPartnerRequest {
             name,
             kind: kind.unwrap_or_default(),
         })
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PartnerIdOrName {
-    Id(PartnerId),
-    Name(String),
-}
-
-impl PartnerIdOrName {
-    /// Text that has the form of an id is an id.
-    #[must_use]
-    pub(crate) fn read(text: &str) -> Self {
-        PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 

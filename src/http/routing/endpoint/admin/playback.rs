@@ -1,8 +1,9 @@
 //! Requests about running playback sessions.
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::known;
 use crate::types::SessionId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

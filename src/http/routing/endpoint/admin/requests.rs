@@ -3,11 +3,13 @@
 use crate::decode::nearest;
 use crate::domain::journal::{JournalFilter, StatusFilter};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::faults::targets;
+use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
-use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::route_facts::RouteFacts;
+use crate::http::routing::endpoint::admin::fault_targets;
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::PartnerIdOrName;
+use crate::http::routing::resolve::UserIdOrEmail;
 use crate::types::{AssetId, Malformed, SessionId};
 
 /// Longest wait, in seconds. Proxies close a connection that is silent for a minute.
@@ -94,7 +96,7 @@ impl ParseRequest for RequestsRequest {
             .combine()?;
         let (partner, routes, code, before, after, wait, limit) = (
             query.parsed("partner", |text| Ok(PartnerIdOrName::read(text))),
-            routes(query),
+            routes(input.partner_routes, query),
             code(query),
             query.parsed("before", RecordPosition::parse),
             query.parsed("after", RecordPosition::parse),
@@ -125,15 +127,19 @@ impl ParseRequest for RequestsRequest {
 }
 
 /// A misspelt name would select nothing, and a developer would look for the reason elsewhere.
-fn routes(query: &Query<'_>) -> Result<Vec<&'static str>, ApiError> {
+fn routes(known: &[RouteFacts], query: &Query<'_>) -> Result<Vec<&'static str>, ApiError> {
     let Some(name) = query.one("route")? else {
         return Ok(Vec::new());
     };
     let name = name.trim();
-    let labels = targets::journaled(name);
+    let labels = fault_targets::journaled(known, name);
     match labels.is_empty() {
         false => Ok(labels),
-        true => Err(unknown("route", "no route", targets::nearest_name(name))),
+        true => Err(unknown(
+            "route",
+            "no route",
+            fault_targets::nearest_name(known, name),
+        )),
     }
 }
 

@@ -8,8 +8,9 @@ use crate::catalog_file;
 use crate::decode::Mistake;
 use crate::domain::catalog::{CatalogError, CatalogImport, Effects};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload, digits};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest, digits};
+use crate::http::routing::resolve::known;
 use crate::types::{BroadcastId, LivestreamId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

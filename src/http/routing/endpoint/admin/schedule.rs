@@ -1,8 +1,9 @@
 //! Requests about the schedule. They are like those of partners, but a request without `livestreams` means all of them.
 
 use crate::http::errors::api_error::{ApiError, CombineResults};
+use crate::http::request::payload::Payload;
 use crate::http::request::query::IdList;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::{LiveOffset, LivestreamId, TvDay};
 
 type LivestreamIds = Option<IdList<LivestreamId>>;

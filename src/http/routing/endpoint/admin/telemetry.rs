@@ -2,7 +2,8 @@
 
 use crate::domain::quality::{Dimension, GroupBy, ViewOutcome};
 use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload, digits};
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::{Input, ParseRequest, digits};
 use crate::types::time::DAY;
 use crate::types::{Malformed, UnixSeconds, UserId};
 

@@ -1,56 +1,20 @@
 //! Requests about users, their grants and PINs.
 
-use crate::domain::accounts::{
-    FirstPassword, ForeignHash, ImportedState, NewUser, UserOrder, UserSearch,
-};
+use crate::domain::accounts::{UserOrder, UserSearch};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::body::BodyStream;
-use crate::http::request::strict_json::Object;
-use crate::http::routing::endpoint::admin::known;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
-use crate::http::routing::endpoint::admin::user_line::{self, UnknownMembers};
-use crate::http::routing::endpoint::login::password;
+use crate::http::request::payload::Payload;
+use crate::http::routing::endpoint::admin::user_line::UnknownMembers;
 use crate::http::routing::endpoint::users::ParentalControlChange;
-use crate::http::routing::endpoint::{Input, ParseRequest, Payload};
+use crate::http::routing::endpoint::{Input, ParseRequest};
+use crate::http::routing::resolve::PartnerIdOrName;
+use crate::http::routing::resolve::UserIdOrEmail;
+use crate::http::routing::resolve::known;
+use crate::http::routing::resolve::partner_in_query;
 use crate::types::{
     AssetId, BirthDate, Country, DeviceId, Email, LiveOffset, Locale, Malformed, OfferId,
     PersonName, Pin, UnixSeconds, UserId,
 };
-
-/// A user by id or by e-mail address. With an address the partner may be omitted if there is only
-/// one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UserIdOrEmail {
-    Id(UserId),
-    Email(Email, Option<PartnerIdOrName>),
-}
-
-fn partner(input: &Input<'_>) -> Result<Option<PartnerIdOrName>, ApiError> {
-    Ok(input
-        .query
-        .one("partner")?
-        .map(|text| PartnerIdOrName::read(&text)))
-}
-
-impl UserIdOrEmail {
-    pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
-        let text = input.query.one("user")?;
-        text.map(|text| Self::read(&text, input)).transpose()
-    }
-
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
-        Self::read(&input.text("user")?, input)
-    }
-
-    fn read(text: &str, input: &Input<'_>) -> Result<Self, ApiError> {
-        // An id contains no `@`, so it cannot be an address.
-        if let Ok(user) = UserId::parse(text) {
-            return Ok(Self::Id(user));
-        }
-        let email = known(Email::parse(text), ErrorCode::UserNotFound)?;
-        Ok(Self::Email(email, partner(input)?))
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsersRequest {
@@ -101,7 +65,7 @@ fn state(text: &str) -> Result<bool, Malformed> {
 impl ParseRequest for UsersRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         let (partner, after, limit, text, country) = (
-            partner(input),
+            partner_in_query(input),
             input.query.parsed("after", UserId::parse),
             input.page(),
             input.query.parsed("search", searched),
@@ -145,96 +109,6 @@ impl ParseRequest for UsersRequest {
     }
 }
 
-pub(crate) struct AddUserRequest {
-    pub partner: Option<PartnerIdOrName>,
-    pub email: Email,
-    pub password: FirstPassword,
-    pub name: Option<PersonName>,
-    pub locale: Option<Locale>,
-    pub country: Option<Country>,
-    pub birth_date: Option<BirthDate>,
-    pub state: ImportedState,
-}
-
-impl AddUserRequest {
-    /// Reads the account alone, without its state.
-    pub(crate) fn read(body: &Object) -> Result<Self, ApiError> {
-        Self::read_named(body, body.parsed("name", PersonName::parse))
-    }
-
-    pub(crate) fn read_named(
-        body: &Object,
-        name: Result<Option<PersonName>, ApiError>,
-    ) -> Result<Self, ApiError> {
-        let (partner, email, password, name, locale, country, birth_date) = (
-            body.text("partner"),
-            body.required("email", Email::parse),
-            first_password(body),
-            name,
-            body.parsed("locale", |text| Locale::parse(user_line::of_system(text))),
-            body.parsed("country", Country::parse),
-            body.parsed("birthDate", |text| {
-                BirthDate::parse(user_line::date_of(text))
-            }),
-        )
-            .combine()?;
-        Ok(Self {
-            partner: partner.map(PartnerIdOrName::read),
-            email,
-            password,
-            // An empty name in a file means none.
-            name: name.filter(|name| !name.as_str().is_empty()),
-            locale,
-            country,
-            birth_date,
-            state: ImportedState::default(),
-        })
-    }
-}
-
-impl ParseRequest for AddUserRequest {
-    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        let body = payload.object()?;
-        let offers = match body.has("offers") {
-            true => Err(body.refuse("offers", "is for imports; grant the offers afterwards")),
-            false => Ok(()),
-        };
-        let (mut request, of_query, state, (), ()) = (
-            Self::read(&body),
-            partner(input),
-            user_line::state(&body),
-            user_line::only_known(&body),
-            offers,
-        )
-            .combine()?;
-        request.state = state;
-        // A partner in the body takes precedence over the one in the query.
-        request.partner = request.partner.or(of_query);
-        Ok(request)
-    }
-}
-
-impl AddUserRequest {
-    #[must_use]
-    pub(crate) fn into_parts(
-        self,
-    ) -> (
-        Option<PartnerIdOrName>,
-        NewUser,
-        FirstPassword,
-        ImportedState,
-    ) {
-        let new = NewUser {
-            email: self.email,
-            name: self.name,
-            country: self.country,
-            locale: self.locale,
-            birth_date: self.birth_date,
-        };
-        (self.partner, new, self.password, self.state)
-    }
-}
-
 pub(crate) struct ImportUsersRequest {
     pub partner: Option<PartnerIdOrName>,
     pub dry_run: bool,
@@ -245,7 +119,7 @@ pub(crate) struct ImportUsersRequest {
 impl ParseRequest for ImportUsersRequest {
     fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
         let (partner, dry_run, ignore) = (
-            partner(input),
+            partner_in_query(input),
             input.query.flag("dryRun"),
             input.query.flag("ignoreUnknown"),
         )
@@ -259,16 +133,6 @@ impl ParseRequest for ImportUsersRequest {
             },
             file: payload.streamed()?,
         })
-    }
-}
-
-fn first_password(body: &Object) -> Result<FirstPassword, ApiError> {
-    let hash = body.parsed("passwordHash", ForeignHash::parse)?;
-    match (body.text("password")?, hash) {
-        (None, None) => Ok(FirstPassword::None),
-        (Some(_), None) => password(body, "password").map(FirstPassword::Plain),
-        (None, Some(hash)) => Ok(FirstPassword::Hashed(hash)),
-        (Some(_), Some(_)) => Err(body.refuse("passwordHash", "excludes password")),
     }
 }
 

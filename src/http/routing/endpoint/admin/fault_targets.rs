@@ -1,8 +1,7 @@
 //! The routes that a fault can affect, and what a request of each can be matched by.
 
 use crate::decode::nearest;
-use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::route_table::PUBLIC;
+use crate::http::route_facts::{RequiredToken, RouteFacts};
 
 const LICENSES: &str = "license";
 /// Every route with a partner token.
@@ -22,10 +21,10 @@ pub(crate) struct Carried {
 /// Returns the routes that a name means: the label or the operation id of one route, `license` or `any`. An unknown name
 /// means none.
 #[must_use]
-pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
-    let known = PUBLIC.iter().filter(|route| {
+pub(crate) fn routes<'a>(partner_routes: &'a [RouteFacts], name: &str) -> Vec<&'a RouteFacts> {
+    let known = partner_routes.iter().filter(|route| {
         // Requests without a partner token belong to no partner.
-        matches!(route.endpoint, Endpoint::Partner(_) | Endpoint::User(_))
+        matches!(route.token, RequiredToken::Partner | RequiredToken::User)
             // A test reads its results through the lab's routes, so no fault may affect them.
             && !route.pattern.starts_with("/api/lab/")
     });
@@ -36,13 +35,13 @@ pub(crate) fn routes(name: &str) -> Vec<&'static Route> {
 
 /// Returns the labels of the routes of the partner interface that a name in a filter of the journal means.
 #[must_use]
-pub(crate) fn journaled(name: &str) -> Vec<&'static str> {
-    let parameters = |route: &Route| route.pattern.matches('{').count();
-    let at_path = || PUBLIC.iter().filter(|route| is_at(route, name));
+pub(crate) fn journaled(partner_routes: &[RouteFacts], name: &str) -> Vec<&'static str> {
+    let parameters = |route: &RouteFacts| route.pattern.matches('{').count();
+    let at_path = || partner_routes.iter().filter(|route| is_at(route, name));
     // As the router prefers them: `…/live` is not the broadcast of that id.
     let fewest = at_path().map(parameters).min();
     let at_path = at_path().filter(|route| Some(parameters(route)) == fewest);
-    let routes = PUBLIC
+    let routes = partner_routes
         .iter()
         .filter(|route| is_named(route, name))
         .chain(at_path);
@@ -52,20 +51,20 @@ pub(crate) fn journaled(name: &str) -> Vec<&'static str> {
 
 /// Returns the known name that is most like an unknown one.
 #[must_use]
-pub(crate) fn nearest_name(unknown: &str) -> Option<&'static str> {
-    let names = PUBLIC
+pub(crate) fn nearest_name(partner_routes: &[RouteFacts], unknown: &str) -> Option<&'static str> {
+    let names = partner_routes
         .iter()
         .flat_map(|route| [route.operation_id, route.label]);
     nearest(unknown, names.chain([LICENSES, NONE]))
 }
 
-fn is_named(route: &Route, name: &str) -> bool {
+fn is_named(route: &RouteFacts, name: &str) -> bool {
     let is_of_group = name == LICENSES && is_license(route);
     is_of_group || route.label == name || route.operation_id == name
 }
 
 /// Whether the text is a path of the route as a log has it: alone, behind a method, with its query, or as a whole address.
-fn is_at(route: &Route, text: &str) -> bool {
+fn is_at(route: &RouteFacts, text: &str) -> bool {
     let (method, target) = match text.split_once(' ') {
         Some((method, target)) => (Some(method), target.trim()),
         None => (None, text),
@@ -85,14 +84,14 @@ fn is_at(route: &Route, text: &str) -> bool {
 }
 
 #[must_use]
-pub(crate) fn carried(route: &Route) -> Carried {
+pub(crate) fn carried(route: &RouteFacts) -> Carried {
     // License and heartbeat name a session, which has asset and device.
     let plays = is_license(route) || matches!(route.label, "heartbeat" | "end_playback");
     let names_asset = ["{assetId}", "{livestreamId}"]
         .iter()
         .any(|name| route.pattern.contains(name));
     Carried {
-        user: matches!(route.endpoint, Endpoint::User(_)),
+        user: route.token == RequiredToken::User,
         asset: plays || names_asset,
         device: plays || is_preflight(route),
         session: plays || route.label == "entitlement",
@@ -100,11 +99,11 @@ pub(crate) fn carried(route: &Route) -> Carried {
 }
 
 #[must_use]
-pub(crate) fn is_license(route: &Route) -> bool {
+pub(crate) fn is_license(route: &RouteFacts) -> bool {
     route.label.starts_with("license_")
 }
 
 #[must_use]
-pub(crate) fn is_preflight(route: &Route) -> bool {
+pub(crate) fn is_preflight(route: &RouteFacts) -> bool {
     route.label.starts_with("preflight")
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::routing::endpoint::Answer;
+use crate::http::response::reply::Answer;
 use crate::http::state::HttpState;
 
 /// Returns the answer of the future, or an error if it panics or is not ready in time.

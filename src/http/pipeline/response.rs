@@ -2,134 +2,42 @@
 //!
 //! The log names the route and never the path: a path may contain a signed token, a query anything.
 
-use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::header::{CONNECTION, DATE, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::domain::decision::DecisionTrace;
-use crate::domain::lab::AppliedFault;
-use crate::http::access::auth::{PartnerIdentity, Proof};
-use crate::http::access::cors;
-use crate::http::connection::state::{ConnectionState, InFlightGuard};
+use crate::http::connection_state::{ConnectionState, InFlightGuard};
 use crate::http::errors::api_error::ApiError;
-use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
-use crate::http::faults::{self, ConnectionCut};
-use crate::http::request::context::RequestId;
+use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
+use crate::http::faults;
+use crate::http::pipeline::cors;
+use crate::http::pipeline::journal_entry::journal;
+use crate::http::pipeline::record::RequestRecord;
 use crate::http::request::headers::RequestHeaders;
+use crate::http::response::body::ConnectionCut;
 use crate::http::response::body::ResponseBody;
-use crate::http::response::journal_entry::journal;
 use crate::http::response::render::{
     CompressionJobs, ErrorForm, ResponseOptions, render, render_error,
 };
+use crate::http::response::reply::Answer;
 use crate::http::response::reply::Reply;
 use crate::http::response::reset_page_view::ResetPageView;
-use crate::http::response::soap;
-use crate::http::routing::endpoint::Answer;
-use crate::http::routing::route::{JournalRule, Route};
-use crate::http::routing::router::RouteSet;
+use crate::http::route_facts::RouteSet;
 use crate::http::state::HttpState;
-use crate::ports::Clock as _;
-use crate::types::{LoginId, PartnerId, UnixSeconds, UserId};
+use crate::types::UnixSeconds;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
-const LOGIN_PREFIX: &str = "/api/login/";
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
 /// The two livestream routes were deprecated with the first release, on 1 January 2026 (RFC 9745).
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1767225600");
-
-/// What the pipeline knows about a request, for its response, the log and the journal.
-pub(crate) struct RequestRecord {
-    pub(crate) routes: RouteSet,
-    pub(crate) started: Instant,
-    pub(crate) id: RequestId,
-    pub(crate) route: Option<(usize, &'static Route)>,
-    pub(crate) user: Option<UserId>,
-    pub(crate) fault: Option<AppliedFault>,
-    /// The time of the request, if it may differ from the clock of the machine.
-    pub(crate) lab_time: Option<UnixSeconds>,
-    pub(crate) successor: Option<String>,
-    pub(crate) head: bool,
-    /// Errors repeat the message at top level, where clients of the login routes read it.
-    flat: bool,
-    soap: bool,
-    pub(crate) close: bool,
-    pub(crate) draft: JournalDraft,
-}
-
-impl RequestRecord {
-    fn route_label(&self) -> &'static str {
-        self.route.map_or("none", |(_, route)| route.label)
-    }
-
-    pub(crate) fn new(
-        http: &HttpState,
-        routes: RouteSet,
-        parts: &Parts,
-        heads: &RequestHeaders<'_>,
-    ) -> Self {
-        Self {
-            routes,
-            started: Instant::now(),
-            id: http.ids.for_request(heads),
-            route: None,
-            user: None,
-            fault: None,
-            lab_time: http.services.lab_clock.as_ref().map(|clock| clock.now()),
-            successor: None,
-            head: parts.method == Method::HEAD,
-            // Decided by path instead of route, so that a wrong method below it gets the same format.
-            flat: parts.uri.path().starts_with(LOGIN_PREFIX),
-            soap: parts.headers.contains_key(soap::ACTION),
-            draft: JournalDraft::default(),
-            // Parsers disagree about the end of some chunked bodies: `0\r\n\n` ends one for hyper, which then
-            // drops the rest of the packet. Closing the connection ensures that no later request is lost or
-            // read differently by a proxy.
-            close: !heads.transfer_encoding.is_absent() && parts.version < Version::HTTP_2,
-        }
-    }
-}
-
-/// The part of a [`RequestRecord`] that the request journal needs.
-#[derive(Default)]
-pub(crate) struct JournalDraft {
-    /// When the request was checked; `None` if it was refused before.
-    pub(crate) at_millis: Option<i64>,
-    pub(crate) partner: Option<PartnerId>,
-    /// Whether it is a lab partner, all of whose requests are recorded.
-    pub(crate) lab: bool,
-    pub(crate) login: Option<LoginId>,
-    pub(crate) peer: Option<IpAddr>,
-    pub(crate) body: Option<Bytes>,
-    pub(crate) trace: DecisionTrace,
-}
-
-impl JournalDraft {
-    /// Records the partner of a request that is refused before it is authenticated.
-    pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
-        self.partner = identity.map(|identity| identity.partner);
-        self.lab = identity.is_some_and(|identity| identity.is_lab());
-    }
-
-    /// Records the identity of an authenticated request. Its decision is traced if its record may be kept.
-    pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
-        self.partner = proof.partner();
-        self.lab = proof.lab().is_some();
-        self.login = proof.login();
-        if route.journal != JournalRule::Refusals || self.lab || route.names_session {
-            self.trace = DecisionTrace::on();
-        }
-    }
-}
 
 pub(crate) type Answered = Response<ResponseBody>;
 
@@ -185,7 +93,7 @@ fn finish(
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
     let own = record.route.is_some_and(|(_, route)| route.is_own_origin);
-    if record.routes == RouteSet::Public && !own {
+    if record.router.set() == RouteSet::Public && !own {
         cors::allow(http, heads, headers);
     }
     if let Some(fault) = &record.fault {
@@ -213,7 +121,7 @@ fn finish(
     let elapsed = record.started.elapsed();
     let route = record.route.map(|(index, _)| index);
     http.metrics
-        .answered(record.routes, route, response.status(), elapsed);
+        .answered(record.router.set(), route, response.status(), elapsed);
     if let Some(error) = &error {
         let partner = record.draft.partner;
         let name = || partner.and_then(|partner| http.services.partners.name(&partner));
@@ -222,7 +130,7 @@ fn finish(
             .count(record.route_label(), error.code().as_str(), partner, name);
     }
     let status = response.status();
-    if is_journaled(&record, status) {
+    if record.is_journaled(status) {
         journal(http, &record, parts, heads, status, error.as_ref());
     }
     if http.settings.access_log {
@@ -241,23 +149,6 @@ fn finish(
         );
     }
     response
-}
-
-pub(crate) fn is_journaled(record: &RequestRecord, status: StatusCode) -> bool {
-    // The audit record has the changes of operators.
-    if record.routes != RouteSet::Public {
-        return false;
-    }
-    let refused = status.as_u16() >= 400;
-    let rule = record
-        .route
-        .map_or(JournalRule::Refusals, |(_, route)| route.journal);
-    let kept = match rule {
-        JournalRule::Refusals => refused,
-        JournalRule::Everything => true,
-        JournalRule::Changes => !record.draft.trace.is_unchanged(),
-    };
-    kept || record.draft.lab
 }
 
 /// Formats `Date` by the clock of a lab. hyper adds the real date to responses without one.
@@ -313,14 +204,6 @@ fn successor(http: &HttpState, record: &RequestRecord) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("<{base}{address}>; rel=\"successor-version\"")).ok()
 }
 
-pub(super) fn loggable(error: &ApiError) -> &str {
-    // The message of an unknown path repeats the path, which may contain a token.
-    match error.code() == ErrorCode::PathNotFound {
-        true => "no route matches",
-        false => error.message(),
-    }
-}
-
 fn log_error(record: &RequestRecord, error: &ApiError) {
     let status = error.code().status();
     // 552 is a regular answer of the interface, 501 a mistake of the client, and a lab fault is intended.
@@ -333,7 +216,7 @@ fn log_error(record: &RequestRecord, error: &ApiError) {
             request_id = %record.id,
             route = record.route_label(),
             code = error.code().as_str(),
-            why = loggable(error),
+            why = error.loggable(),
             "request refused"
         );
         return;

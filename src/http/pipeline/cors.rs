@@ -10,7 +10,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::request::headers::RequestHeaders;
 use crate::http::response::reply::Reply;
-use crate::http::routing::router::PathEntry;
 use crate::http::state::HttpState;
 
 /// Response headers that scripts may read in addition to the safelisted ones.
@@ -45,12 +44,12 @@ fn is_preflight(headers: &HeaderMap) -> bool {
 }
 
 #[must_use]
-pub(crate) fn options(entry: &PathEntry, headers: &HeaderMap) -> Reply {
-    let mut reply = Reply::no_content().with_header(ALLOW, entry.allow.clone());
+pub(crate) fn options(allow: &HeaderValue, headers: &HeaderMap) -> Reply {
+    let mut reply = Reply::no_content().with_header(ALLOW, allow.clone());
     // RFC 9110, 9.3.7: a plain OPTIONS asks for `Allow`. Only a preflight gets the CORS headers.
     if is_preflight(headers) {
         reply = reply
-            .with_header(ACCESS_CONTROL_ALLOW_METHODS, entry.allow.clone())
+            .with_header(ACCESS_CONTROL_ALLOW_METHODS, allow.clone())
             .with_header(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
         if let Some(names) = requested(headers) {
             reply = reply.with_header(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());

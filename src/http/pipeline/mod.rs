@@ -1,19 +1,28 @@
 //! The path of a request, from the head that hyper has read to the response, in order:
 //!
-//! 1. `call` begins the request. Whatever it needs only the head and memory for is answered right here, without boxing
+//! 1. `respond` begins the request. Whatever it needs only the head and memory for is answered right here, without boxing
 //!    a future, because most requests are of that kind.
 //! 2. `check` runs every check that comes before the body, in a fixed order: framing, path (404), method (405), partner
 //!    (401), user (401), rate limit (429), fault of a lab partner, body size (413), content coding (415).
 //! 3. `answer_later` reads the body, if there is one, and waits for the handler within its deadline.
-//! 4. `cached_or_handled` looks into the response cache, and calls the handler that the row of the route table names.
-//! 5. `Call::serve` parses the request (400) and calls the handler, through the audit record or the cache if they
-//!    concern it.
-//! 6. `wait_until_fresh` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
+//! 4. `cached_or_handled` looks into the response cache, parses the request (400) and calls the handler that the row of
+//!    the route table names, through the audit record or the cache if they concern it.
+//! 5. `wait_until_fresh` keeps the owner of a fleet from sending an outdated answer; `build_response` builds, counts and logs it.
 //!
-//! At a standby of a fleet, `standby` decides before step 1 where a request is answered. No rule of a single route belongs
+//! At a standby of a fleet, `standby` decides before that where a request is answered. No rule of a single route belongs
 //! here.
 
 #![deny(clippy::wildcard_enum_match_arm)]
+
+pub(crate) mod audit;
+pub(crate) mod authentication;
+pub(crate) mod cache_lookup;
+pub(crate) mod cors;
+pub(crate) mod deadline;
+mod freshness;
+pub(crate) mod journal_entry;
+pub(crate) mod record;
+pub(crate) mod response;
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,44 +31,50 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
 use http::request::Parts;
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::http::access::audit::{AuditDraft, run_audited};
-use crate::http::access::auth::{Credentials, Proof, check_own_record, check_rate, prove};
-use crate::http::access::cors;
+use crate::http::access::auth::{Credentials, check_rate};
 use crate::http::access::local_admin::Administrator;
-use crate::http::connection::state::ConnectionState;
-use crate::http::deadline::{panicked, with_deadline};
+use crate::http::connection_state::ConnectionState;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::faults::{self, ConnectionCut, LabRequest};
-use crate::http::request::body::{self, Coding, drain_refused};
+use crate::http::faults::{self, LabRequest, Rewritten};
+use crate::http::pipeline::audit::{AuditDraft, run_audited};
+use crate::http::pipeline::authentication::partner_of;
+use crate::http::pipeline::authentication::{Proof, check_own_record, prove};
+use crate::http::pipeline::cache_lookup::CacheLookup;
+use crate::http::pipeline::deadline::{panicked, with_deadline};
+use crate::http::pipeline::record::RequestRecord;
+use crate::http::pipeline::response::{Answered, ResponseFuture, build_response};
+use crate::http::request::body::drain_refused;
 use crate::http::request::body_budget::{BodyBudget, BodySender};
 use crate::http::request::context::{Context, client_address, reported_country};
 use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
+use crate::http::request::params::Params;
+use crate::http::request::payload;
+use crate::http::request::payload::BodyRule;
+use crate::http::request::payload::Coding;
+use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
-use crate::http::response::cache::CacheLookup;
-use crate::http::response::journal_entry::partner_of;
-use crate::http::response::respond::{Answered, RequestRecord, ResponseFuture, build_response};
-use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input, ParseRequest, Payload};
-use crate::http::routing::route::{BodyRule, Route};
-use crate::http::routing::router::{Params, RouteMatch, RouteSet};
-use crate::http::standby::{self, OwnerConnections};
+use crate::http::response::body::ConnectionCut;
+use crate::http::response::reply::Answer;
+use crate::http::route_facts::RouteSet;
+use crate::http::routing::endpoint::{HandlerOutcome, Input};
+use crate::http::routing::route::Route;
+use crate::http::routing::router::RouteMatch;
+use crate::http::routing::router::Router;
 use crate::http::state::HttpState;
 use crate::types::UnixSeconds;
 
 #[derive(Clone)]
 pub(crate) struct Service {
     pub http: Arc<HttpState>,
-    pub routes: RouteSet,
+    pub router: &'static Router,
     pub administrator: Option<Administrator>,
     pub peer: IpAddr,
     pub conn_state: Arc<ConnectionState>,
-    /// Set at a member of a fleet, on connections of clients.
-    pub owner: Option<Arc<OwnerConnections>>,
 }
 
 pub(crate) struct AdmittedRequest {
@@ -72,8 +87,17 @@ pub(crate) struct AdmittedRequest {
 
 impl AdmittedRequest {
     async fn read(&self, budget: &Arc<BodyBudget>, body: Incoming) -> Result<Payload, ApiError> {
-        let charge = budget.charge(BodySender::new(&self.proof, self.cx.peer));
-        body::read(body, self.route.body, self.coding, charge).await
+        let charge = budget.charge(sender(&self.proof, self.cx.peer));
+        payload::read(body, self.route.body, self.coding, charge).await
+    }
+}
+
+fn sender(proof: &Proof, peer: IpAddr) -> BodySender {
+    match proof {
+        Proof::Operator(..) => BodySender::OPERATOR,
+        Proof::Open(..) | Proof::Partner(..) | Proof::User(..) => {
+            BodySender::client(proof.user(), proof.partner(), peer)
+        }
     }
 }
 
@@ -89,24 +113,6 @@ pub(crate) enum PipelineStep {
     Waiting(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Answered;
-    type Error = ConnectionCut;
-    type Future = ResponseFuture;
-
-    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        let target_has_fragment = self.conn_state.begin();
-        if let Some(owner) = self.owner.as_ref().filter(|owner| owner.is_standby()) {
-            let (service, owner) = (self.clone(), Arc::clone(owner));
-            return ResponseFuture::Later(Box::pin(async move {
-                standby::answer(service, &owner, request, target_has_fragment).await
-            }));
-        }
-        let (parts, body) = request.into_parts();
-        self.respond(parts, body, target_has_fragment)
-    }
-}
-
 impl Service {
     pub(crate) fn respond(
         &self,
@@ -116,7 +122,7 @@ impl Service {
     ) -> ResponseFuture {
         let http = &self.http;
         let heads = RequestHeaders::read(&parts.headers, &http.names);
-        let mut record = RequestRecord::new(http, self.routes, &parts, &heads);
+        let mut record = RequestRecord::new(http, self.router, &parts, &heads);
         match self.start_guarded(&mut record, &parts, &heads, &body, target_has_fragment) {
             // No body is left to drain, so the response needs no boxed future.
             PipelineStep::Answered(answer)
@@ -204,7 +210,7 @@ impl Service {
         }
         // Requests over the administration socket have no meaningful `Host`: the file mode of the socket
         // controls access.
-        if self.routes == RouteSet::Ops && self.administrator.is_none() {
+        if self.router.set() == RouteSet::Ops && self.administrator.is_none() {
             check_answers_for(parts, heads, &http.settings.ops_hosts)?;
         }
         let path = parts.uri.path();
@@ -216,54 +222,50 @@ impl Service {
         let peer = client_address(self.peer, &parts.headers, proxies);
         record.draft.at_millis = Some(millis);
         record.draft.peer = Some(peer);
-        let found = self.routes.find(&parts.method, path);
+        let found = self.router.find(&parts.method, path);
         let found = found.and_then(|found| found.check_method(&parts.method));
         let found = found.inspect_err(|_| {
             // The developers of a partner look for wrong addresses of their clients, too.
-            if self.routes == RouteSet::Public {
+            if self.router.set() == RouteSet::Public {
                 record.draft.identify(partner_of(http, heads, now));
             }
         });
         let (index, route, params) = match found? {
             RouteMatch::Route(index, route, params) => (index, route, params),
             RouteMatch::Path(entry) => {
-                let reply = cors::options(entry, &parts.headers);
+                let reply = cors::options(&entry.allow, &parts.headers);
                 return Ok(CheckResult::Answered(Ok(reply)));
             }
         };
         // Set before the checks that can fail: errors are logged and rendered by route.
         record.route = Some((index, route));
-        let query = Query::new(parts.uri.query().unwrap_or_default());
-        let credentials = Credentials {
-            heads,
-            query,
-            names: &http.names,
-            administrator: self.administrator,
-        };
-        let proof = prove(&*http.authenticator, route, &credentials, now);
-        let proof = proof.inspect_err(|error| {
-            // The partner token was accepted: the partner's developers look for this refusal.
-            if error.code() == ErrorCode::UserTokenInvalid {
-                record.draft.identify(partner_of(http, heads, now));
-            }
-        })?;
-        record.user = proof.user();
-        record.draft.admit(&proof, route);
+        let proof = self.authenticate(record, route, parts, heads, now)?;
         // After authentication, because the limits of a partner count by partner, and before the body, which costs the
         // most.
         check_rate(&*http.authenticator, route.rate, proof.partner(), peer, now)?;
         let server_now = now;
         let now = now + proof.clock_offset();
         if let Some(partner) = proof.lab() {
-            let request = LabRequest::new(partner, &proof, route, path, params, heads);
-            if let Some(answer) = faults::begin(http, record, &request, now) {
+            let request = LabRequest {
+                partner,
+                user: proof.user(),
+                label: route.label,
+                path,
+                params,
+                heads,
+                started: record.started,
+            };
+            record.lab_time = Some(now);
+            record.fault = faults::find(http, &request);
+            let fault = record.fault.as_ref();
+            if let Some(answer) = fault.and_then(|one| faults::replacement(one, route.label)) {
                 return Ok(CheckResult::Answered(answer));
             }
         }
         let coding = if body.is_end_stream() {
             Coding::Identity
         } else {
-            body::check(body, heads, route.body)?
+            payload::check(body, heads, route.body)?
         };
         let cx = Context {
             now,
@@ -285,6 +287,34 @@ impl Service {
             route,
             coding,
         }))
+    }
+
+    fn authenticate(
+        &self,
+        record: &mut RequestRecord,
+        route: &Route,
+        parts: &Parts,
+        heads: &RequestHeaders<'_>,
+        now: UnixSeconds,
+    ) -> Result<Proof, ApiError> {
+        let http = &*self.http;
+        let credentials = Credentials {
+            heads,
+            query: Query::new(parts.uri.query().unwrap_or_default()),
+            takes_query_token: route.query_token,
+            names: &http.names,
+            administrator: self.administrator,
+        };
+        let proof = prove(&*http.authenticator, route, &credentials, now);
+        let proof = proof.inspect_err(|error| {
+            // The partner token was accepted: the partner's developers look for this refusal.
+            if error.code() == ErrorCode::UserTokenInvalid {
+                record.draft.identify(partner_of(http, heads, now));
+            }
+        })?;
+        record.user = proof.user();
+        record.draft.admit(&proof, route);
+        Ok(proof)
     }
 }
 
@@ -316,82 +346,46 @@ fn cached_or_handled(
         heads,
         names: &http.names,
         password_min: usize::try_from(http.services.config.accounts.password_min).unwrap_or(0),
+        partner_routes: &http.routes.public,
     };
-    let mut call = HandlerCall {
-        http,
-        record,
-        cx: entry.cx,
-        input,
-        payload,
-        lookup,
-        draft: None,
-    };
-    match entry.proof {
-        Proof::Open(auth, handler) => (handler.serve)(call, auth),
-        Proof::Partner(auth, handler) => (handler.serve)(call, auth),
+    if let Payload::Whole(body) = &payload
+        && entry.route.journals_body()
+    {
+        record.draft.body = Some(body.clone());
+    }
+    let mut draft = None;
+    let request = match entry.proof {
+        Proof::Open(auth, handler) => (handler.bind)(&input, payload, auth),
+        Proof::Partner(auth, handler) => (handler.bind)(&input, payload, auth),
         Proof::User(auth, handler) => {
             // Here for all routes, so that no handler can forget it.
-            check_own_record(&auth, &call.input)?;
-            (handler.serve)(call, auth)
+            check_own_record(&auth, &input)?;
+            (handler.bind)(&input, payload, auth)
         }
         Proof::Operator(auth, handler) => {
-            let query = parts.uri.query();
-            call.draft = AuditDraft::new(auth, entry.route, &call.input, query, heads);
-            (handler.serve)(call, auth)
+            draft = AuditDraft::new(auth, entry.route, &input, parts.uri.query(), heads);
+            (handler.bind)(&input, payload, auth)
         }
+    }?;
+    record.successor = request.successor();
+    // Recorded before the handler runs: there is no change without an entry.
+    if let Some(draft) = draft {
+        let audited = run_audited(Arc::clone(http), entry.cx, draft, request);
+        return Ok(HandlerOutcome::Later(Box::pin(audited)));
     }
-}
-
-/// An authenticated request on its way to the handler of its route.
-pub(crate) struct HandlerCall<'a> {
-    http: &'a Arc<HttpState>,
-    record: &'a mut RequestRecord,
-    cx: Context,
-    input: Input<'a>,
-    payload: Payload,
-    lookup: Option<CacheLookup<'a>>,
-    /// Set for changes and reads of secrets.
-    draft: Option<AuditDraft>,
-}
-
-impl HandlerCall<'_> {
-    /// Parses the request and calls the handler: through the audit record, through the cache, or directly.
-    pub(crate) fn serve<A, R, F>(self, auth: A, handler: F) -> Result<HandlerOutcome, ApiError>
-    where
-        A: Send + 'static,
-        R: ParseRequest,
-        F: FnOnce(&Arc<HttpState>, Context, A, R) -> HandlerOutcome + Send + 'static,
-    {
-        let (http, cx) = (self.http, self.cx);
-        if let (Payload::Whole(body), Some((_, route))) = (&self.payload, self.record.route)
-            && route.journals_body()
-        {
-            self.record.draft.body = Some(body.clone());
-        }
-        let request = R::parse(&self.input, self.payload)?;
-        self.record.successor = request.successor();
-        // Recorded before the handler runs: there is no change without an entry.
-        if let Some(draft) = self.draft {
-            let handler = Box::new(move |http: &_, cx| handler(http, cx, auth, request));
-            let audited = run_audited(Arc::clone(http), cx, draft, handler);
-            return Ok(HandlerOutcome::Later(Box::pin(audited)));
-        }
-        let Some((lookup, meaning)) = self
-            .lookup
-            .and_then(|lookup| Some((lookup, request.cache_key()?)))
-        else {
-            return Ok(handler(http, cx, auth, request));
-        };
-        // The same request may be cached under another spelling.
-        if let Some(reply) = lookup.by_meaning(&meaning) {
-            return Ok(HandlerOutcome::Now(Ok(reply)));
-        }
-        let outcome = handler(http, cx, auth, request);
-        if let HandlerOutcome::Now(Ok(reply)) = &outcome {
-            lookup.insert(&meaning, reply);
-        }
-        Ok(outcome)
+    let Some((lookup, meaning)) = lookup.and_then(|lookup| Some((lookup, request.cache_key()?)))
+    else {
+        return Ok(request.handle(http, entry.cx));
+    };
+    // The same request may be cached under another spelling.
+    if let Some(reply) = lookup.by_meaning(&meaning) {
+        return Ok(HandlerOutcome::Now(Ok(reply)));
     }
+    let outcome = request.handle(http, entry.cx);
+    if let HandlerOutcome::Now(Ok(reply)) = &outcome {
+        lookup.insert(&meaning, reply);
+    }
+    Ok(outcome)
 }
 
 async fn answer_later(
@@ -435,9 +429,27 @@ async fn answer_later(
         },
     };
     let answer = http.wait_until_fresh(record.route, answer).await;
-    let answer = faults::apply(&http, &mut record, answer).await;
+    let answer = apply_fault(&http, &mut record, answer).await;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
     let fault = record.fault.clone();
     let response = build_response(&http, &conn_state, record, &parts, &heads, answer);
     faults::cut(fault.as_ref(), response)
+}
+
+/// Applies the fault of a lab partner to the answer.
+async fn apply_fault(http: &HttpState, record: &mut RequestRecord, answer: Answer) -> Answer {
+    let Some(fault) = &record.fault else {
+        return answer;
+    };
+    // The delay comes before anything is built, so it holds no lock and no thread.
+    tokio::time::sleep(fault.delay).await;
+    match faults::rewrite(http, fault, &answer) {
+        Rewritten::Kept => answer,
+        Rewritten::Changed(rewritten) => rewritten,
+        Rewritten::Nothing => {
+            // Neither header nor journal may claim a fault that changed nothing.
+            record.fault = None;
+            answer
+        }
+    }
 }

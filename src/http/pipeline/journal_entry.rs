@@ -16,20 +16,17 @@ use serde_json::Value;
 use crate::domain::decision::RightsRefusal;
 use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
-use crate::http::access::auth::PartnerIdentity;
 use crate::http::errors::api_error::ApiError;
+use crate::http::pipeline::record::RequestRecord;
 use crate::http::request::head_validation::decode;
 use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::http::request::query::Query;
-use crate::http::response::respond::{RequestRecord, loggable};
+use crate::http::route_facts::RouteFacts;
 use crate::http::routing::route::Route;
-use crate::http::routing::router::RouteSet;
 use crate::http::state::HttpState;
 use crate::http::wire::rights::rule_step;
 use crate::services::Services;
-use crate::types::{
-    AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind, UnixSeconds,
-};
+use crate::types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
 const PATH_PARAMETERS: [&str; 5] = [
@@ -105,14 +102,14 @@ pub(crate) fn journal(
         path: match route {
             Some(route) => path(record, route, parts.uri.path()),
             // Without a route, any segment may be a token.
-            None => known_words(parts.uri.path()),
+            None => known_words(&http.routes.public, parts.uri.path()),
         },
         query: query(parts.uri.query().unwrap_or_default()),
         headers: headers(&http.names, parts, heads),
         body: draft.body.as_deref().map(members).unwrap_or_default(),
         status: status.as_u16(),
         code: error.map(|error| error.code().as_str().to_owned()),
-        message: error.map(|error| loggable(error).to_owned()),
+        message: error.map(|error| error.loggable().to_owned()),
         details: error
             .and_then(ApiError::details)
             .and_then(|details| serde_json::to_string(details).ok()),
@@ -167,16 +164,6 @@ fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
     if is_token { MASKED_ID.to_owned() } else { id }
 }
 
-/// Returns the partner whose token a refused request carries.
-pub(crate) fn partner_of(
-    http: &HttpState,
-    heads: &RequestHeaders<'_>,
-    now: UnixSeconds,
-) -> Option<PartnerIdentity> {
-    let token = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
-    http.authenticator.partner(&token, now)
-}
-
 fn token_id(heads: &RequestHeaders<'_>) -> Option<String> {
     let hash = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
     Some(hash.handle())
@@ -214,9 +201,9 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
 
 /// Masks a path without a route. It shows only words that occur in the patterns of routes: anything else may be a
 /// secret.
-fn known_words(path: &str) -> String {
+fn known_words(routes: &[RouteFacts], path: &str) -> String {
     let is_known = |segment: &str| {
-        let mut patterns = RouteSet::Public.routes().iter().map(|route| route.pattern);
+        let mut patterns = routes.iter().map(|route| route.pattern);
         patterns.any(|pattern| pattern.split('/').any(|word| word == segment))
     };
     let shown = path.split('/').map(|segment| match is_known(segment) {

@@ -1,4 +1,4 @@
-//! Resolves partners, operators and users that an operator names by id or by name.
+//! Partners, operators and users that an operator names by id or by name: reads and resolves them.
 
 use std::sync::Arc;
 
@@ -6,13 +6,85 @@ use crate::domain::accounts::User;
 use crate::domain::partners::Partners;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
-use crate::http::routing::endpoint::admin::operators::OperatorIdOrName;
-use crate::http::routing::endpoint::admin::partners::PartnerIdOrName;
-use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
+use crate::http::routing::endpoint::Input;
 use crate::services::Services;
-use crate::types::{OperatorId, PartnerId};
+use crate::types::{Email, OperatorId, PartnerId, UserId};
 
 const NAMES_SHOWN: usize = 10;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PartnerIdOrName {
+    Id(PartnerId),
+    Name(String),
+}
+
+impl PartnerIdOrName {
+    /// Text that has the form of an id is an id.
+    #[must_use]
+    pub(crate) fn read(text: &str) -> Self {
+        PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OperatorIdOrName {
+    Id(OperatorId),
+    Name(String),
+}
+
+impl OperatorIdOrName {
+    #[must_use]
+    pub(crate) fn read(text: &str) -> Self {
+        OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
+/// A user by id or by e-mail address. With an address the partner may be omitted if there is only
+/// one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UserIdOrEmail {
+    Id(UserId),
+    Email(Email, Option<PartnerIdOrName>),
+}
+
+/// Parses the parameter `partner`.
+pub(crate) fn partner_in_query(input: &Input<'_>) -> Result<Option<PartnerIdOrName>, ApiError> {
+    Ok(input
+        .query
+        .one("partner")?
+        .map(|text| PartnerIdOrName::read(&text)))
+}
+
+impl UserIdOrEmail {
+    pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
+        let text = input.query.one("user")?;
+        text.map(|text| Self::read(&text, input)).transpose()
+    }
+
+    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+        Self::read(&input.text("user")?, input)
+    }
+
+    fn read(text: &str, input: &Input<'_>) -> Result<Self, ApiError> {
+        // An id contains no `@`, so it cannot be an address.
+        if let Ok(user) = UserId::parse(text) {
+            return Ok(Self::Id(user));
+        }
+        let email = known(Email::parse(text), ErrorCode::UserNotFound)?;
+        Ok(Self::Email(email, partner_in_query(input)?))
+    }
+}
+
+/// Answers a malformed id in a path like an unknown one, because no object can have it.
+pub(crate) fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
+    read.map_err(|_| {
+        let what = code.as_str().trim_end_matches("_NOT_FOUND");
+        ApiError::new(
+            code,
+            format!("there is no such {}", what.to_ascii_lowercase()),
+        )
+    })
+}
 
 pub(crate) fn partner(services: &Services, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
     known_partner(&services.partners, named)

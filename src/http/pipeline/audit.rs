@@ -7,13 +7,14 @@ use std::sync::Arc;
 use crate::domain::audit::AuditedChange;
 use crate::http::access::auth::{AdminIdentity, OperatorAuth};
 use crate::http::access::local_admin::claim;
-use crate::http::admin::resolve;
 use crate::http::request::context::Context;
 use crate::http::request::head_validation::decode;
 use crate::http::request::headers::RequestHeaders;
 use crate::http::request::query::Query;
-use crate::http::routing::endpoint::admin::users::UserIdOrEmail;
-use crate::http::routing::endpoint::{Answer, HandlerOutcome, Input};
+use crate::http::response::reply::Answer;
+use crate::http::routing::endpoint::{BoundRequest, HandlerOutcome, Input};
+use crate::http::routing::resolve;
+use crate::http::routing::resolve::UserIdOrEmail;
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
 
@@ -106,16 +107,13 @@ impl AuditDraft {
     }
 }
 
-/// The handler of an audited request, which already holds the proof and the parsed request.
-type AuditedHandler = Box<dyn FnOnce(&Arc<HttpState>, Context) -> HandlerOutcome + Send>;
-
 /// Records the request, calls the handler and records the result. A change is made even if the entry cannot
 /// be written; the log then has a line about it.
 pub(crate) async fn run_audited(
     http: Arc<HttpState>,
     mut cx: Context,
     draft: AuditDraft,
-    handler: AuditedHandler,
+    request: Box<dyn BoundRequest>,
 ) -> Answer {
     let reads = draft.reads;
     let (request_id, action) = (cx.request_id.to_string(), draft.action);
@@ -135,7 +133,7 @@ pub(crate) async fn run_audited(
     if reads && let Err(error) = number {
         return Err(error.into());
     }
-    let answer = match handler(&http, cx) {
+    let answer = match request.handle(&http, cx) {
         HandlerOutcome::Now(answer) => answer,
         HandlerOutcome::Later(future) => future.await,
     };

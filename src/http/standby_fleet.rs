@@ -1,0 +1,66 @@
+//! The fleet of a member, as a standby needs it.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::types::{ConnectionOrigin, SessionId};
+
+pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ClientStream for S {}
+
+/// How long a connection, or a request that was not sent yet or may be sent again, waits for an owner. A takeover is expected
+/// to be shorter.
+pub(crate) const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A connection to the owner of the fleet.
+pub(crate) struct OwnerStream {
+    pub(crate) stream: Box<dyn ClientStream>,
+    /// The owner expects HTTP/2.
+    pub(crate) is_multiplexed: bool,
+    /// Counts the connection until it ends.
+    pub(crate) permit: OwnedSemaphorePermit,
+    /// Completes when another member has become the owner.
+    pub(crate) moved: FleetFuture<'static, ()>,
+}
+
+/// Why there is no connection to the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoOwner {
+    Absent,
+    /// This member or the owner has as many connections as it may have.
+    Busy,
+}
+
+pub(crate) type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The fleet of this member.
+pub(crate) trait StandbyFleet: Send + Sync {
+    /// Whether this member is not the owner.
+    fn is_standby(&self) -> bool;
+
+    /// Waits until the store has every change that was acknowledged before this call. Returns false if that is not known
+    /// in time.
+    fn catch_up(&self) -> FleetFuture<'_, bool>;
+
+    /// Whether the store was up to date a few seconds ago, and the owner gets the heartbeats that are answered here.
+    fn is_following(&self) -> bool;
+
+    /// This member has answered a heartbeat of the session, and the owner has to know.
+    fn relay_beat(&self, session: SessionId);
+
+    /// Counts a request of a client.
+    fn count(&self, place: AnsweredBy);
+
+    /// Connects to the owner, and waits for one if there is none.
+    fn connect(&self, origin: ConnectionOrigin) -> FleetFuture<'_, Result<OwnerStream, NoOwner>>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnsweredBy {
+    This,
+    Owner,
+}
