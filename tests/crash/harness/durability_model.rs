@@ -1,4 +1,12 @@
 //! The states that a fact may have after a fault, given the responses and their times.
+//!
+//! | class | changes | after a kill | after a power cut, whatever subset of unsynced sectors and names it keeps |
+//! | --- | --- | --- | --- |
+//! | `Durable` | accounts, operators, tokens, grants, catalogue, guide | each answered one, whole | the same |
+//! | `Logged` | entitlements, sessions, telemetry | each answered one, whole | those answered half a second before, and any of the later ones |
+//!
+//! A change without a response is there whole or not at all; of a telemetry batch without a response any part may be. The engine, the
+//! request journal and the quality figures are not in the ledgers.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};

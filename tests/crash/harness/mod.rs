@@ -5,12 +5,15 @@
 //! | --- | --- |
 //! | `appliance`, `client` | the process; the connections to it |
 //! | `background_command` | a command that is repeated during a round |
+//! | `comparison` | a start after a fault, and what it serves compared with ledgers |
 //! | `delay_probe` | measures how long threads wait for a processor and for the disk |
 //! | `disk` | file systems that can be cut off, filled up and made read-only |
 //! | `durability_model` | the states that a fact may have after a fault, given the responses |
 //! | `process`, `raw_http` | of the integration tests: processes with a deadline; HTTP in exact bytes |
+//! | `recording`, `replay` | the file operations of a process, from strace, in the order of time |
 //! | `rng` | the seed, how many rounds, and how a test is skipped |
 //! | `service_manager` | stands in for systemd, and measures the gaps between notifications that feed the watchdog |
+//! | `simulated_disk` | what a power cut may keep and lose of recorded changes |
 //! | `stop_on_drop` | of the integration tests: ends the threads of a scope, also in a panic |
 //! | `summary` | the outcomes of rounds, as a table |
 //! | `template` | a data directory with its ledger, copied and damaged by tests |
@@ -19,6 +22,7 @@
 pub mod appliance;
 pub mod background_command;
 pub mod client;
+pub mod comparison;
 pub mod delay_probe;
 pub mod disk;
 pub mod durability_model;
@@ -28,8 +32,11 @@ pub mod process;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../it/support/raw_http.rs"]
 pub mod raw_http;
+pub mod recording;
+pub mod replay;
 pub mod rng;
 pub mod service_manager;
+pub mod simulated_disk;
 #[path = "../../it/support/stop_on_drop.rs"]
 pub mod stop_on_drop;
 pub mod summary;

@@ -5,6 +5,7 @@ mod accounts;
 mod guide;
 mod operators;
 mod playback_client;
+mod script;
 mod telemetry;
 mod viewer;
 
@@ -22,6 +23,7 @@ use crate::harness::rng::Rng;
 use crate::harness::stop_on_drop::StopOnDrop;
 
 pub use playback_client::{Stream, token};
+pub use script::{Course, Script};
 
 /// The password of users who never change it.
 pub const PASSWORD: &str = "a long way to go";
@@ -204,6 +206,17 @@ impl Workload {
             logged,
             guide,
         })
+    }
+
+    /// Lets one actor do one action: player, reporter, two of accounts, operator, guide.
+    pub fn step(
+        &mut self,
+        line: &mut Connection,
+        actor: usize,
+        rng: &mut Rng,
+    ) -> Result<(), NoResponse> {
+        let mut actors = self.actors(Mix::Importing);
+        actors.nth(actor).unwrap().act(line, rng)
     }
 
     /// Runs the actors until the server no longer answers or `during` returns.
