@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::raw_http::{Answer, Wire, request};
 
 /// Far more than any response takes, even under strace on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a request has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::harness::appliance::{Launch, Started};
 use crate::harness::disk::run;
@@ -9,6 +10,9 @@ use crate::harness::durability_model::AllowedLoss;
 use crate::harness::rng::Rng;
 use crate::harness::tail;
 use crate::workload::Workload;
+
+/// Other tests measure how long a start takes; here many run at a time.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a server did on a data directory.
 pub enum Outcome {
@@ -64,6 +68,7 @@ fn compare_one(
 ) -> Outcome {
     let launch = Launch {
         data_dir: data_dir.to_owned(),
+        timeout: STARTS_WITHIN,
         ..launch.clone()
     };
     let appliance = match launch.start() {
