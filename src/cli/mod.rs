@@ -1,291 +1,33 @@
 //! The command line: noun then verb, one file per group. Commands parse arguments and print results. The
 //! work itself is done through the operators' interface, in a running server or in this process.
 
-mod admin;
-mod admin_socket;
+mod arguments;
 mod as_owner;
-mod audit;
-mod backup;
-mod catalog;
-mod clock;
-mod completions;
-mod config;
-mod csv;
+mod client;
+mod commands;
 mod demo;
-mod descriptors;
 mod doctor;
-mod epg;
-mod epg_report;
-mod examples;
-mod exit;
-mod explain_output;
-mod fleet;
-mod healthcheck;
-mod held_lock;
-mod inherited_sockets;
-mod lab;
-mod lab_partners;
-mod listeners;
-mod mail;
-mod members;
-mod missing_media;
-mod operator;
+mod global;
 mod output;
-mod partner;
-mod playable;
-mod privileges;
-mod quality_chart;
-mod quality_report;
-mod read_secret;
-mod reexec;
-mod reload;
-mod requests;
-mod rights;
-mod run_limited;
-mod serve;
+mod process;
 mod server;
-mod server_signals;
-mod signals;
-mod startup;
-mod store;
-mod systemd;
-mod telemetry;
-mod time_arg;
-mod tokens;
-mod upgrade;
-mod user;
-mod user_devices;
-mod user_import;
-mod verify_subprocess;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
-use crate::app;
-use crate::config::{ConfigProblems, Inputs, Loaded, Provenance, load, read};
+use crate::config::{Inputs, read};
 use crate::ports::zoneinfo;
 use crate::types::VERSION;
-use admin::Admin;
-use exit::{CommandResult, Exit, Failure};
-
-/// Partner interface of a video-streaming platform, in one binary.
-///
-/// Try it: `playgate demo`. Run it: `playgate serve`. The other commands work with or without a running
-/// server.
-#[derive(Parser)]
-#[command(name = "playgate", version = VERSION, max_term_width = 100, after_help = EXIT_CODES)]
-struct Arguments {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: Command,
-}
-
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 not found, \
-                          4 held for approval, 5 fatal I/O error.";
-
-const GLOBAL_HEADING: &str = "Global options";
-
-#[derive(Args)]
-struct Global {
-    /// Configuration file [default: /etc/playgate/playgate.toml, if it exists]
-    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_HEADING)]
-    config: Option<PathBuf>,
-    /// Data directory
-    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL_HEADING)]
-    data_dir: Option<PathBuf>,
-}
-
-impl Global {
-    fn inputs(&self) -> Result<Inputs, Failure> {
-        let mut inputs = Inputs::from_process(self.config.clone());
-        if let Some(directory) = &self.data_dir {
-            let text = directory
-                .to_str()
-                .ok_or_else(|| Failure::usage("--data-dir is not UTF-8"))?;
-            inputs
-                .flags
-                // The flag is a layer of the configuration, so that precedence and messages are the same as for any
-                // other key.
-                .push(("data_dir", "--data-dir", text.to_owned()));
-        }
-        Ok(inputs)
-    }
-
-    fn load(&self) -> Result<Loaded, Failure> {
-        load_at_start(&self.inputs()?)
-    }
-
-    /// Connects to the operators' interface. Fails if the data directory has no store: the path is probably
-    /// wrong, so no store is created there.
-    async fn admin(&self) -> Result<Admin, Failure> {
-        self.admin_over(|loaded| {
-            if app::has_store(&loaded.config) {
-                return Ok(());
-            }
-            let said = format!("no store in {}", loaded.config.server.data_dir.display());
-            Err(Failure::new(Exit::NotFound, said).hint(
-                "pass the server's --data-dir or --config; `partner add` creates a new store",
-            ))
-        })
-        .await
-    }
-
-    /// Like [`Global::admin`], for first-time commands that may create the store.
-    async fn admin_or_new(&self) -> Result<Admin, Failure> {
-        self.admin_over(|loaded| {
-            if !app::has_store(&loaded.config) {
-                // A fleet member whose disk is missing must not get a new store: no other member would have its
-                // changes.
-                fleet::membership(&loaded.config)?;
-                let place = loaded.config.server.data_dir.display();
-                output::print_note(&format!("{place} has no store: creating a new one"));
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    /// Connects with the loaded configuration if `fits` accepts it. With an invalid configuration, connects
-    /// only to a server that is already running.
-    async fn admin_over(
-        &self,
-        fits: impl FnOnce(&Loaded) -> CommandResult,
-    ) -> Result<Admin, Failure> {
-        match self.load() {
-            Ok(loaded) => {
-                fits(&loaded)?;
-                Admin::connect(loaded).await
-            }
-            // A mistake in the file must not lock operators out of the server that still runs.
-            Err(config_failure) => self
-                .admin_with_invalid_config()
-                .await?
-                .ok_or(config_failure),
-        }
-    }
-
-    /// Connects to a server that still runs with its previous configuration while the current one is
-    /// invalid, so that operators can keep working. Requires an explicit data directory.
-    async fn admin_with_invalid_config(&self) -> Result<Option<Admin>, Failure> {
-        // `read` returns an invalid configuration too, with defaults in place of the invalid values.
-        let (Some(loaded), _) = read(&self.inputs()?) else {
-            return Ok(None);
-        };
-        let mut named = loaded.effective.iter().filter(|key| key.key == "data_dir");
-        if named.all(|key| key.origin == Provenance::Default) {
-            // The default directory could belong to another server.
-            return Ok(None);
-        }
-        let admin = Admin::running(&loaded).await?;
-        if admin.is_some() {
-            output::print_note(
-                "warning: the configuration is invalid (`playgate config check` lists the errors); the \
-                 server keeps running with the previous one",
-            );
-        }
-        Ok(admin)
-    }
-}
-
-fn config_failure(problems: &ConfigProblems) -> Failure {
-    let listed = problems.to_string().replace('\n', "\n  ");
-    Failure::usage(format!("invalid configuration\n  {listed}"))
-}
-
-fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
-    load(inputs).map_err(|problems| config_failure(&problems))
-}
-
-fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
-    let (loaded, mut problems) = read(inputs);
-    for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
-        // The files that keys name are read here too: an unusable certificate or template must not be found only at the
-        // restart.
-        problems.add(None, wrong.to_string());
-    }
-    problems.or(loaded)
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a demo: sample data, a playable clip and example calls to paste
-    Demo(demo::Demo),
-    /// Run the server
-    Serve(serve::Serve),
-    /// Manage partners and their access tokens
-    #[command(subcommand)]
-    Partner(partner::PartnerCommand),
-    /// Manage operators of the administration interface
-    #[command(subcommand)]
-    Operator(operator::OperatorCommand),
-    /// Import and export the catalogue: livestreams, assets, offers, keys, rights
-    #[command(subcommand)]
-    Catalog(catalog::CatalogCommand),
-    /// Import and inspect the programme guide (EPG)
-    #[command(subcommand)]
-    Epg(epg::EpgCommand),
-    /// Set the rights of livestreams and single broadcasts
-    #[command(subcommand)]
-    Rights(rights::RightsCommand),
-    /// Manage rules on the rights of broadcasts
-    #[command(subcommand)]
-    Rule(rights::RuleCommand),
-    /// Manage users: offers, sessions, PINs
-    #[command(subcommand)]
-    User(user::UserCommand),
-    /// Show sent and stored mail, send a test mail
-    #[command(subcommand)]
-    Mail(mail::MailCommand),
-    /// Export and report playback telemetry
-    #[command(subcommand)]
-    Telemetry(telemetry::TelemetryCommand),
-    /// Create, list, verify and restore backups
-    #[command(subcommand)]
-    Backup(backup::BackupCommand),
-    /// Show the audit log of operators' changes
-    #[command(subcommand)]
-    Audit(audit::AuditCommand),
-    #[command(subcommand)]
-    Requests(requests::RequestsCommand),
-    /// Show and move the clock of a lab, accept the system clock after a jump
-    #[command(subcommand)]
-    Clock(clock::ClockCommand),
-    /// Test clients: faults, resets and scenarios of lab partners, conformance reports
-    #[command(subcommand)]
-    Lab(lab::LabCommand),
-    /// Verify, reindex, export and repair the store
-    #[command(subcommand)]
-    Store(store::StoreCommand),
-    /// Check and show the configuration, list its keys
-    #[command(subcommand)]
-    Config(config::ConfigCommand),
-    /// Run several machines as one, on an etcd
-    #[command(subcommand)]
-    Fleet(fleet::FleetCommand),
-    /// Check the installation and suggest fixes
-    Doctor(doctor::Doctor),
-    /// Check whether the server is ready
-    Healthcheck(healthcheck::Healthcheck),
-    /// Check a version before an upgrade, go back to the version before
-    #[command(subcommand)]
-    Upgrade(upgrade::UpgradeCommand),
-    /// Print a shell completion script
-    Completions {
-        /// Shell
-        #[arg(value_enum)]
-        shell: completions::Shell,
-    },
-    /// Print the manual page (troff)
-    Man {
-        /// Write one page per command into this directory instead
-        #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
-    },
-}
+use arguments::{Arguments, Command};
+use commands::{
+    audit, backup, catalog, clock, completions, config, epg, fleet, healthcheck, lab, mail, man,
+    operator, partner, requests, rights, store, telemetry, upgrade, user,
+};
+use global::Global;
+use output::{CommandResult, Failure};
+use process::wait;
 
 #[must_use]
 pub fn main() -> ExitCode {
@@ -293,7 +35,7 @@ pub fn main() -> ExitCode {
         output::print_note(&failure.to_string());
         return failure.exit().into();
     }
-    completions::complete_for_shell();
+    completions::complete_for_shell(Arguments::command);
     // Not taken from the parsed arguments: a command line with a mistake has none.
     let as_json = std::env::args_os().any(|argument| argument == "--json");
     let parse = || {
@@ -342,10 +84,10 @@ fn usage_failure(mistake: &str) -> Failure {
 
 fn run(arguments: Arguments, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let Arguments { global, command } = arguments;
-    server_signals::block_file_size();
+    server::block_file_size();
     if !matches!(command, Command::Demo(_) | Command::Serve(_)) {
         // A server that started this command has blocked its own signals.
-        server_signals::unblock_end();
+        server::unblock_end();
     }
     // Before anything in the data directory is touched.
     if let Some(code) = as_owner::continue_as_owner(&global, matches)? {
@@ -379,29 +121,18 @@ fn run_here(command: Command, global: &Global) -> CommandResult {
         Command::Healthcheck(command) => wait(healthcheck::run(command, global)),
         Command::Upgrade(command) => wait(upgrade::run(command, global)),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man { dir } => completions::man(dir.as_deref()),
+        Command::Man { dir } => man::run(dir.as_deref(), Arguments::command()),
     }
-}
-
-fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    // The runtime would panic without free descriptors.
-    descriptors::check()?;
-    // One thread: a command waits for one request at a time.
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?
-        .block_on(command)
 }
 
 #[cfg(test)]
 mod tests {
     use clap::{Command as ClapCommand, CommandFactory as _};
 
-    use super::Arguments;
+    use crate::cli::arguments::Arguments;
 
     /// The names of the `wanted` commands without sub-commands, such as `backup create`.
-    pub(super) fn command_names(wanted: &dyn Fn(&ClapCommand) -> bool) -> Vec<String> {
+    pub(crate) fn command_names(wanted: &dyn Fn(&ClapCommand) -> bool) -> Vec<String> {
         fn visit(
             command: &ClapCommand,
             path: &str,

@@ -382,14 +382,15 @@ fn messages_contain_no_text_of_lower_layers() {
 }
 
 /// A row with another number of cells than its heading belongs to another table.
-/// Everything else goes through `cli/output.rs`, which writes out what reorders a line or controls a terminal.
+/// Everything else goes through `cli/output`, which writes out what reorders a line or controls a terminal.
 #[test]
 fn only_the_output_module_and_the_log_write_to_the_terminal() {
     // A dump is letters and digits; the output of a client under test goes to standard error as it is.
-    const WRITERS: [&str; 5] = [
-        "cli/lab/client.rs",
-        "cli/output.rs",
-        "cli/store.rs",
+    const WRITERS: [&str; 6] = [
+        "cli/commands/lab/client.rs",
+        "cli/commands/store.rs",
+        "cli/output/colour.rs",
+        "cli/output/stream.rs",
         "observe/journal.rs",
         "observe/log.rs",
     ];

@@ -26,14 +26,16 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use self::named_files::{NamedFiles, command_of, is_given};
-use self::trusted_path::{is_unmapped, trace};
-use super::doctor::system_log;
-use super::exit::{Exit, Failure};
-use super::reexec::THIS_PROGRAM;
-use super::{Global, privileges};
+use crate::cli::global::Global;
+use crate::cli::output::{Exit, Failure};
+use crate::cli::process::{THIS_PROGRAM, caller, system_log};
 use crate::config::{DEFAULT_FILE, data_dir};
 use crate::ports::named_file;
+use named_files::NamedFiles;
+use named_files::command_of;
+use named_files::is_given;
+use trusted_path::is_unmapped;
+use trusted_path::trace;
 
 /// Tells the second of the three processes whom to become, as `user:group`.
 const BECOME: &str = "BECOME_OWNER_FOR_PLAYGATE";
@@ -60,7 +62,7 @@ struct Owner {
 }
 
 /// Takes the second and third step if this process was started by the one before.
-pub(super) fn resume() -> Result<(), Failure> {
+pub(crate) fn resume() -> Result<(), Failure> {
     if getuid().is_root() {
         let Some(owner) = std::env::var_os(BECOME) else {
             return Ok(());
@@ -91,7 +93,7 @@ pub(super) fn resume() -> Result<(), Failure> {
 }
 
 /// Continues a command of root as the owner of the data directory. Returns `None` if this process may go on itself.
-pub(super) fn continue_as_owner(
+pub(crate) fn continue_as_owner(
     global: &Global,
     matches: &ArgMatches,
 ) -> Result<Option<ExitCode>, Failure> {
@@ -119,7 +121,7 @@ pub(super) fn continue_as_owner(
     let status = this_program()
         .env(BECOME, format!("{}:{}", owner.user, owner.group))
         .env(PARENT, getpid().to_string())
-        .env(privileges::CALLER, caller())
+        .env(caller::VARIABLE, caller_name())
         .env(named_file::VARIABLE, files.list())
         .status();
     files.remove_empty();
@@ -133,8 +135,8 @@ pub(super) fn continue_as_owner(
     ))
 }
 
-fn caller() -> String {
-    match privileges::caller().as_str() {
+fn caller_name() -> String {
+    match caller::name().as_str() {
         "0" => "root".to_owned(),
         name => name.to_owned(),
     }
@@ -172,7 +174,7 @@ fn is_passed_on(name: &OsStr) -> bool {
     const NAMES: [&str; 16] = [
         BECOME,
         PARENT,
-        privileges::CALLER,
+        caller::VARIABLE,
         named_file::VARIABLE,
         "COLUMNS",
         "COMPLETE",
@@ -215,7 +217,7 @@ fn drop_capabilities_of_successors() {
 }
 
 /// Starts a program that nobody vouches for: if this process is root's, without capabilities, which it cannot get back.
-pub(super) fn start_confined(
+pub(crate) fn start_confined(
     start: impl FnOnce() -> io::Result<Child> + Send,
 ) -> io::Result<Child> {
     if !getuid().is_root() {

@@ -12,7 +12,7 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::Owner;
 use super::trusted_path::{Trace, trace};
-use crate::cli::catalog;
+use crate::cli::client::key_files::key_files;
 use crate::ports::named_file::{self, Opened};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl NamedFiles {
             Ok(None) => {}
             Ok(Some(file)) => {
                 if access == Access::ReadCatalog {
-                    for key_file in catalog::key_files(path) {
+                    for key_file in key_files(path) {
                         self.add(&key_file, Access::Read, owner);
                     }
                 }
@@ -192,7 +192,7 @@ mod tests {
     use clap::{Command, CommandFactory as _};
 
     use super::*;
-    use crate::cli::Arguments;
+    use crate::cli::arguments::Arguments;
 
     /// Written where the caller says, without a data directory; or continued as root on purpose.
     const ELSEWHERE: [&str; 2] = ["man", "lab run"];

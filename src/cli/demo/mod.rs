@@ -4,26 +4,22 @@
 mod content;
 mod epg;
 mod seed;
-mod temp_dir;
 
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{CommandResult, Failure};
-use super::reload::Reload;
-use super::serve::Addresses;
-use super::server::{Server, on_runtime, start_log};
-use super::startup::Startup;
-use super::{Global, load_at_start, output};
+use crate::cli::global::{Global, load_at_start};
+use crate::cli::output::{self, CommandResult, Failure};
+use crate::cli::process::temp_dir::TempDataDir;
+use crate::cli::server::{Addresses, Reload, Server, Startup, on_runtime, start_log};
 use crate::services::DemoAccess;
 use seed::DemoData;
-pub(super) use temp_dir::TempDataDir;
 
 /// Starts within a second: sample catalogue, livestreams with a current schedule, a partner, a user with a
 /// PIN, stored mail, Clear Key and a playable encrypted clip. Prints example calls for the whole interface,
 /// ready to paste into a shell, and serves until Ctrl-C.
 #[derive(Args)]
-pub(super) struct Demo {
+pub(crate) struct Demo {
     #[command(flatten)]
     addresses: Addresses,
     /// Print one line of JSON when ready, instead of the calls
@@ -32,7 +28,7 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    pub(super) fn run(self, global: &Global) -> CommandResult {
+    pub(crate) fn run(self, global: &Global) -> CommandResult {
         let mut inputs = global.inputs()?;
         inputs.demo = true;
         inputs.flags.extend(self.addresses.flags());

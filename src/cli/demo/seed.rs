@@ -6,9 +6,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{content, epg};
-use crate::cli::admin::request_body;
-use crate::cli::admin::{Admin, AdminError, path, with_query};
-use crate::cli::exit::{CommandResult, Failure};
+use crate::cli::client::{Admin, AdminError, path, request_body, with_query};
+use crate::cli::output::{CommandResult, Failure};
 use crate::config::http::Environment;
 use crate::domain::epg_sources::DemoGuide;
 use crate::http::state::HttpState;

@@ -1,8 +1,8 @@
 //! Checks of a fleet: its etcd, endpoint by endpoint, and its members.
 
-use super::DoctorFinding;
-use crate::cli::exit::Failure;
-use crate::cli::fleet::{examiner, membership};
+use super::finding::DoctorFinding;
+use crate::cli::client::fleet::{examiner, membership};
+use crate::cli::output::Failure;
 use crate::config::Config;
 use crate::fleet::etcd::EtcdSettings;
 use crate::observe::fleet::FleetReport;

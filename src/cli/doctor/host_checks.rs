@@ -2,15 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 use std::{fs, io};
 
 use rustix::fs::statvfs;
 
-use super::DoctorFinding;
+use super::finding::DoctorFinding;
 use crate::app::backup_settings;
-use crate::cli::run_limited::{self, run_limited};
+use crate::cli::process::run_limited::output_of;
 use crate::config::Config;
 use crate::domain::backups::{BackupDirectory, BackupError};
 use crate::domain::set_aside;
@@ -34,14 +32,6 @@ pub(super) fn findings(config: &Config) -> Vec<DoctorFinding> {
     findings.extend(unit());
     findings.extend(version());
     findings
-}
-
-/// Time limit of each external program. One that hangs is often the very problem of the machine.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let child = run_limited::start(Command::new(program).args(arguments)).ok()?;
-    Some(run_limited(child, TIMEOUT).ok()?.out)
 }
 
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -290,13 +280,16 @@ mod tests {
             )
         };
         let finding = newer_version(&policy("0.1.0", "0.1.1")).unwrap();
-        assert_eq!(finding.state, super::super::CheckState::Warning);
+        assert_eq!(
+            finding.state,
+            crate::cli::doctor::finding::CheckState::Warning
+        );
         assert!(
             finding.finding.contains("0.1.1 is available"),
             "{finding:?}"
         );
         let finding = newer_version(&policy("0.1.1", "0.1.1")).unwrap();
-        assert_eq!(finding.state, super::super::CheckState::Ok);
+        assert_eq!(finding.state, crate::cli::doctor::finding::CheckState::Ok);
         assert_eq!(newer_version(&policy("(none)", "0.1.1")), None);
         assert_eq!(newer_version(""), None);
     }

@@ -1,27 +1,27 @@
 //! `playgate doctor`: checks the whole installation; for each problem it names the command or setting that
 //! fixes it.
 
+mod finding;
 mod fleet_checks;
 mod host_checks;
+mod playable;
 mod service_checks;
 mod support_bundle;
-pub(super) mod system_log;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 
-use super::exit::{CommandResult, Exit, Failure};
-use super::output::{self, Tone};
-use super::{Global, load_and_check};
+use crate::cli::global::{Global, load_and_check};
+use crate::cli::output::{self, CommandResult, Exit, Failure, Tone};
 use crate::config::{ConfigProblems, Loaded};
+use finding::{CheckState, DoctorFinding};
 
 /// Check configuration, clock, disk, store, fleet, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
 /// found
 #[derive(Args)]
-pub(super) struct Doctor {
+pub(crate) struct Doctor {
     /// Print a JSON array of {"part","state","finding","fix"}
     #[arg(long)]
     json: bool,
@@ -30,50 +30,7 @@ pub(super) struct Doctor {
     bundle: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum CheckState {
-    Ok,
-    Warning,
-    Problem,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct DoctorFinding {
-    part: &'static str,
-    state: CheckState,
-    finding: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-impl DoctorFinding {
-    fn ok(part: &'static str, finding: impl Into<String>) -> Self {
-        Self {
-            part,
-            state: CheckState::Ok,
-            finding: finding.into(),
-            fix: None,
-        }
-    }
-
-    fn warning(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            state: CheckState::Warning,
-            fix: Some(fix.into()),
-            ..Self::ok(part, finding)
-        }
-    }
-
-    fn problem(part: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            state: CheckState::Problem,
-            ..Self::warning(part, finding, fix)
-        }
-    }
-}
-
-pub(super) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
+pub(crate) async fn run(doctor: Doctor, global: &Global) -> CommandResult {
     let mut findings = vec![configuration(&load_and_check(&global.inputs()?))];
     let mut admin;
     let loaded = global.load().ok();

@@ -8,11 +8,12 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::DoctorFinding;
+use super::finding::DoctorFinding;
+use super::playable;
 use crate::app;
-use crate::cli::admin::{Admin, path};
-use crate::cli::exit::{CommandResult, Failure};
-use crate::cli::{Global, members, missing_media, output, playable};
+use crate::cli::client::{Admin, missing_media, path};
+use crate::cli::global::Global;
+use crate::cli::output::{self, CommandResult, Failure, members};
 use crate::config::{Config, ListenAddress, Loaded};
 use crate::ports::http_client::RequestTarget;
 use crate::ports::{Clock as _, SystemClock};

@@ -11,11 +11,11 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 use tar::{Builder, Header};
 
-use super::DoctorFinding;
-use super::host_checks::output_of;
-use super::system_log;
-use crate::cli::admin::{Admin, path};
-use crate::cli::exit::{CommandResult, Failure};
+use super::finding::DoctorFinding;
+use crate::cli::client::{Admin, path};
+use crate::cli::output::{CommandResult, Failure};
+use crate::cli::process::run_limited::output_of;
+use crate::cli::process::system_log;
 use crate::config::Loaded;
 use crate::ports::{Clock as _, SystemClock, named_file, zoneinfo};
 

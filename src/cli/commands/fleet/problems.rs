@@ -1,0 +1,25 @@
+//! What is wrong with the fleet, for `fleet status`: also what only the members know, such as settings that differ.
+
+use serde_json::{Value, json};
+
+use super::Fleet;
+use crate::cli::client::fleet;
+use crate::cli::output::Failure;
+use crate::fleet::membership::Membership;
+use crate::observe::fleet::FleetProblem;
+
+impl Fleet {
+    /// Asks all members. Blocks for some seconds if one does not answer.
+    pub(super) fn problems(&self, own: &Membership) -> Result<Vec<FleetProblem>, Failure> {
+        let _runtime = self.runtime.enter();
+        let examiner = fleet::examiner(self.config(), own.clone())?;
+        Ok(examiner.examine_members().problems())
+    }
+}
+
+pub(super) fn as_json(problems: &[FleetProblem]) -> Vec<Value> {
+    let each = problems.iter().map(
+        |problem| json!({"severe": problem.is_severe, "problem": problem.text, "fix": problem.fix}),
+    );
+    each.collect()
+}

@@ -1,0 +1,183 @@
+//! `playgate mail`: the mail queue and the mails stored without a mail server.
+
+use clap::Subcommand;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cli::client::{path, with_query};
+use crate::cli::global::Global;
+use crate::cli::output::members::{elements, texts};
+use crate::cli::output::{self, CommandResult, Failure};
+
+/// Mail sent by the service, or stored because no mail server is configured
+#[derive(Subcommand)]
+pub(crate) enum MailCommand {
+    /// List messages, newest first
+    List {
+        /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
+        /// "nextAttempt" and "server" for mail sent through a mail server
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one message
+    Show {
+        /// Id from `mail list`
+        #[arg(allow_hyphen_values = true)]
+        id: String,
+        /// Print only the HTML part
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
+        /// Print JSON, with the members "text" and "html"
+        #[arg(long)]
+        json: bool,
+    },
+    /// Preview a mail with sample values
+    Preview {
+        /// Kind of mail
+        #[arg(value_parser = ["reset", "password-changed", "email-changed", "pin", "test"])]
+        kind: String,
+        /// Language, such as sv
+        #[arg(long)]
+        locale: Option<String>,
+        /// Print only the HTML part
+        #[arg(long, conflicts_with = "json")]
+        html: bool,
+        /// Print JSON, with the members "subject", "text" and "html"
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send mail again that has failed or expired: one message, or all of the last seven days
+    Retry {
+        /// Id from `mail list`
+        #[arg(allow_hyphen_values = true)]
+        id: Option<String>,
+        /// Print {"queued","skipped"}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send a test message and show the mail server's response
+    Test {
+        /// Recipient address
+        to: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) async fn run(command: MailCommand, global: &Global) -> CommandResult {
+    let mut admin = global.admin().await?;
+    match command {
+        MailCommand::List { json } => {
+            let mails = admin.get(&path(&["mail"])).await?;
+            let columns = [
+                ("ID", "id"),
+                ("TO", "to"),
+                ("KIND", "kind"),
+                ("STATUS", "status"),
+                ("CREATED", "createdAt"),
+                ("SUBJECT", "subject"),
+                ("SERVER", "server"),
+            ];
+            output::list(&mails, &columns, json)
+        }
+        MailCommand::Show { id, html, json } => {
+            let mail = admin.get(&path(&["mail", &id])).await?;
+            print_mail(&mail, html, json)
+        }
+        MailCommand::Preview {
+            kind,
+            locale,
+            html,
+            json,
+        } => {
+            let target = path(&["mail", "preview", &kind]);
+            let target = with_query(target, &[("locale", locale.as_deref())]);
+            let mail = admin.get(&target).await?;
+            print_mail(&mail, html, json)
+        }
+        MailCommand::Retry { id, json } => {
+            let body = id
+                .as_ref()
+                .map_or_else(|| json!({}), |id| json!({"id": id}));
+            let report = admin
+                .call(Method::POST, &path(&["mail", "retry"]), Some(&body))
+                .await?;
+            if json {
+                output::json(&report)?;
+            } else {
+                print_retried(&report)?;
+            }
+            let nothing = elements(&report, "queued").is_empty();
+            if nothing && !elements(&report, "skipped").is_empty() {
+                return Err(Failure::failed("no message can be sent again"));
+            }
+            Ok(())
+        }
+        MailCommand::Test { to, json } => {
+            let body = json!({"to": to});
+            let report = admin
+                .call(Method::POST, &path(&["mail", "test"]), Some(&body))
+                .await?;
+            if json {
+                output::json(&report)?;
+            } else {
+                print_dialogue(&report)?;
+            }
+            match report.get("status").and_then(Value::as_str) {
+                Some("failed") => Err(Failure::failed(
+                    "the test mail was not accepted; the lines above show how far it came",
+                )),
+                // No failure: without a mail server this is the intended result.
+                Some("sink") => {
+                    output::print_note("mail is stored, not sent: `smtp.host` is not set");
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn print_retried(report: &Value) -> CommandResult {
+    for skipped in elements(report, "skipped") {
+        let (id, why) = (
+            output::text(skipped, "id"),
+            output::text(skipped, "message"),
+        );
+        output::print_note(&format!("{id}: {why}"));
+    }
+    output::line(&format!("queued {}", elements(report, "queued").len()))
+}
+
+fn print_dialogue(report: &Value) -> CommandResult {
+    texts(report, "dialogue").try_for_each(output::line)?;
+    let status = output::text(report, "status");
+    let id = output::text(report, "id");
+    match &*status {
+        "sink" => output::line(&format!("stored: `playgate mail show {id}` shows it")),
+        status => output::line(&format!("{id} is {status}")),
+    }
+}
+
+fn print_mail(mail: &Value, html: bool, json: bool) -> CommandResult {
+    let member = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-");
+    if json {
+        return output::json(mail);
+    }
+    if html {
+        return output::line(member("html").trim_end());
+    }
+    for (heading, name) in [
+        ("To", "to"),
+        ("Subject", "subject"),
+        ("Status", "status"),
+        ("Server", "server"),
+    ] {
+        if mail.get(name).is_some() {
+            output::line(&format!("{heading}: {}", member(name)))?;
+        }
+    }
+    output::line("")?;
+    output::line(member("text").trim_end())
+}

@@ -1,0 +1,15 @@
+//! The runtime of a command.
+
+use super::descriptors;
+use crate::cli::output::{Exit, Failure};
+
+pub(crate) fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    // The runtime would panic without free descriptors.
+    descriptors::check()?;
+    // One thread: a command waits for one request at a time.
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?
+        .block_on(command)
+}

@@ -1,0 +1,222 @@
+//! The handover of a fleet: the owner lets another member take over, on request or because it cannot make changes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::fleet::candidacy::{Candidacy, MemberState};
+use crate::fleet::etcd::MemberRecord;
+use crate::fleet::peers::PeerClient;
+use crate::observe::fleet::{HandOver, HandedOver, HandoverRefusal};
+use crate::store::replication::SharedLogError;
+
+/// Time for all members to answer.
+const ASK_TIME: Duration = Duration::from_secs(3);
+/// How long the other members leave the claim to the chosen one. Requests that run at the owner end within a part of it.
+const YIELD_TIME: Duration = Duration::from_secs(10);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// After an attempt without a member that could take over.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+type Others = Arc<dyn Fn() -> Result<Vec<MemberRecord>, SharedLogError> + Send + Sync>;
+
+/// Lets the server of an owner end, so that another member takes over.
+#[derive(Clone)]
+pub(super) struct Stepping(Arc<watch::Sender<bool>>);
+
+impl Default for Stepping {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Stepping {
+    /// Returns when this member should let another one take over.
+    pub(super) async fn down(&self) {
+        let mut stepping = self.0.subscribe();
+        // The sender is in `self`.
+        let _ = stepping.wait_for(|stepping| *stepping).await;
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    fn step_down(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Handover {
+    pub own: String,
+    pub others: Others,
+    pub client: PeerClient,
+    pub runtime: Handle,
+    pub stepping: Stepping,
+}
+
+impl Handover {
+    pub(super) fn on_request(self) -> HandOver {
+        Arc::new(move |to| self.hand_over(to))
+    }
+
+    /// Chooses the next owner, and lets this member step down. Blocks.
+    fn hand_over(&self, to: Option<&str>) -> Result<HandedOver, HandoverRefusal> {
+        let refused = |why: String| Err(HandoverRefusal::NotPossible(why));
+        if to == Some(&*self.own) {
+            return refused(format!("{} is the owner already", self.own));
+        }
+        let others = match (self.others)() {
+            Ok(others) => others,
+            Err(error) => return refused(format!("etcd does not answer: {error}")),
+        };
+        if let Some(name) = to
+            && !others.iter().any(|other| other.name == name)
+        {
+            let names: Vec<_> = others.iter().map(|other| &*other.name).collect();
+            let names = names.join(", ");
+            return Err(HandoverRefusal::NoSuchMember(format!(
+                "the fleet has no member {name}; it has {names}"
+            )));
+        }
+        let asked = self.runtime.block_on(self.ask(others.clone()));
+        let (mut able, mut reasons) = (Vec::new(), Vec::new());
+        for (record, state) in asked {
+            if to.is_some_and(|name| name != record.name) {
+                continue;
+            }
+            match inability(state.as_ref()) {
+                None => able.push((state.map_or(0, |state| state.commit), record)),
+                Some(why) => reasons.push(format!("{} {why}", record.name)),
+            }
+        }
+        // The one that has least to apply.
+        let Some((_, next)) = able.into_iter().max_by_key(|(commit, _)| *commit) else {
+            let why = match reasons.is_empty() {
+                true => "the fleet has no other member".to_owned(),
+                false => reasons.join("; "),
+            };
+            return refused(format!("no other member can take over: {why}"));
+        };
+        let waiting = others.into_iter().filter(|other| other.id != next.id);
+        self.runtime.block_on(self.let_yield(waiting));
+        tracing::warn!(to = next.name, "handing over to another member");
+        self.stepping.step_down();
+        Ok(HandedOver {
+            from: self.own.clone(),
+            to: next.name,
+        })
+    }
+
+    async fn ask(&self, members: Vec<MemberRecord>) -> Vec<(MemberRecord, Option<MemberState>)> {
+        let mut asked = JoinSet::new();
+        for member in members {
+            let client = self.client.clone();
+            asked.spawn(async move {
+                let state = timeout(ASK_TIME, client.state(&member.address)).await;
+                (member, state.ok().and_then(Result::ok))
+            });
+        }
+        asked.join_all().await
+    }
+
+    /// Best effort: a member that does not yield may become the owner, which is no harm.
+    async fn let_yield(&self, members: impl Iterator<Item = MemberRecord>) {
+        let mut asked = JoinSet::new();
+        for member in members {
+            let client = self.client.clone();
+            asked.spawn(async move {
+                let _ = timeout(ASK_TIME, client.yield_claim(&member.address, YIELD_TIME)).await;
+            });
+        }
+        asked.join_all().await;
+    }
+
+    /// Hands over once this owner could make no change for longer than a lease, and another member can.
+    pub(super) async fn when_stuck(self, candidacy: Arc<Candidacy>, lease: Duration) {
+        let mut since: Option<Instant> = None;
+        let mut logged = None;
+        loop {
+            sleep(CHECK_EVERY).await;
+            if !candidacy.cannot_change() {
+                since = None;
+                continue;
+            }
+            if since.get_or_insert_with(Instant::now).elapsed() <= lease {
+                continue;
+            }
+            let handover = self.clone();
+            // Calls of etcd block.
+            let handed = tokio::task::spawn_blocking(move || handover.hand_over(None)).await;
+            match handed {
+                Ok(Ok(_)) => return,
+                Ok(Err(refusal)) if logged.as_ref() != Some(&refusal) => {
+                    tracing::error!(
+                        ?refusal,
+                        "this owner can make no changes, and cannot hand over"
+                    );
+                    logged = Some(refusal);
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+            sleep(TRY_AGAIN).await;
+        }
+    }
+}
+
+/// Why a member cannot be the next owner.
+fn inability(state: Option<&MemberState>) -> Option<String> {
+    let Some(state) = state else {
+        return Some("does not answer".to_owned());
+    };
+    if !state.may_own {
+        return Some("has `fleet.may_own = false`".to_owned());
+    }
+    if let Some(why) = &state.unfit {
+        return Some(format!(
+            "has settings that refuse the data of the fleet: {why}"
+        ));
+    }
+    if state.is_full {
+        return Some("has a full disk".to_owned());
+    }
+    (!state.can_own).then(|| {
+        "does not follow the log, or was moved to another machine and no owner has seen it yet"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_cannot_own_is_no_next_owner() {
+        let able = MemberState {
+            can_own: true,
+            may_own: true,
+            ..MemberState::default()
+        };
+        assert_eq!(inability(Some(&able)), None);
+        let spoil: [(&str, fn(&mut MemberState)); 4] = [
+            ("`fleet.may_own = false`", |state| state.may_own = false),
+            ("refuse the data", |state| {
+                state.unfit = Some("x".to_owned())
+            }),
+            ("full disk", |state| state.is_full = true),
+            ("does not follow", |state| state.can_own = false),
+        ];
+        for (text, spoil) in spoil {
+            let mut state = able.clone();
+            spoil(&mut state);
+            let why = inability(Some(&state)).unwrap();
+            assert!(why.contains(text), "{why}");
+        }
+        assert!(inability(None).unwrap().contains("does not answer"));
+    }
+}
