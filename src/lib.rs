@@ -22,7 +22,7 @@
 //! | [`fleet`] | several Playgates over one log: its client, the threads of a member, what members ask each other |
 //! | [`jobs`] | background tasks: sweeps, checkpoints, retention |
 //! | [`app`] | opens the services at start and prepares the HTTP server on them |
-//! | [`cli`] | the command line; every administrative command is a client of the operators' interface |
+//! | [`cli`] | the command line; every administrative command is a client of the operators' interface; `cli/mod.rs` lists its rooms |
 //! | `fuzzing` | every parser under any bytes; built for tests and fuzzers alone |
 //!
 //! A resource has the same name in `http/api`, `http/wire` and `domain`, so that a path can be guessed.
@@ -41,7 +41,7 @@
 //! them, and `app`, which only `cli` imports, fills both.
 //! `domain` names no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
 //! `store/engine/sled_engine.rs` names sled. A single package cannot enforce that, so `tests/it/tidy.rs` reads the
-//! source and does.
+//! source and does. No files import each other in a circle, but for those that `tests/it/import_circles.rs` lists.
 //!
 //! # Invariants
 //!

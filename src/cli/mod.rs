@@ -1,5 +1,19 @@
-//! The command line: noun then verb, one file per group. Commands parse arguments and print results. The
-//! work itself is done through the operators' interface, in a running server or in this process.
+//! The command line: noun then verb. Commands parse arguments and print results. The work itself is done through the operators'
+//! interface, in a running server or in this process.
+//!
+//! | room | owns |
+//! | --- | --- |
+//! | `arguments` | the nouns of the command line |
+//! | `commands` | one file or folder for each noun |
+//! | `demo`, `doctor` | the commands of these names |
+//! | `server` | the process that serves: sockets, start, reload, stop, membership in a fleet |
+//! | `as_owner` | continues a command of root as the owner of the data directory |
+//! | `client` | the client of the operators' interface and its errors, and what it sends: files, secrets, times |
+//! | `global` | the options of every command, and the configuration that they name |
+//! | `process` | this process and the programs that it starts: signals, descriptors, caller, time limits |
+//! | `output` | tables, JSON, notes, questions, colours; the failure of a command and its exit code |
+//!
+//! A room uses only rooms below it in this table; `tests/it/import_circles.rs` checks that.
 
 mod arguments;
 mod as_owner;
@@ -29,7 +43,6 @@ use global::Global;
 use output::{CommandResult, Failure};
 use process::wait;
 
-#[must_use]
 pub fn main() -> ExitCode {
     if let Err(failure) = as_owner::resume() {
         output::print_note(&failure.to_string());

@@ -149,10 +149,10 @@ const ENGINE: &str = "store/engine/sled_engine.rs";
 const LINES_MAX: usize = 460;
 
 /// A source file.
-struct Source {
+pub(crate) struct Source {
     /// The path relative to the read folder.
-    path: String,
-    text: String,
+    pub path: String,
+    pub text: String,
     code: String,
 }
 
@@ -168,7 +168,7 @@ impl Source {
     }
 }
 
-fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     sources_below("src")
 }
 
