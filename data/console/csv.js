@@ -1,7 +1,8 @@
 // CSV files that spreadsheets of every language open. It imports nothing: the tests run it outside of a browser.
 
 /**
- * A cell of a CSV file. `cli/commands/telemetry/csv.rs` has the same rules, and `tests/csv_cells.json` the cases that both are tested with.
+ * A cell of a CSV file. `cli/commands/telemetry/csv.rs` has the same rules, and `tests/csv_cells.json` the cases that both are
+ * tested with.
  *
  * A spreadsheet runs a text that begins like a formula, and its language decides which character ends a cell: after each separator,
  * and behind spaces, quotes and invisible characters, the beginning is made harmless. Forms that Unicode counts as the same signs

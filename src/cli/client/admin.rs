@@ -40,9 +40,7 @@ impl Admin {
         let mut tries = 0;
         loop {
             tries += 1;
-            let snapshot = self
-                .call(Method::POST, &path(&["store", "snapshot"]), None)
-                .await?;
+            let snapshot = self.post(&path(&["store", "snapshot"]), None).await?;
             let snapshot = PathBuf::from(output::text(&snapshot, "path"));
             match read(&snapshot) {
                 // The next checkpoint may delete the file before it is read. The snapshot that follows is read instead.
@@ -78,6 +76,22 @@ impl Admin {
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        self.call(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn put(&mut self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.call(Method::PUT, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&mut self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::DELETE, path, None).await
     }
 
     /// Returns a part of a list, and what its `Link` header names.

@@ -68,7 +68,6 @@ impl SocketPath {
     }
 
     /// The path, valid as long as `self` exists.
-    #[must_use]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -77,7 +77,7 @@ impl Admin {
         let reached = Self::retry_in_use(async || {
             Ok(match Self::running(&loaded).await? {
                 Some(admin) => Ok(Ok(admin)),
-                None => open(&loaded, &ports).map(Err),
+                None => open_for_command(&loaded, &ports, FleetAccess::Refuse).map(Err),
             })
         });
         match reached.await? {
@@ -161,13 +161,18 @@ async fn noted<T>(work: impl Future<Output = T>, note: &str) -> T {
     }
 }
 
-fn open(loaded: &Loaded, ports: &Ports) -> Result<Store, StoreError> {
+/// Opens the store for a command, while no server has it open.
+pub(crate) fn open_for_command(
+    loaded: &Loaded,
+    ports: &Ports,
+    fleet: FleetAccess,
+) -> Result<Store, StoreError> {
     let opening = StoreOpener {
         lock: None,
         accept_loss: false,
         // Only the service raises the format: until it has, the earlier version can still be put back.
         upgrade: FormatUpgrade::Refuse,
-        fleet: FleetAccess::Refuse,
+        fleet,
         sync: !loaded.unsafe_no_sync,
         examine: verify_subprocess::verify_in_subprocess(),
         on_failure: Arc::new(|error| output::print_note(&format!("error: {error}"))),

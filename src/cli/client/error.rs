@@ -33,13 +33,11 @@ impl AdminError {
         }
     }
 
-    #[must_use]
     pub(crate) fn is_ready_but_for(&self, part: &str) -> bool {
         let reasons = self.body.get("reasons").and_then(Value::as_object);
         reasons.is_some_and(|reasons| reasons.keys().all(|named| named == part))
     }
 
-    #[must_use]
     pub(crate) fn into_body(self) -> Value {
         self.body
     }

@@ -7,7 +7,6 @@ use crate::ports::fetch::{self, FetchError, Validators};
 use crate::ports::fetch_options::FetchOptions;
 use crate::ports::http_client::WebBody;
 
-#[must_use]
 pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::app;
-use crate::cli::output::{Exit, Failure};
+use crate::cli::output::Failure;
 use crate::config::{Config, FleetConfig};
 use crate::fleet::etcd::{EtcdSettings, Login};
 use crate::fleet::health::FleetExaminer;
@@ -83,5 +83,5 @@ pub(crate) fn peer_client(config: &Config, membership: &Membership) -> Result<Pe
 }
 
 pub(crate) fn client_with(keys: Arc<PeerKeys>) -> Result<PeerClient, Failure> {
-    PeerClient::new(keys).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))
+    PeerClient::new(keys).map_err(Failure::fatal)
 }

@@ -1,4 +1,5 @@
-//! What commands and servers ask: the operators' interface, and the other members of a fleet.
+//! Clients of the operators' interface, of etcd and of the other members of a fleet, and what commands send: files, secrets and
+//! times.
 
 mod admin;
 pub(crate) mod admin_socket;
@@ -15,4 +16,5 @@ pub(crate) mod request_body;
 pub(crate) mod time_arg;
 
 pub(crate) use admin::{Admin, path, with_query};
+pub(crate) use connect::open_for_command;
 pub(crate) use error::AdminError;

@@ -48,17 +48,14 @@ struct BodyCounts {
 }
 
 impl Sent {
-    #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    #[must_use]
     pub(crate) fn lines(&self) -> u64 {
         self.0.lines.load(Ordering::Relaxed)
     }
 
-    #[must_use]
     pub(crate) fn progress(&self) -> String {
         match self.total() {
             Some(total) if self.bytes() >= total => "sent; the server is processing".to_owned(),
@@ -72,7 +69,6 @@ impl Sent {
         }
     }
 
-    #[must_use]
     pub(crate) fn total(&self) -> Option<u64> {
         Some(self.0.total.load(Ordering::Relaxed)).filter(|total| *total > 0)
     }
@@ -84,7 +80,6 @@ impl Sent {
     }
 }
 
-#[must_use]
 pub(crate) fn line_ends(bytes: &[u8]) -> u64 {
     let ends = bytes.iter().filter(|&&byte| byte == b'\n').count();
     u64::try_from(ends).unwrap_or(u64::MAX)

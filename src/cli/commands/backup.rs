@@ -85,7 +85,7 @@ pub(crate) async fn run(command: BackupCommand, global: &Global) -> CommandResul
     match command {
         BackupCommand::Create { json } => {
             let mut admin = global.admin().await?;
-            let made = admin.call(Method::POST, &path(&["backups"]), None).await?;
+            let made = admin.post(&path(&["backups"]), None).await?;
             let text = |member| output::text(&made, member);
             let line = format!("{}: {} records, verified", text("path"), text("records"));
             output::result(&line, &made, json)
@@ -138,7 +138,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
             match Admin::running(&loaded).await? {
                 Some(mut admin) => {
                     let target = path(&["backups", name, "verify"]);
-                    admin.call(Method::POST, &target, None).await?
+                    admin.post(&target, None).await?
                 }
                 None => {
                     let found =

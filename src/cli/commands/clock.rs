@@ -112,7 +112,7 @@ pub(crate) async fn run(command: ClockCommand, global: &Global) -> CommandResult
 
 async fn accept(admin: &mut Admin, json: bool) -> CommandResult {
     let target = path(&["clock", "accept"]);
-    let clock = admin.call(Method::POST, &target, None).await?;
+    let clock = admin.post(&target, None).await?;
     if json {
         return output::json(&clock);
     }
@@ -121,9 +121,7 @@ async fn accept(admin: &mut Admin, json: bool) -> CommandResult {
 }
 
 async fn whole(admin: &mut Admin, body: &Value, json: bool) -> CommandResult {
-    let clock = admin
-        .call(Method::PUT, &path(&["clock"]), Some(body))
-        .await?;
+    let clock = admin.put(&path(&["clock"]), body).await?;
     show(&clock, json)
 }
 

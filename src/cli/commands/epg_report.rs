@@ -125,12 +125,10 @@ fn show_rows(report: &Value, all: bool) {
     }
 }
 
-#[must_use]
 pub(crate) fn is_in_doubt(report: &Value) -> bool {
     !elements(report, "doubts").is_empty()
 }
 
-#[must_use]
 pub(crate) fn hint(report: &Value) -> &'static str {
     let unmapped = elements(report, "unmapped").len();
     if unmapped > 0 && u64::try_from(unmapped) == Ok(number(report, "channels")) {

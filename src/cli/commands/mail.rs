@@ -1,7 +1,6 @@
 //! `playgate mail`: the mail queue and the mails stored without a mail server.
 
 use clap::Subcommand;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::cli::client::{path, with_query};
@@ -100,9 +99,7 @@ pub(crate) async fn run(command: MailCommand, global: &Global) -> CommandResult 
             let body = id
                 .as_ref()
                 .map_or_else(|| json!({}), |id| json!({"id": id}));
-            let report = admin
-                .call(Method::POST, &path(&["mail", "retry"]), Some(&body))
-                .await?;
+            let report = admin.post(&path(&["mail", "retry"]), Some(&body)).await?;
             if json {
                 output::json(&report)?;
             } else {
@@ -116,9 +113,7 @@ pub(crate) async fn run(command: MailCommand, global: &Global) -> CommandResult 
         }
         MailCommand::Test { to, json } => {
             let body = json!({"to": to});
-            let report = admin
-                .call(Method::POST, &path(&["mail", "test"]), Some(&body))
-                .await?;
+            let report = admin.post(&path(&["mail", "test"]), Some(&body)).await?;
             if json {
                 output::json(&report)?;
             } else {

@@ -1,7 +1,6 @@
 //! `playgate operator`: who may use the operators' interface over the network.
 
 use clap::{Subcommand, ValueEnum};
-use http::Method;
 use serde_json::json;
 
 use super::tokens::TokenCommand;
@@ -76,9 +75,7 @@ pub(crate) async fn run(command: OperatorCommand, global: &Global) -> CommandRes
     match command {
         OperatorCommand::Add { name, role, json } => {
             let body = json!({"name": name, "role": role.as_str()});
-            let made = admin
-                .call(Method::POST, &path(&["operators"]), Some(&body))
-                .await?;
+            let made = admin.post(&path(&["operators"]), Some(&body)).await?;
             output::record(&made, json)
         }
         OperatorCommand::List { json } => {
@@ -90,9 +87,7 @@ pub(crate) async fn run(command: OperatorCommand, global: &Global) -> CommandRes
             )
         }
         OperatorCommand::Revoke { operator, json } => {
-            admin
-                .call(Method::DELETE, &path(&["operators", &operator]), None)
-                .await?;
+            admin.delete(&path(&["operators", &operator])).await?;
             let report = json!({"result": "revoked", "operator": operator});
             output::done(&format!("revoked {operator}"), &report, json)
         }

@@ -1,7 +1,6 @@
 //! `playgate partner`: partners and their access tokens.
 
 use clap::{Args, Subcommand};
-use http::Method;
 use serde_json::{Value, json};
 
 use super::store::note_aside;
@@ -78,9 +77,7 @@ pub(crate) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
         PartnerCommand::Add { name, lab, json } => {
             let kind = if lab { "lab" } else { "standard" };
             let body = json!({"name": name, "kind": kind});
-            let made = admin
-                .call(Method::POST, &path(&["partners"]), Some(&body))
-                .await?;
+            let made = admin.post(&path(&["partners"]), Some(&body)).await?;
             output::record(&made, json)
         }
         PartnerCommand::List { json } => {
@@ -137,9 +134,7 @@ async fn remove(admin: &mut Admin, named: &NamedPartner, yes: bool) -> CommandRe
     let users = number(&find(admin, partner).await?, "users");
     let what = format!("{partner} and all data of its users ({users})");
     output::confirm_removal(yes, &format!("removes {what}"))?;
-    admin
-        .call(Method::DELETE, &path(&["partners", partner]), None)
-        .await?;
+    admin.delete(&path(&["partners", partner])).await?;
     let report = json!({"result": "removed", "partner": partner, "users": users});
     output::done(&format!("removed {what}"), &report, named.json)
 }
@@ -150,9 +145,7 @@ async fn change(
     result: &str,
     body: &Value,
 ) -> CommandResult {
-    admin
-        .call(Method::PUT, &path(&["partners", partner]), Some(body))
-        .await?;
+    admin.put(&path(&["partners", partner]), body).await?;
     let report = json!({"result": result, "partner": partner});
     output::done(&format!("{result} {partner}"), &report, *json)
 }

@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use http::Method;
 use serde_json::{Value, json};
 
 use super::backup::{offline_change, readable};
@@ -89,9 +88,7 @@ pub(crate) async fn run(command: StoreCommand, global: &Global) -> CommandResult
     match command {
         StoreCommand::Verify { json } => {
             let mut admin = global.admin().await?;
-            let report = admin
-                .call(Method::POST, &path(&["store", "verify"]), None)
-                .await?;
+            let report = admin.post(&path(&["store", "verify"]), None).await?;
             show(&report, json)?;
             if report.get("sound") == Some(&Value::Bool(true)) {
                 output::print_note(
@@ -106,9 +103,7 @@ pub(crate) async fn run(command: StoreCommand, global: &Global) -> CommandResult
         }
         StoreCommand::Rebuild { json } => {
             let mut admin = global.admin().await?;
-            let report = admin
-                .call(Method::POST, &path(&["store", "rebuild"]), None)
-                .await?;
+            let report = admin.post(&path(&["store", "rebuild"]), None).await?;
             show(&report, json)
         }
         StoreCommand::Export {
@@ -120,9 +115,7 @@ pub(crate) async fn run(command: StoreCommand, global: &Global) -> CommandResult
         StoreCommand::Recover { accept_loss, json } => recover(accept_loss, json, global).await,
         StoreCommand::Compact { json } => {
             let mut admin = global.admin().await?;
-            let report = admin
-                .call(Method::POST, &path(&["store", "compact"]), None)
-                .await?;
+            let report = admin.post(&path(&["store", "compact"]), None).await?;
             output::record(&report, json)?;
             note_aside(global);
             Ok(())

@@ -1,7 +1,6 @@
 //! `partner token` and `operator token`. To rotate a token: add, switch over, revoke.
 
 use clap::Subcommand;
-use http::Method;
 use serde_json::json;
 
 use crate::cli::client::{Admin, path};
@@ -50,7 +49,7 @@ impl TokenCommand {
             Self::Add { owner, label, json } => {
                 let tokens = path(&[collection, &owner, "tokens"]);
                 let body = json!({"label": label});
-                let made = admin.call(Method::POST, &tokens, Some(&body)).await?;
+                let made = admin.post(&tokens, Some(&body)).await?;
                 output::record(&made, json)
             }
             Self::List { owner, json } => {
@@ -65,7 +64,7 @@ impl TokenCommand {
             }
             Self::Revoke { owner, token, json } => {
                 let target = path(&[collection, &owner, "tokens", &token]);
-                admin.call(Method::DELETE, &target, None).await?;
+                admin.delete(&target).await?;
                 let report = json!({"result": "revoked", "tokenId": token});
                 output::done("revoked", &report, json)
             }

@@ -92,7 +92,7 @@ async fn partner(admin: &mut Admin, lab: bool) -> Result<String, Failure> {
         // A second demo on one store: tokens are stored as hashes, so the old one cannot be printed again.
         None => {
             let tokens = path(&["partners", NAME, "tokens"]);
-            admin.call(Method::POST, &tokens, None).await?
+            admin.post(&tokens, None).await?
         }
     };
     text(&made, "accessToken")
@@ -107,10 +107,8 @@ async fn operator(admin: &mut Admin) -> Result<String, Failure> {
         // As for the partner, the token cannot be printed again. The operator is removed first, because its name must
         // be free.
         None => {
-            admin
-                .call(Method::DELETE, &path(&["operators", NAME]), None)
-                .await?;
-            admin.call(Method::POST, &operators, Some(&body)).await?
+            admin.delete(&path(&["operators", NAME])).await?;
+            admin.post(&operators, Some(&body)).await?
         }
     };
     text(&made, "token")
@@ -136,16 +134,12 @@ async fn user(admin: &mut Admin) -> CommandResult {
     };
     // Set the PIN first: enabling parental control without one would mail a random PIN. Keep the PIN of an
     // earlier demo: an operator's PIN would lift a lock on PIN entry.
-    let user = admin.call(Method::GET, &of_demo(&[]), None).await?;
+    let user = admin.get(&of_demo(&[])).await?;
     if user.get("hasPin") != Some(&Value::Bool(true)) {
         let pin = json!({"pinCode": PIN_CODE});
-        admin
-            .call(Method::PUT, &of_demo(&["pin"]), Some(&pin))
-            .await?;
+        admin.put(&of_demo(&["pin"]), &pin).await?;
     }
     let parental = json!({"parentalControl": {"enabled": true, "limit": PARENTAL_LIMIT}});
-    admin
-        .call(Method::PUT, &of_demo(&[]), Some(&parental))
-        .await?;
+    admin.put(&of_demo(&[]), &parental).await?;
     Ok(())
 }

@@ -10,7 +10,6 @@ pub(crate) enum Tone {
 }
 
 /// The text in colour, if standard output is a terminal that shows it and `NO_COLOR` is not set.
-#[must_use]
 pub(crate) fn tinted(text: &str, tone: Tone) -> String {
     let is = |name, wrong: fn(&str) -> bool| {
         std::env::var_os(name).is_some_and(|value| value.to_str().is_none_or(wrong))

@@ -6,7 +6,6 @@ use super::failure::Failure;
 use super::stream::{progress, watched};
 
 /// Asks for confirmation on a terminal. Without a terminal, as in a script, the answer is yes.
-#[must_use]
 pub(crate) fn confirmed(question: &str) -> bool {
     // A script cannot answer, and has chosen its command on purpose.
     if !can_ask() {
@@ -35,7 +34,6 @@ pub(crate) fn confirm_removal(yes: bool, what: &str) -> Result<(), Failure> {
     Err(Failure::failed("cancelled: nothing was removed"))
 }
 
-#[must_use]
 pub(crate) fn can_ask() -> bool {
     watched() && io::stdin().is_terminal()
 }

@@ -15,14 +15,14 @@ impl From<AppError> for Failure {
             AppError::Setting(_) => Self::usage(error.to_string()),
             AppError::File { .. } => Self::usage(error.to_string()),
             AppError::Key(error) => {
-                let failure = Self::new(Exit::Fatal, error.to_string());
+                let failure = Self::fatal(&error);
                 match error.advice() {
                     Some(advice) => failure.hint(advice),
                     None => failure,
                 }
             }
             AppError::Telemetry(_) | AppError::Quality(_) | AppError::Threads(_) => {
-                Self::new(Exit::Fatal, error.to_string())
+                Self::fatal(error)
             }
         }
     }
@@ -30,7 +30,7 @@ impl From<AppError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = Self::new(Exit::Fatal, error.to_string());
+        let failure = Self::fatal(&error);
         match error {
             StoreError::InUse => failure.hint(
                 "only one process can open the store: another command has it open, or a server that is starting or could not create its administration socket on a full or read-only disk",
@@ -95,10 +95,10 @@ impl From<MembershipError> for Failure {
         match error {
             MembershipError::BadWord => Self::usage(error.to_string())
                 .hint("copy the whole word that `playgate fleet invite` printed"),
-            MembershipError::Damaged(_) => Self::new(Exit::Fatal, error.to_string()).hint(
+            MembershipError::Damaged(_) => Self::fatal(error).hint(
                 "install the newest version of a member; or move the data directory away, run `playgate fleet leave --name NAME` on another member, and join again",
             ),
-            MembershipError::File { .. } => Self::new(Exit::Fatal, error.to_string()),
+            MembershipError::File { .. } => Self::fatal(error),
         }
     }
 }

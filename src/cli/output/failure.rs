@@ -53,6 +53,11 @@ impl Failure {
         Self::new(Exit::Failed, message)
     }
 
+    /// An error of the machine, the store or this program.
+    pub(crate) fn fatal(error: impl fmt::Display) -> Self {
+        Self::new(Exit::Fatal, error.to_string())
+    }
+
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
@@ -69,19 +74,16 @@ impl Failure {
         Self::new(exit, format!("{}: {error}", path.display()))
     }
 
-    #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    #[must_use]
     pub(crate) fn code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    #[must_use]
     pub(crate) fn to_json(&self) -> Value {
         let mut error = Map::new();
         error.insert("message".to_owned(), self.message.as_str().into());
@@ -94,17 +96,14 @@ impl Failure {
         json!({ "error": error })
     }
 
-    #[must_use]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    #[must_use]
     pub(crate) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    #[must_use]
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
     }

@@ -106,7 +106,6 @@ pub(crate) fn progress(text: &str) {
     let _ = write!(io::stderr(), "\r\u{1b}[K{}", for_terminal(text));
 }
 
-#[must_use]
 pub(crate) fn watched() -> bool {
     io::stderr().is_terminal()
 }

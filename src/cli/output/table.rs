@@ -54,7 +54,6 @@ pub(crate) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {
 const ENTRIES_SHOWN: usize = 12;
 
 /// The entries of a list to show, and words for the others, such as `and 3 more (--all)`.
-#[must_use]
 pub(crate) fn shortened<T>(items: &[T], all: bool) -> (&[T], Option<String>) {
     match items.split_at_checked(ENTRIES_SHOWN) {
         Some((shown, rest)) if !all && !rest.is_empty() => {
@@ -65,7 +64,6 @@ pub(crate) fn shortened<T>(items: &[T], all: bool) -> (&[T], Option<String>) {
 }
 
 /// Joins the entries of a list that a command with `--all` shows.
-#[must_use]
 pub(crate) fn joined<T: AsRef<str>>(items: &[T], all: bool) -> String {
     let (shown, rest) = shortened(items, all);
     let shown: Vec<&str> = shown.iter().map(AsRef::as_ref).collect();
@@ -77,7 +75,6 @@ pub(crate) fn joined<T: AsRef<str>>(items: &[T], all: bool) -> String {
 }
 
 /// Joins the first elements of a list and counts the rest, for commands that have no complete list.
-#[must_use]
 pub(crate) fn first<T: AsRef<str>>(items: &[T], most: usize) -> String {
     let shown: Vec<&str> = items.iter().take(most).map(AsRef::as_ref).collect();
     let shown = shown.join(", ");
@@ -112,7 +109,6 @@ pub(crate) fn record(value: &Value, as_json: bool) -> Result<(), Failure> {
         .try_for_each(|(name, value)| line(&format!("{name:width$}  {value}")))
 }
 
-#[must_use]
 pub(crate) fn text(value: &Value, member: &str) -> String {
     cell(member, value.get(member))
 }

@@ -7,7 +7,6 @@ pub(crate) const VARIABLE: &str = "CALLER_OF_PLAYGATE";
 
 /// Returns the caller for the audit log, besides the user reported by the kernel: the user who called
 /// `sudo`, otherwise the number of this process's user.
-#[must_use]
 pub(crate) fn name() -> String {
     let own = getuid();
     let before = || {
@@ -28,7 +27,6 @@ pub(crate) fn name() -> String {
 }
 
 /// Returns the caller if it differs from the user of this process, which the audit log records anyway.
-#[must_use]
 pub(crate) fn claim() -> Option<String> {
     Some(name()).filter(|name| *name != getuid().as_raw().to_string())
 }

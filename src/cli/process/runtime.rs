@@ -1,7 +1,7 @@
 //! The runtime of a command.
 
 use super::descriptors;
-use crate::cli::output::{Exit, Failure};
+use crate::cli::output::Failure;
 
 pub(crate) fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // The runtime would panic without free descriptors.
@@ -10,6 +10,6 @@ pub(crate) fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Resu
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?
+        .map_err(Failure::fatal)?
         .block_on(command)
 }

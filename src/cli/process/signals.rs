@@ -1,10 +1,8 @@
 //! Signals that a command handles. Those of a server are read in another way (`server_signals`).
 
-use std::io;
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::output::{Exit, Failure};
+use crate::cli::output::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalAction {
@@ -40,5 +38,5 @@ impl Signals {
 }
 
 fn subscribe(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error: io::Error| Failure::new(Exit::Fatal, error.to_string()))
+    signal(kind).map_err(Failure::fatal)
 }

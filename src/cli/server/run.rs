@@ -71,8 +71,7 @@ impl Server {
         let App { services, http } = opened.app.clone();
         member.open(&http).await;
         opened.accept()?;
-        let jobs = Jobs::start_as_standby(&services)
-            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        let jobs = Jobs::start_as_standby(&services).map_err(Failure::fatal)?;
         systemd::notify_ready("standing by");
         let (signals, failures) = (&mut opened.signals, &mut opened.failures);
         let mut end = member
@@ -100,7 +99,7 @@ impl Server {
         }
         // Blocks for what the services read from the store.
         let taken = tokio::task::spawn_blocking(move || app::take_over(&services)).await;
-        taken.map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??;
+        taken.map_err(Failure::fatal)??;
         opened.begin(Some(again), Some(member))?.run().await
     }
 
@@ -325,8 +324,7 @@ impl OpenServer {
     ) -> Result<Server, Failure> {
         let App { services, http } = self.app.clone();
         check_lab_partners(&services.config, &services.partners)?;
-        let jobs =
-            Jobs::start(&services).map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        let jobs = Jobs::start(&services).map_err(Failure::fatal)?;
         // Running sessions get a full 35 seconds from now on: their last heartbeats were kept in memory only.
         services.playback.refresh(services.clock.now());
         self.accept()?;

@@ -4,7 +4,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::reexec::reexec;
 use super::{inherited_sockets, signals, systemd};
-use crate::cli::output::{CommandResult, Exit, Failure};
+use crate::cli::output::{CommandResult, Failure};
 use crate::cli::process::{descriptors, remember_process_name};
 use crate::config::{Loaded, LogFormat, LogLevel};
 use crate::observe::log;
@@ -62,7 +62,7 @@ pub(crate) fn on_runtime(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+        .map_err(Failure::fatal)?;
     let outcome = runtime.block_on(future);
     if matches!(outcome, Err(_) | Ok(ServerExit::StoppedEarly)) {
         // A failed store may block any thread that uses it, and one that is being opened takes long; do not wait for them.

@@ -18,7 +18,7 @@ use super::signals::ServerSignals;
 use super::{held_lock, listeners, systemd};
 use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use crate::cli::client::admin_socket::SocketPath;
-use crate::cli::output::{Exit, Failure};
+use crate::cli::output::Failure;
 use crate::cli::process::signals::SignalAction;
 use crate::cli::process::{descriptors, verify_subprocess};
 use crate::config::{Config, Effective, Loaded};
@@ -272,7 +272,7 @@ async fn maintain(
         systemd::notify_maintenance(&reason);
         let hosts = config.ops.hosts.clone();
         let notice = Notice::new(reason.clone(), &config.http.header_prefix, hosts)
-            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+            .map_err(Failure::fatal)?;
         let mut answering = maintenance::serve(&listeners, notice);
         tokio::select! {
             asked = signals.next() => match asked {

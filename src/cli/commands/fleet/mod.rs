@@ -17,16 +17,15 @@ use std::time::Duration;
 use clap::Subcommand;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::app::{Ports, StoreOpener, open_store};
-use crate::cli::client::fleet;
+use crate::app::Ports;
+use crate::cli::client::{fleet, open_for_command};
 use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::cli::process::verify_subprocess;
+use crate::cli::output::{CommandResult, Exit, Failure};
 use crate::config::{Config, Loaded};
 use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::Membership;
-use crate::store::{FleetAccess, FormatUpgrade, Store};
+use crate::store::{FleetAccess, Store};
 use crate::types::VERSION;
 
 const NAME_MAX: usize = 64;
@@ -173,7 +172,7 @@ impl Fleet {
                 .worker_threads(1)
                 .enable_all()
                 .build()
-                .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?,
+                .map_err(Failure::fatal)?,
         })
     }
 
@@ -203,18 +202,7 @@ impl Fleet {
     }
 
     fn open(&self, fleet: FleetAccess) -> Result<Store, Failure> {
-        let opener = StoreOpener {
-            lock: None,
-            sync: !self.loaded.unsafe_no_sync,
-            accept_loss: false,
-            upgrade: FormatUpgrade::Refuse,
-            fleet,
-            examine: verify_subprocess::verify_in_subprocess(),
-            on_failure: std::sync::Arc::new(|error| {
-                output::print_note(&format!("error: {error}"));
-            }),
-        };
-        Ok(open_store(self.config(), &self.ports, opener)?)
+        Ok(open_for_command(&self.loaded, &self.ports, fleet)?)
     }
 
     fn record(&self, membership: &Membership, applied: u64) -> MemberRecord {

@@ -1,7 +1,6 @@
 //! `playgate lab fault`: adds, lists and removes faults.
 
 use clap::{Args, Subcommand};
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::cli::client::path;
@@ -169,7 +168,7 @@ pub(super) async fn run(command: FaultCommand, global: &Global) -> CommandResult
             let partner = super::partner(&mut admin, add.partner.take()).await?;
             let (json, faults) = (add.json, path(&["partners", &partner, "faults"]));
             let body = add.body()?;
-            let added = admin.call(Method::POST, &faults, Some(&body)).await?;
+            let added = admin.post(&faults, Some(&body)).await?;
             output::record(&added, json)
         }
         FaultCommand::List { partner, json } => {
@@ -193,7 +192,7 @@ pub(super) async fn run(command: FaultCommand, global: &Global) -> CommandResult
             let partner = super::partner(&mut admin, partner).await?;
             let mut segments = vec!["partners", &*partner, "faults"];
             segments.extend(fault.as_deref());
-            admin.call(Method::DELETE, &path(&segments), None).await?;
+            admin.delete(&path(&segments)).await?;
             let report = json!({"result": "cleared", "partner": partner, "faultId": fault});
             output::done("cleared", &report, json)
         }

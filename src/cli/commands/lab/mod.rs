@@ -11,7 +11,6 @@ mod step_result;
 mod xml;
 
 use clap::Subcommand;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::cli::client::{Admin, path};
@@ -55,7 +54,7 @@ pub(crate) async fn run(command: LabCommand, global: &Global) -> CommandResult {
             let mut admin = connect(global).await?;
             let target = path(&["partners", &partner, "reset"]);
             let body = json!({"fixture": fixture});
-            let done = admin.call(Method::POST, &target, Some(&body)).await?;
+            let done = admin.post(&target, Some(&body)).await?;
             output::record(&done, json)
         }
     }

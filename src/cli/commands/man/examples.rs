@@ -21,13 +21,11 @@ fn rest<'a>(line: &'a str, command: &str) -> Option<&'a str> {
     is_whole.then(|| after.trim_start())
 }
 
-#[must_use]
 pub(crate) fn of_command(command: &str) -> Vec<Example> {
     let own = all().filter(|(_, line)| rest(line, command).is_some());
     own.collect()
 }
 
-#[must_use]
 pub(crate) fn of_group(group: &str) -> Vec<Example> {
     let first_word = |line| rest(line, group).and_then(|rest| rest.split(' ').next());
     let mut shown: Vec<Example> = Vec::new();

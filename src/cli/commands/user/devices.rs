@@ -1,7 +1,5 @@
 //! `playgate user sessions`, `user devices` and `user streams`: what a viewer who calls is asked about.
 
-use http::Method;
-
 use super::named_user::NamedUser;
 use crate::cli::client::{Admin, path};
 use crate::cli::output::{self, CommandResult, Failure};
@@ -25,9 +23,7 @@ pub(crate) async fn devices(
     remove: Option<&str>,
 ) -> CommandResult {
     if let Some(id) = remove {
-        admin
-            .call(Method::DELETE, &user.path(&["devices", id]), None)
-            .await?;
+        admin.delete(&user.path(&["devices", id])).await?;
         return user.done("removed", &format!("removed the device {id}"));
     }
     let devices = admin.get(&user.path(&["devices"])).await?;
@@ -58,9 +54,7 @@ pub(crate) async fn streams(
                 format!("{} has no running stream {id}", user.user),
             ));
         }
-        admin
-            .call(Method::DELETE, &path(&["sessions", id]), None)
-            .await?;
+        admin.delete(&path(&["sessions", id])).await?;
         return user.done("ended", &format!("ended the stream {id}"));
     }
     let columns = [

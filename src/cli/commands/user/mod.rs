@@ -7,7 +7,6 @@ mod named_user;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::explain_output::{self, WhyQuestion};
@@ -226,13 +225,13 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         } => {
             let body = expiry.map_or_else(|| json!({}), |expiry| json!({"expiry": expiry}));
             let grant = user.path(&["grants", &offer]);
-            admin.call(Method::PUT, &grant, Some(&body)).await?;
+            admin.put(&grant, &body).await?;
             let report = json!({"result": "granted", "user": user.user, "offer": offer});
             output::done(&format!("{} has {offer}", user.user), &report, user.json)
         }
         UserCommand::Revoke { user, offer } => {
             let grant = user.path(&["grants", &offer]);
-            admin.call(Method::DELETE, &grant, None).await?;
+            admin.delete(&grant).await?;
             let report = json!({"result": "revoked", "user": user.user, "offer": offer});
             let note = format!("{} no longer has {offer}", user.user);
             output::done(&note, &report, user.json)
@@ -246,7 +245,7 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         }
         UserCommand::Logout(user) => {
             let logout = user.path(&["logout"]);
-            admin.call(Method::POST, &logout, None).await?;
+            admin.post(&logout, None).await?;
             user.done(
                 "logged out",
                 &format!("{} is logged out everywhere", user.user),
@@ -254,7 +253,7 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         }
         UserCommand::Reset(user) => {
             let target = user.path(&["reset-mail"]);
-            admin.call(Method::POST, &target, None).await?;
+            admin.post(&target, None).await?;
             user.done(
                 "mailed",
                 &format!(
@@ -274,7 +273,7 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
 async fn remove(admin: &mut Admin, user: &NamedUser, yes: bool) -> CommandResult {
     let what = format!("removes {} and all data about them", user.user);
     output::confirm_removal(yes, &what)?;
-    admin.call(Method::DELETE, &user.path(&[]), None).await?;
+    admin.delete(&user.path(&[])).await?;
     user.done("removed", &format!("removed {}", user.user))
 }
 
@@ -311,7 +310,7 @@ async fn add(admin: &mut Admin, new: AddUser) -> CommandResult {
         body.insert("password".to_owned(), read_secret::read(file)?.into());
     }
     let made = admin
-        .call(Method::POST, &path(&["users"]), Some(&Value::Object(body)))
+        .post(&path(&["users"]), Some(&Value::Object(body)))
         .await?;
     output::record(&made, new.json)?;
     if new.password_file.is_none() {
@@ -352,20 +351,14 @@ async fn change(admin: &mut Admin, change: ChangeUser) -> CommandResult {
         ));
     }
     let changed = admin
-        .call(
-            Method::PUT,
-            &change.user.path(&[]),
-            Some(&Value::Object(body)),
-        )
+        .put(&change.user.path(&[]), &Value::Object(body))
         .await?;
     output::record(&changed, change.user.json)
 }
 
 async fn set_disabled(admin: &mut Admin, user: &NamedUser, disabled: bool) -> CommandResult {
     let body = json!({"disabled": disabled});
-    admin
-        .call(Method::PUT, &user.path(&[]), Some(&body))
-        .await?;
+    admin.put(&user.path(&[]), &body).await?;
     let result = if disabled { "disabled" } else { "enabled" };
     user.done(result, &format!("{result} {}", user.user))
 }
@@ -375,9 +368,7 @@ async fn pin(admin: &mut Admin, user: &NamedUser, file: Option<&Path>) -> Comman
         Some(file) => json!({"pinCode": read_secret::read(file)?}),
         None => json!({}),
     };
-    admin
-        .call(Method::PUT, &user.path(&["pin"]), Some(&body))
-        .await?;
+    admin.put(&user.path(&["pin"]), &body).await?;
     match file {
         Some(_) => user.done("set", "PIN set"),
         None => user.done(

@@ -33,7 +33,7 @@ impl EarlyListeners {
         let passed_on: Vec<_> = clients.into_iter().chain(admin.map(Arc::new)).collect();
         let hosts = config.ops.hosts.clone();
         let notice = Notice::new(REASON.to_owned(), &config.http.header_prefix, hosts)
-            .map_err(|error| Failure::new(Exit::Fatal, error.to_string()))?;
+            .map_err(Failure::fatal)?;
         Ok(Self(vec![
             pass_on::serve(&passed_on, ConnectionLimits::from(config), pass_on),
             maintenance::serve(&operators, notice),

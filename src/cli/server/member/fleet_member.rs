@@ -344,7 +344,7 @@ async fn start_driver(
         )
     });
     let started = started.await;
-    Ok(started.map_err(|error| Failure::new(Exit::Fatal, error.to_string()))??)
+    Ok(started.map_err(Failure::fatal)??)
 }
 
 async fn listen(address: &ListenAddress) -> Result<TcpListener, Failure> {

@@ -16,7 +16,7 @@ impl ScenarioRunner<'_> {
                 // If the run is interrupted before the response, `undo` finds the new fault by comparison.
                 self.before_fault = Some(self.fault_ids().await?);
                 let faults = path(&["partners", &self.partner, "faults"]);
-                let added = self.admin.call(Method::POST, &faults, Some(fault)).await?;
+                let added = self.admin.post(&faults, Some(fault)).await?;
                 let id = added.get("faultId").and_then(Value::as_str);
                 self.faults.extend(id.map(str::to_owned));
                 self.before_fault = None;
@@ -33,13 +33,11 @@ impl ScenarioRunner<'_> {
             }
             StepAction::Grant(offer) => {
                 let grant = self.user_path(&["grants", offer]);
-                self.admin
-                    .call(Method::PUT, &grant, Some(&json!({})))
-                    .await?;
+                self.admin.put(&grant, &json!({})).await?;
             }
             StepAction::Revoke(offer) => {
                 let grant = self.user_path(&["grants", offer]);
-                self.admin.call(Method::DELETE, &grant, None).await?;
+                self.admin.delete(&grant).await?;
             }
             StepAction::Disable(disable) => self.disable(*disable).await?,
             StepAction::EndSessions => self.end_sessions().await?,
@@ -68,9 +66,7 @@ impl ScenarioRunner<'_> {
         // Only the sessions of this user: other tests may run on the same server at the same time.
         let own = own.filter(|session| session.get("userId") == user.get("userId"));
         for id in own.filter_map(|session| session["sessionId"].as_str()) {
-            self.admin
-                .call(Method::DELETE, &path(&["sessions", id]), None)
-                .await?;
+            self.admin.delete(&path(&["sessions", id])).await?;
         }
         Ok(())
     }
@@ -116,7 +112,7 @@ impl ScenarioRunner<'_> {
     async fn reset_clock(&mut self) -> CommandResult {
         if self.moved_clock {
             let clock = path(&["clock"]);
-            self.admin.call(Method::DELETE, &clock, None).await?;
+            self.admin.delete(&clock).await?;
             self.moved_clock = false;
         }
         Ok(())
