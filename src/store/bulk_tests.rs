@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::engine::{Engine as _, SledEngine};
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
+use super::write_batch::WriteBatch;
 use super::*;
-use crate::store::recovery::layout::StoreLayout;
-use crate::store::snapshot::history::CommitId;
+use crate::store::history::CommitId;
+use crate::store::layout::StoreLayout;
 
 const BEFORE: u32 = 10;
 const IMPORTED: u32 = 2_600;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -12,13 +13,14 @@ use super::engine::{Engine as _, tamper};
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 use crate::store::engine::SledEngine;
-use crate::store::engine::deferred::{DeferredEngine, FoundEngine, Preparation};
-use crate::store::maintenance::thread::checkpoint;
-use crate::store::recovery::layout::StoreLayout;
+use crate::store::history::CommitId;
+use crate::store::layout::StoreLayout;
+use crate::store::maintenance::checkpoint::checkpoint;
+use crate::store::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::format::Snapshot;
-use crate::store::snapshot::history::CommitId;
 use crate::store::wal::{Expected, Survey};
+use parking_lot::Mutex;
 
 /// Opens without waiting for the engine.
 fn open_at_once(directory: &Path) -> Result<Store, StoreError> {
@@ -245,7 +247,7 @@ fn engine_whose_second_opening_shows_an_older_state_is_rebuilt() {
         .max();
     let preparation = Preparation {
         layout: layout.clone(),
-        schema: schema(),
+        schema: Tables::clone(&schema()),
         on_failure: Arc::new(|_| {}),
         snapshot: Some(Snapshot::open(&path.unwrap(), &schema()).unwrap()),
         number: survey.last(),

@@ -1,12 +1,13 @@
 //! Tests of export, import, salvage and upgrade.
 
 use std::fs;
+use std::path::Path;
 
 use super::recovery_tests::restore;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::store::layout::StoreLayout;
 use crate::store::maintenance::dump::Imported;
-use crate::store::recovery::layout::StoreLayout;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

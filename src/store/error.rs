@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::files::{is_failed_sync, is_out_of_descriptors};
-use super::replication::{ENTRY_MAX, SharedLogError};
+use crate::store::files::{is_failed_sync, is_out_of_descriptors};
+use crate::store::shared_log_error::{ENTRY_MAX, SharedLogError};
 
 /// After `Full`, `NoDescriptor`, `Overloaded`, `Moved`, `SharedLog` and `ChangeTooLarge`, nothing was changed and reads
 /// continue.

@@ -13,12 +13,14 @@ use parking_lot::Mutex;
 
 use super::engine::{Engine, Scan};
 use super::files::at;
+use super::handle::Inner;
+use super::shared::Shared;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
 use super::wal::CommitLog;
 use super::write_batch::{BatchPart, WriteBatch};
 use super::*;
-use crate::store::recovery::layout::StoreLayout;
-use crate::store::snapshot::history::CommitId;
+use crate::store::history::CommitId;
+use crate::store::layout::StoreLayout;
 
 /// How long a test waits for an answer that a fault could delay for ever.
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -341,7 +343,7 @@ fn assert_store_failed(store: &Store, reported: &Receiver<String>, thread: &str)
 fn panic_while_commits_are_applied_fails_the_store() {
     let (on_failure, reported) = listening();
     let engine = Arc::new(PanickingEngine(engine::MemoryEngine::default()));
-    let core = Shared::new(schema(), engine, on_failure, true, None);
+    let core = Shared::new(Tables::clone(&schema()), engine, on_failure, true, None);
     let (store, messages) = Store::new(core, Arc::new(|| 0), None);
     let log = Box::new(wal::NoLog);
     store.start(log, 0, None, messages).unwrap();
@@ -468,8 +470,8 @@ fn failed_sync_ends_the_store_wherever_it_happens() {
 fn work_without_enough_space_is_rejected_with_the_required_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("not/there/yet");
-    super::maintenance::disk_space::require_free(&deep, 0).unwrap();
-    let refused = super::maintenance::disk_space::require_free(&deep, 1 << 60).unwrap_err();
+    super::disk_space::require_free(&deep, 0).unwrap();
+    let refused = super::disk_space::require_free(&deep, 1 << 60).unwrap_err();
     let StoreError::NoRoom { needed, free, .. } = &refused else {
         panic!("{refused:?}");
     };

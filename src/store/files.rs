@@ -183,7 +183,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreError;
+    use crate::store::error::StoreError;
 
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

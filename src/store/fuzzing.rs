@@ -12,9 +12,9 @@ use super::wal::{
 };
 use super::write_batch::WriteBatch;
 use super::{Key, Schema};
+use crate::store::history::History;
 use crate::store::maintenance::dump;
 use crate::store::snapshot::format::Snapshot;
-use crate::store::snapshot::history::History;
 use crate::types::{
     AssetId, BroadcastId, DeviceId, Email, LivestreamId, OfferId, PartnerId, SessionId, TokenHash,
     TvDay, UnixSeconds, UserId,

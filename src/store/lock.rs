@@ -1,13 +1,14 @@
 //! The lock of a data directory: only the process that holds it may open the store.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::StoreError;
-use super::files::is_in_place;
-use super::recovery::layout::StoreLayout;
+use crate::data_file;
+use crate::store::error::StoreError;
+use crate::store::files::{at, is_in_place, make_directory};
 
 pub(super) fn lock_file(directory: &Path) -> PathBuf {
     directory.join("lock")
@@ -19,14 +20,33 @@ pub(super) fn lock_file(directory: &Path) -> PathBuf {
 pub struct StoreLock(Arc<File>);
 
 impl StoreLock {
-    pub(super) fn new(locked: File) -> Self {
+    fn new(locked: File) -> Self {
         Self(Arc::new(locked))
     }
 
     /// # Errors
     /// [`StoreError::InUse`] if another process holds it.
     pub fn acquire(directory: &Path, sync: bool) -> Result<Self, StoreError> {
-        StoreLayout::new(directory, sync).lock()
+        make_directory(directory, sync).map_err(|error| unusable(directory, error))?;
+        let path = lock_file(directory);
+        let opened = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .clone();
+        let lock = match data_file::open(&opened, &path) {
+            // On a read-only disk an existing lock file can still be locked.
+            Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
+                data_file::open_to_read(&path)
+            }
+            other => other,
+        }
+        .map_err(|error| unusable(directory, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self::new(lock)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
+            Err(TryLockError::Error(error)) => Err(at("lock", &path)(error).into()),
+        }
     }
 
     /// Takes over a lock that was handed over. `None` if the file is not the lock of this directory, or another process
@@ -47,6 +67,16 @@ impl StoreLock {
 impl AsFd for StoreLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+fn unusable(directory: &Path, error: io::Error) -> StoreError {
+    match StoreError::from(error) {
+        // "Permission denied" without a path does not help an operator.
+        StoreError::Io(why) => {
+            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
+        }
+        other => other,
     }
 }
 

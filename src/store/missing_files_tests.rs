@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::recovery::layout::StoreLayout;
+use super::layout::StoreLayout;
+use super::maintenance::missing_files;
 use super::tests::{all, assert_sound, copy_tree, person, put, schema};
 use super::*;
 

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shared::{OnFailure, SnapshotMetadata, VerifySnapshot};
-use super::{StoreError, StoreLock};
-use crate::store::recovery::layout::{Identity, StoreLayout, check_format};
-use crate::store::snapshot::history::Lineage;
-use crate::store::table::Schema;
-
-/// Returns the current time in Unix seconds, for the dates of snapshots.
-pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+use crate::store::error::StoreError;
+use crate::store::failure::OnFailure;
+use crate::store::history::Lineage;
+use crate::store::layout::{Identity, StoreLayout, check_format};
+use crate::store::lock::StoreLock;
+use crate::store::shared::{SnapshotClock, SnapshotMetadata, VerifySnapshot};
+use crate::store::table::Tables;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatUpgrade {
@@ -86,7 +85,7 @@ impl Options {
     pub(super) fn identity(
         &self,
         layout: &StoreLayout,
-        schema: &Schema,
+        schema: &Tables,
     ) -> Result<Identity, StoreError> {
         if layout.is_initialised() {
             let identity = layout.identity()?;

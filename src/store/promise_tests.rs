@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
 use super::wal::{Expected, Survey};
 use super::*;
-use crate::store::recovery::layout::{Identity, StoreLayout};
+use crate::store::layout::{Identity, StoreLayout};
 
 /// Number of commits at the time of the older copies, and in total.
 const EARLY: u32 = 20;

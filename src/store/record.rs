@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::StoreError;
+use crate::store::error::StoreError;
 
 /// The largest stored value. sled leaks the space of overwritten values above 128 KiB, and a record
 /// of this size already indicates a design error.

@@ -8,8 +8,8 @@ use super::engine::{leftovers, tamper};
 use super::files::size_of;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::store::layout::StoreLayout;
 use crate::store::maintenance::compaction::Waste;
-use crate::store::recovery::layout::StoreLayout;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

@@ -8,25 +8,27 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::StoreError;
-use super::engine::Engine;
-use super::table::Schema;
-use super::wal::Segments;
-use crate::store::commit::memtable::Memtable;
-use crate::store::maintenance::disk_space::{Space, WritePriority};
-use crate::store::recovery::layout::{Identity, StoreLayout};
-use crate::store::recovery::loss::Loss;
-use crate::store::snapshot::format::SnapshotHead;
-
-/// Called at most once, when a write or sync has failed and the process has to restart.
-pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
+use crate::store::disk_space::{Space, WritePriority};
+use crate::store::engine::Engine;
+use crate::store::error::StoreError;
+use crate::store::failure::{FatalError, OnFailure};
+use crate::store::layout::{Identity, StoreLayout};
+use crate::store::memtable::Memtable;
+use crate::store::recovery::task::Loss;
+use crate::store::snapshot::durable_state::DurableState;
+use crate::store::snapshot::format::{Snapshot, SnapshotHead};
+use crate::store::table::Tables;
+use crate::store::wal::{FileLog, Segment, Segments};
 
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
+
+/// Returns the current time in Unix seconds, for the dates of snapshots.
+pub type SnapshotClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 pub type SnapshotMetadata = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
 pub(super) struct Shared {
-    pub(super) schema: Schema,
+    pub(super) schema: Tables,
     /// The engine below the memtable. It is replaced when its disk is full and by a compaction.
     engine: RwLock<Arc<dyn Engine>>,
     pub(super) memtable: Memtable,
@@ -66,11 +68,28 @@ impl OnDisk {
         let file = number.and_then(|number| fs::metadata(self.snapshot_path(number)).ok());
         file.map_or(0, |file| file.len())
     }
+
+    pub(super) fn durable_state<'a>(
+        &self,
+        schema: &'a Tables,
+        snapshot: Option<&SnapshotHead>,
+        segments: Vec<Segment>,
+        number: u64,
+    ) -> Result<DurableState<'a>, StoreError> {
+        Ok(DurableState {
+            snapshot: snapshot
+                .map(|snapshot| Snapshot::open(&self.snapshot_path(snapshot.number), schema))
+                .transpose()?,
+            segments,
+            schema,
+            last: self.identity.lineage.commit(number),
+        })
+    }
 }
 
 impl Shared {
     pub(super) fn new(
-        schema: Schema,
+        schema: Tables,
         engine: Arc<dyn Engine>,
         on_failure: OnFailure,
         writable: bool,
@@ -167,6 +186,24 @@ impl Shared {
             .is_none_or(|disk| disk.space.admits(need));
         room && self.is_writable()
     }
+
+    /// The durable state as of a commit. The caller holds the lock of the snapshot, so that no file is
+    /// removed. The writer must not wait for that lock: writing a snapshot is slow.
+    pub(super) fn durable_state(
+        &self,
+        snapshot: Option<&SnapshotHead>,
+        number: u64,
+    ) -> Result<DurableState<'_>, StoreError> {
+        let disk = self.disk.as_ref().ok_or(StoreError::Closed)?;
+        let segments = disk.segments.read().all();
+        disk.durable_state(&self.schema, snapshot, segments, number)
+    }
+
+    pub(super) fn publish_segments(&self, log: &FileLog) {
+        if let Some(disk) = &self.disk {
+            *disk.segments.write() = log.segments();
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,47 +235,6 @@ impl CommitCounts {
     }
 }
 
-/// The first fatal error. After it the store guarantees nothing more.
-pub(super) struct FatalError {
-    first: Mutex<Option<StoreError>>,
-    on_failure: OnFailure,
-}
-
-impl FatalError {
-    pub(super) fn new(on_failure: OnFailure) -> Self {
-        Self {
-            first: Mutex::new(None),
-            on_failure,
-        }
-    }
-
-    pub(super) fn handler(&self) -> OnFailure {
-        Arc::clone(&self.on_failure)
-    }
-
-    pub(super) fn get(&self) -> Option<StoreError> {
-        self.first.lock().clone()
-    }
-
-    pub(super) fn report(&self, error: &StoreError) -> StoreError {
-        let mut first = self.first.lock();
-        if let Some(failed) = &*first {
-            // Only the first failure is reported: the handler starts the shutdown, and later errors are its
-            // consequences.
-            return failed.clone();
-        }
-        let failed = match error {
-            StoreError::Failed(_) => error.clone(),
-            other => StoreError::Failed(other.to_string()),
-        };
-        *first = Some(failed.clone());
-        // The lock is released before the handler runs, since the handler may call `get`.
-        drop(first);
-        (self.on_failure)(&failed);
-        failed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Weak;
@@ -248,11 +244,15 @@ mod tests {
 
     use super::*;
     use crate::store::engine::{MemoryEngine, Scan};
-    use crate::store::snapshot::history::CommitId;
+    use crate::store::history::CommitId;
     use crate::store::table::TreeName;
     use crate::store::tests::schema;
     use crate::store::txn::Txn;
     use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
+
+    fn tables() -> Tables {
+        Tables::clone(&schema())
+    }
 
     /// How long a test waits for another thread before it fails.
     const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn read_during_an_engine_switch_sees_every_answered_commit() {
         let engine = || Arc::new(MemoryEngine::default());
-        let core = Shared::new(schema(), engine(), Arc::new(|_| {}), true, None);
+        let core = Shared::new(tables(), engine(), Arc::new(|_| {}), true, None);
         let answered = || {
             let mut batch = WriteBatch::default();
             batch.set("t", b"a".to_vec(), Some(b"1".to_vec()));
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn engine_is_replaced_while_a_bulk_writer_asks_for_it() {
         let engine = || Arc::new(MemoryEngine::default());
-        let core = Shared::new(schema(), engine(), Arc::new(|_| {}), true, None);
+        let core = Shared::new(tables(), engine(), Arc::new(|_| {}), true, None);
         let core = Arc::new(core);
         // More than bulk writers may leave in the memtable.
         let mut batch = WriteBatch::default();
@@ -360,7 +360,7 @@ mod tests {
     fn engine_is_replaced_between_the_parts_of_a_batch() {
         let old = Arc::new(ReplacedEngine::default());
         let engine = Arc::clone(&old) as Arc<dyn Engine>;
-        let core = Shared::new(schema(), engine, Arc::new(|_| {}), true, None);
+        let core = Shared::new(tables(), engine, Arc::new(|_| {}), true, None);
         let core = Arc::new(core);
         old.core.set(Arc::downgrade(&core)).unwrap();
         let mut batch = WriteBatch::default();

@@ -1,8 +1,8 @@
-//! Tables, indexes and the schema that lists them.
+//! Tables, indexes and the list of them.
 
 use super::key::Key;
 use super::record::{self, Record};
-use super::{Store, StoreError};
+use crate::store::error::StoreError;
 
 pub type TreeName = &'static str;
 
@@ -72,45 +72,32 @@ fn examine<T: Table>(key: &[u8], value: &[u8]) -> Result<Option<Vec<IndexEntry>>
     Ok(key.map(|key| entries::<T>(&key, &record)))
 }
 
-/// An upgrade step from one format to the next. It may run more than once, after an interruption
-/// too, so it must be idempotent.
-pub type UpgradeStep = fn(&Store) -> Result<(), StoreError>;
-
+/// The tables of a store.
 #[derive(Clone, Default)]
-pub struct Schema {
+pub struct Tables {
     tables: Vec<TableInfo>,
-    steps: Vec<UpgradeStep>,
+    /// Number of upgrade steps that lead to these tables.
+    upgrades: u32,
 }
 
-impl Schema {
-    #[must_use]
-    pub fn with<T: Table>(mut self) -> Self {
+impl Tables {
+    pub(super) fn add<T: Table>(&mut self) {
         self.tables.push(TableInfo {
             name: T::NAME,
             indexes: T::INDEXES,
             examine: examine::<T>,
         });
-        self
     }
 
-    #[must_use]
-    pub fn upgraded_by(mut self, step: UpgradeStep) -> Self {
-        self.steps.push(step);
-        self
+    /// One format later than before.
+    pub(super) fn next_format(&mut self) {
+        self.upgrades = self.upgrades.saturating_add(1);
     }
 
     /// Returns the format of these tables: 1, plus the number of upgrade steps.
     #[must_use]
-    pub fn format(&self) -> u32 {
-        u32::try_from(self.steps.len())
-            .unwrap_or(u32::MAX)
-            .saturating_add(1)
-    }
-
-    /// Returns the steps after a format, each with the format that it leads to.
-    pub(super) fn steps_from(&self, format: u32) -> impl Iterator<Item = (u32, UpgradeStep)> {
-        let steps = (2..).zip(self.steps.iter().copied());
-        steps.filter(move |(to, _)| *to > format)
+    pub const fn format(&self) -> u32 {
+        self.upgrades.saturating_add(1)
     }
 
     /// Returns how many tables a store has. A version never has fewer than an earlier one of its format.

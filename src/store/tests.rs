@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::recovery::layout::Identity;
-use super::snapshot::history::CommitId;
+use super::history::CommitId;
+use super::layout::Identity;
+use super::layout::StoreLayout;
+use super::write_batch::WriteBatch;
 use super::*;
 
 pub(super) struct People;
@@ -197,7 +201,7 @@ fn newer_store_is_rejected() {
             format: 2,
             reached: 2,
             instance: [1; 16],
-            lineage: super::snapshot::history::Lineage::default(),
+            lineage: super::history::Lineage::default(),
             begun: true,
         })
         .unwrap();

@@ -1,12 +1,14 @@
 //! Transactions on the writer thread: typed reads, and changes collected in a write batch.
 
-use super::StoreError;
 use super::key::{Key, PrefixOf, after_prefix};
 use super::record;
 use super::shared::Shared;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{NewValue, WriteBatch};
-use crate::store::commit::derived::Publication;
+use crate::store::error::StoreError;
+
+/// Publishes a state in memory with a commit.
+pub(in crate::store) type Publication = Box<dyn FnOnce() + Send>;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
 /// the memtable and the engine. No change takes effect before the commit; an error discards all of

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::StoreError;
-use super::table::{Schema, TreeName};
+use super::table::{Tables, TreeName};
 
 /// Bytes per change in the WAL for lengths and kind.
 const CHANGE_OVERHEAD: usize = 9;
@@ -23,6 +23,9 @@ pub(super) struct BatchPart<'a> {
 
 /// `None` deletes the key.
 pub(super) type NewValue = Option<Vec<u8>>;
+
+/// Key and stored value; the value is `None` if the key was deleted.
+pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
@@ -132,7 +135,7 @@ impl WriteBatch {
         out
     }
 
-    pub(super) fn decode(input: &[u8], schema: &Schema) -> Option<Self> {
+    pub(super) fn decode(input: &[u8], schema: &Tables) -> Option<Self> {
         let mut batch = Self::default();
         visit(input, schema, &mut |tree, key, value| {
             let change = value.map(|at| input.get(at).unwrap_or_default().to_vec());
@@ -154,7 +157,7 @@ impl WriteBatch {
 /// `None` if the bytes are invalid or name a tree that the schema lacks.
 pub(super) fn visit<'a>(
     input: &'a [u8],
-    schema: &Schema,
+    schema: &Tables,
     each: &mut dyn FnMut(TreeName, &'a [u8], Option<Range<usize>>),
 ) -> Option<()> {
     let mut rest = input;

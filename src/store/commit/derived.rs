@@ -11,12 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::store::commit::memory_table::{RawChange, TableListener};
-use crate::store::table::TreeName;
+use crate::store::commit::memory_table::TableListener;
+use crate::store::error::StoreError;
 use crate::store::txn::Txn;
-use crate::store::{Store, StoreError};
-
-pub(in crate::store) type Publication = Box<dyn FnOnce() + Send>;
+use crate::store::write_batch::RawChange;
 
 #[derive(Default)]
 pub struct TableWatch(AtomicBool);
@@ -124,26 +122,11 @@ impl Txn<'_> {
     }
 }
 
-impl Store {
-    pub fn watch(&self, trees: &[TreeName]) -> Result<Arc<TableWatch>, StoreError> {
-        let watch = Arc::new(TableWatch::default());
-        let (trees, listener) = (trees.to_vec(), Arc::clone(&watch));
-        self.run_exclusive(move |writer| {
-            for tree in trees {
-                let listeners = writer.listeners.entry(tree).or_default();
-                listeners.push(Arc::clone(&listener) as _);
-            }
-            Ok(())
-        })?;
-        Ok(watch)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::tests::{People, all, person, put, schema};
-    use crate::store::{Durability, Table as _};
+    use crate::store::{Durability, Store, Table as _};
 
     fn derived(store: &Store) -> Arc<Derived<usize>> {
         let watch = store.watch(&[People::NAME]).unwrap();

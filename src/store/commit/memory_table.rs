@@ -9,11 +9,11 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use foldhash::quality::RandomState;
 
-use crate::store::commit::packed::PackedTable;
+use crate::store::error::StoreError;
 use crate::store::key::Key as _;
 use crate::store::record;
 use crate::store::table::{Table, TreeName};
-use crate::store::{Store, StoreError};
+use crate::store::write_batch::RawChange;
 
 pub struct Changed<T: Table> {
     pub key: T::Key,
@@ -25,9 +25,6 @@ pub trait CommitListener<T: Table>: Send + Sync + 'static {
     /// on the writer thread, so it must be quick and must not call the store.
     fn apply(&self, changes: Vec<Changed<T>>);
 }
-
-/// Key and stored value; the value is `None` if the key was deleted.
-pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A [`CommitListener`] without its type parameters.
 pub(in crate::store) trait TableListener: Send + Sync + 'static {
@@ -63,48 +60,6 @@ pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
         key = %data_encoding::HEXLOWER.encode(key),
         "damaged record left out; `playgate store verify` lists all"
     );
-}
-
-impl Store {
-    /// Fills a listener from its table and keeps it up to date. Damaged records are logged and skipped;
-    /// a record of a newer version is an error.
-    pub fn attach<T: Table>(&self, listener: Arc<dyn CommitListener<T>>) -> Result<(), StoreError> {
-        self.listen(T::NAME, Arc::new(Decoding(listener)))
-    }
-
-    pub fn attach_packed<T: Table, V>(
-        &self,
-        table: Arc<PackedTable<T, V>>,
-    ) -> Result<(), StoreError>
-    where
-        T::Key: Hash,
-        V: Send + Sync + 'static,
-    {
-        self.listen(T::NAME, table)
-    }
-
-    fn listen(&self, tree: TreeName, listener: Arc<dyn TableListener>) -> Result<(), StoreError> {
-        // The work runs exclusively, so that no commit falls between the fill and the registration below.
-        self.run_exclusive(move |writer| {
-            // The memtable is read before the engine: a commit that is applied in between is then seen twice and
-            // never missed.
-            let tail = writer.core.memtable.range(tree, &[], None);
-            let engine = writer.core.engine();
-            let mut filled = Ok(());
-            engine.replay_tree(tree, &mut |changes| {
-                if filled.is_ok() {
-                    filled = listener.apply(changes);
-                }
-            })?;
-            // An error ends the start: a table without the records that this version cannot read would give wrong answers.
-            filled?;
-            // The memtable is applied after the engine, since its values are newer.
-            let tail = tail.iter();
-            listener.apply(&mut tail.map(|(key, change)| (key.as_slice(), change.as_deref())))?;
-            writer.listeners.entry(tree).or_default().push(listener);
-            Ok(())
-        })
-    }
 }
 
 /// The default listener: a sharded hash map of the whole table.

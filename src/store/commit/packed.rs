@@ -15,11 +15,12 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
-use crate::store::StoreError;
-use crate::store::commit::memory_table::{RawChange, TableListener, report_damage};
+use crate::store::commit::memory_table::{TableListener, report_damage};
+use crate::store::error::StoreError;
 use crate::store::key::Key as _;
 use crate::store::record;
 use crate::store::table::Table;
+use crate::store::write_batch::RawChange;
 
 /// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
 /// it in well under a millisecond.

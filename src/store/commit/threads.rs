@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use crate::store::StoreError;
 use crate::store::engine::panic_message;
+use crate::store::error::StoreError;
 use crate::store::shared::Shared;
 
 /// Starts a thread. If it panics, the store fails as a whole: without the thread nothing is

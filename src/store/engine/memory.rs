@@ -7,8 +7,8 @@ use std::ops::Bound;
 use parking_lot::RwLock;
 
 use super::{Engine, KeyValue, Scan};
-use crate::store::StoreError;
-use crate::store::snapshot::history::CommitId;
+use crate::store::error::StoreError;
+use crate::store::history::CommitId;
 use crate::store::table::TreeName;
 use crate::store::write_batch::BatchPart;
 

@@ -15,11 +15,11 @@ pub(super) use sled_engine::tamper;
 pub(super) use sled_engine::{SledEngine, leftovers};
 pub(super) use supervised::{WatchedEngine, panic_message};
 
-use super::StoreError;
 use super::table::TreeName;
 use super::write_batch::{BatchPart, WriteBatch};
-use crate::store::commit::memory_table::RawChange;
-use crate::store::snapshot::history::CommitId;
+use crate::store::error::StoreError;
+use crate::store::history::CommitId;
+use crate::store::write_batch::RawChange;
 
 pub(super) type KeyValue = (Vec<u8>, Vec<u8>);
 
@@ -89,4 +89,3 @@ pub(super) trait Engine: Send + Sync {
     /// [`Engine::apply`] fails with [`StoreError::Closed`] instead of blocking.
     fn abandon(&self) {}
 }
-pub(in crate::store) mod deferred;

@@ -13,10 +13,10 @@ use sled::transaction::{ConflictableTransactionError, TransactionError, Transact
 
 use super::{Digest, Engine, Scan};
 use crate::data_file::{at, list as files_of, open_to_read};
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::files::sync_data;
-use crate::store::snapshot::history::CommitId;
-use crate::store::table::{Schema, TreeName};
+use crate::store::history::CommitId;
+use crate::store::table::{Tables, TreeName};
 use crate::store::write_batch::{BatchPart, WriteBatch};
 
 const META: &str = "meta";
@@ -48,7 +48,7 @@ pub(in crate::store) struct SledEngine {
 impl SledEngine {
     pub(in crate::store) fn open(
         directory: &Path,
-        schema: &Schema,
+        schema: &Tables,
         sync: bool,
     ) -> Result<Self, StoreError> {
         let db = open_database(directory)?;

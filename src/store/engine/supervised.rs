@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Engine, KeyValue, Scan};
-use crate::store::StoreError;
-use crate::store::snapshot::history::CommitId;
+use crate::store::error::StoreError;
+use crate::store::history::CommitId;
 use crate::store::table::TreeName;
 use crate::store::write_batch::BatchPart;
 

@@ -9,23 +9,24 @@ use std::path::{Path, PathBuf};
 use parking_lot::MutexGuard;
 
 use crate::data_file::{self, at};
+use crate::store::disk_space;
+use crate::store::error::StoreError;
 use crate::store::files::{make_directory, remove_file, rename, replace_file, with_suffix};
+use crate::store::handle::Store;
+use crate::store::history::{History, Lineage};
+use crate::store::layout::StoreLayout;
 use crate::store::maintenance::compaction::NEW_ENGINE;
-use crate::store::maintenance::disk_space;
 use crate::store::maintenance::new_snapshot;
 use crate::store::maintenance::staging::Staging;
+use crate::store::options::FleetAccess;
 use crate::store::record::{Record, decode_note};
 use crate::store::recovery::evidence::snapshots;
-use crate::store::recovery::layout::{StoreLayout, check_format};
 use crate::store::shared::OnDisk;
-use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
-use crate::store::snapshot::history::{History, Lineage};
-use crate::store::snapshot::verify::{SnapshotReport, examine_snapshot};
-use crate::store::table::{Schema, TreeName};
+use crate::store::snapshot::examine::{SnapshotReport, check_snapshot};
+use crate::store::snapshot::format::{self, EXTENSION, SnapshotHead};
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{Expected, Survey};
-use crate::store::{FleetAccess, Store, StoreError};
 
-pub(super) const EXTENSION: &str = ".snapshot";
 /// Distance between the highest known commit number and the first one of a restored store.
 const NUMBER_GAP: u64 = 1_000_000;
 /// Suffix of a backup file that is not verified yet.
@@ -188,7 +189,7 @@ fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreErro
 
 /// Newest first. Files with an unreadable head are logged and skipped.
 #[must_use]
-pub fn list_backups(directory: &Path, schema: &Schema) -> Vec<BackupFile> {
+pub fn list_backups(directory: &Path, schema: &Tables) -> Vec<BackupFile> {
     let mut backups: Vec<BackupFile> = snapshots(directory, schema)
         .into_iter()
         .map(|(head, path)| BackupFile {
@@ -208,31 +209,6 @@ pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
     Some(identity.instance)
 }
 
-/// Reads a snapshot to its end and checks frames, order, checksums, every record, and the indexes
-/// in both directions.
-pub fn check_snapshot(
-    path: &Path,
-    schema: &Schema,
-) -> Result<(SnapshotHead, SnapshotReport), StoreError> {
-    let snapshot = Snapshot::open(path, schema)?;
-    let head = snapshot.head().clone();
-    check_format(head.format, schema.format())?;
-    let report = examine_snapshot(snapshot, || Snapshot::open(path, schema), schema)?;
-    // Backups carry the record count of their source, so that a truncated copy is found.
-    let count = head.records.filter(|records| *records != report.total());
-    let what = match count {
-        Some(records) => Some(format!(
-            "contains {} records, but its head says {records}",
-            report.total()
-        )),
-        None => report.damage(),
-    };
-    match what {
-        None => Ok((head, report)),
-        Some(what) => Err(StoreError::damaged_file(path, what)),
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub head: SnapshotHead,
@@ -243,7 +219,7 @@ pub struct Restore<'a> {
     pub directory: &'a Path,
     pub backup: &'a Path,
     pub backups: &'a Path,
-    pub schema: &'a Schema,
+    pub schema: &'a Tables,
     pub instance: [u8; 16],
     /// Random seed: the restored store begins a new timeline.
     pub timeline: [u8; 16],
@@ -371,6 +347,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::store::snapshot::format::Snapshot;
     use crate::store::tests::{People, all, assert_sound, copy_tree, person, put, schema};
     use crate::store::{Durability, Options};
 

@@ -11,13 +11,15 @@ use std::sync::mpsc::SyncSender;
 
 use crate::data_file::at;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
+use crate::store::disk_space;
+use crate::store::disk_space::WritePriority;
 use crate::store::engine::Engine;
+use crate::store::error::StoreError;
 use crate::store::files::size_of;
-use crate::store::maintenance::{disk_space, new_snapshot};
-use crate::store::recovery::opening;
+use crate::store::maintenance::new_snapshot;
+use crate::store::recovery::engines::{make_engine, watched};
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::{apply_to, replay};
-use crate::store::{StoreError, WritePriority};
 
 /// An engine up to this size is never replaced.
 const REPLACED_FROM_BYTES: u64 = 64 * 1024 * 1024;
@@ -49,10 +51,10 @@ pub(in crate::store) fn compact(
     let old = disk.layout.engines()?.0.ok_or(StoreError::Closed)?;
     let next = disk.layout.next_engine()?;
     let begin = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
-    let state = new_snapshot::durable_state(core, snapshot.as_ref(), begin)?;
-    let made = opening::make_engine(&next, &disk.layout, state, &AtomicBool::new(false))?;
+    let state = core.durable_state(snapshot.as_ref(), begin)?;
+    let made = make_engine(&next, &disk.layout, state, &AtomicBool::new(false))?;
     let before = size_of(&old.path);
-    let engine = opening::watched(made, &next, &core.failure.handler());
+    let engine = watched(made, &next, &core.failure.handler());
     match change_over(core, writer, Arc::new(engine), begin) {
         Ok(replaced) => drop(replaced),
         Err(error) => {
@@ -79,7 +81,7 @@ fn change_over(
         if number - reached <= REPLAYED_MAX {
             break;
         }
-        let state = new_snapshot::durable_state(core, None, number)?;
+        let state = core.durable_state(None, number)?;
         replay(
             &state.segments,
             reached,

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use crate::data_file;
-use crate::store::StoreError;
+use crate::store::disk_space;
+use crate::store::error::StoreError;
 use crate::store::files::at;
-use crate::store::maintenance::disk_space;
-use crate::store::recovery::layout::{StoreLayout, check_format};
-use crate::store::table::Schema;
+use crate::store::layout::{StoreLayout, check_format};
+use crate::store::table::Tables;
 
 /// Required space in multiples of the store: for the copy itself, the backup before a format upgrade, and a rebuilt
 /// engine.
@@ -16,7 +16,7 @@ const SPACE_FACTOR: u64 = 3;
 
 /// Copies the store of the data directory `from` to the empty directory `to`. A staged restore is copied too, since the
 /// next start would install it.
-pub fn copy_store(from: &Path, to: &Path, schema: &Schema) -> Result<(), StoreError> {
+pub fn copy_store(from: &Path, to: &Path, schema: &Tables) -> Result<(), StoreError> {
     // Not synced: a copy for a check need not survive a power cut.
     let place = StoreLayout::new(from, false);
     // The lock is held until the end, so that no server starts to write.

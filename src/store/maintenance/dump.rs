@@ -13,17 +13,17 @@ use std::io::{BufRead, Write};
 
 use data_encoding::{BASE64, HEXLOWER};
 
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::record::{bare, sealed};
+use crate::store::snapshot::examine::Found;
 use crate::store::snapshot::format::Triple;
-use crate::store::snapshot::verify::Found;
-use crate::store::table::{Schema, TableInfo};
+use crate::store::table::{TableInfo, Tables};
 use crate::store::write_batch::WriteBatch;
 
 const WORD: &str = "playgate-store";
 const VERSION: &str = "1";
 /// No valid line is longer. A longer one is not read into memory.
-const LINE_MAX: u64 = 4 * crate::store::VALUE_MAX as u64;
+const LINE_MAX: u64 = 4 * crate::store::record::VALUE_MAX as u64;
 const REPORTED_MAX: usize = 100;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Imported {
 
 pub(in crate::store) fn write(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
-    schema: &Schema,
+    schema: &Tables,
     instance: [u8; 16],
     out: &mut dyn Write,
 ) -> Result<Exported, StoreError> {
@@ -73,7 +73,7 @@ pub(in crate::store) fn write(
 
 pub(in crate::store) fn read(
     input: &mut dyn BufRead,
-    schema: &Schema,
+    schema: &Tables,
     batch_bytes: usize,
     commit: &mut dyn FnMut(WriteBatch) -> Result<(), StoreError>,
 ) -> Result<Imported, StoreError> {
@@ -112,7 +112,7 @@ pub(in crate::store) fn read(
     Ok(imported)
 }
 
-fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
+fn check_head(line: Option<&str>, schema: &Tables) -> Result<(), StoreError> {
     let mut parts = line.unwrap_or_default().split('\t');
     if (parts.next(), parts.next()) != (Some(WORD), Some(VERSION)) {
         return Err(StoreError::Damaged {
@@ -138,7 +138,7 @@ fn check_head(line: Option<&str>, schema: &Schema) -> Result<(), StoreError> {
 
 type DumpRecord<'a> = (&'a TableInfo, Vec<u8>, Vec<u8>);
 
-fn record<'a>(line: &str, schema: &'a Schema) -> Result<DumpRecord<'a>, &'static str> {
+fn record<'a>(line: &str, schema: &'a Tables) -> Result<DumpRecord<'a>, &'static str> {
     let (line, sum) = line.rsplit_once('\t').ok_or("is not a record")?;
     // The checksum covers the line as text, so that an edited line is found before it is decoded.
     if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(line.as_bytes())) {

@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use crate::data_file::at;
-use crate::store::maintenance::backup::check_snapshot;
-use crate::store::maintenance::disk_space;
+use crate::store::disk_space;
+use crate::store::error::StoreError;
+use crate::store::history::Lineage;
+use crate::store::layout::{StoreLayout, check_format};
 use crate::store::maintenance::staging::Staging;
-use crate::store::recovery::layout::{StoreLayout, check_format};
 use crate::store::replication::Position;
+use crate::store::snapshot::examine::check_snapshot;
 use crate::store::snapshot::format::SnapshotHead;
-use crate::store::snapshot::history::Lineage;
-use crate::store::table::Schema;
-use crate::store::{Store, StoreError};
+use crate::store::table::Tables;
 
 pub struct Join<'a> {
     pub directory: &'a Path,
     pub snapshot: &'a Path,
-    pub schema: &'a Schema,
+    pub schema: &'a Tables,
     /// Instance id of the new store. It distinguishes its backups from those of the other member.
     pub instance: [u8; 16],
     /// Whether to replace an existing store, which is moved to `aside/`.
@@ -72,17 +72,4 @@ impl Join<'_> {
 
 pub fn check_unused(directory: &Path) -> Result<(), StoreError> {
     StoreLayout::new(directory, true).lock().map(drop)
-}
-
-impl Store {
-    /// Returns the last commit; `None` without a writable disk, or if its history is unknown.
-    pub fn position(&self) -> Result<Option<Position>, StoreError> {
-        self.run_exclusive(|writer| {
-            let history = writer.log.history().filter(|history| history.is_chained());
-            Ok(history.map(|history| Position {
-                number: writer.number,
-                history,
-            }))
-        })
-    }
 }

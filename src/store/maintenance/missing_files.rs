@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
+use crate::store::error::StoreError;
+use crate::store::lock::StoreLock;
+use crate::store::maintenance::checkpoint::checkpoint;
 use crate::store::maintenance::new_snapshot;
-use crate::store::maintenance::thread::checkpoint;
 use crate::store::shared::{OnDisk, Shared};
-use crate::store::{StoreError, StoreLock};
 
 /// Puts back what is missing, from memory and the engine, which have every commit.
 pub(in crate::store) fn restore(

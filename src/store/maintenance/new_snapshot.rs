@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use crate::data_file::at;
-use crate::store::StoreError;
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::engine::Engine;
+use crate::store::error::StoreError;
 use crate::store::files::remove_file;
-use crate::store::maintenance::thread::checkpoint;
+use crate::store::maintenance::checkpoint::checkpoint;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::DurableState;
 use crate::store::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
-use crate::store::wal::{Closed, Segment};
+use crate::store::wal::Closed;
 
 pub(in crate::store) fn with_all_commits(
     core: &Shared,
@@ -46,7 +46,9 @@ pub(in crate::store) fn from_closed_segments(
             },
         },
     };
-    let pairs = durable_state_over(core, disk, snapshot.as_ref(), segments, number)?.pairs()?;
+    let pairs = disk
+        .durable_state(&core.schema, snapshot.as_ref(), segments, number)?
+        .pairs()?;
     let made = write_file(disk, head(disk, number, now), pairs)?;
     *snapshot = Some(made.clone());
     // The lock is released before the checkpoint, which takes it to retire segments.
@@ -58,35 +60,6 @@ pub(in crate::store) fn from_closed_segments(
     }
     checkpoint(core)?;
     Ok(made)
-}
-
-/// The durable state as of a commit. The caller holds the lock of the snapshot, so that no file is
-/// removed. The writer must not wait for that lock: writing a snapshot is slow.
-pub(in crate::store) fn durable_state<'a>(
-    core: &'a Shared,
-    snapshot: Option<&SnapshotHead>,
-    number: u64,
-) -> Result<DurableState<'a>, StoreError> {
-    let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
-    let segments = disk.segments.read().all();
-    durable_state_over(core, disk, snapshot, segments, number)
-}
-
-fn durable_state_over<'a>(
-    core: &'a Shared,
-    disk: &OnDisk,
-    snapshot: Option<&SnapshotHead>,
-    segments: Vec<Segment>,
-    number: u64,
-) -> Result<DurableState<'a>, StoreError> {
-    Ok(DurableState {
-        snapshot: snapshot
-            .map(|snapshot| Snapshot::open(&disk.snapshot_path(snapshot.number), &core.schema))
-            .transpose()?,
-        segments,
-        schema: &core.schema,
-        last: disk.identity.lineage.commit(number),
-    })
 }
 
 /// Writes a snapshot from the engine. Nothing may be committed while this runs.

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::data_file::at;
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::maintenance::backup::{BackupFile, list_backups};
-use crate::store::table::Schema;
+use crate::store::table::Tables;
 
 const DAY: i64 = 86_400;
 
@@ -23,7 +23,7 @@ pub struct Retention<'a> {
 /// timeline stay, by date.
 pub fn prune_backups(
     directory: &Path,
-    schema: &Schema,
+    schema: &Tables,
     retention: Retention<'_>,
 ) -> Result<usize, StoreError> {
     let Retention {

@@ -3,22 +3,21 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::backup::{EXTENSION, check_snapshot};
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::files::make_directory;
-use crate::store::recovery::layout::{Identity, StoreLayout};
-use crate::store::recovery::opening::make_engine;
+use crate::store::history::Lineage;
+use crate::store::layout::{Identity, StoreLayout};
+use crate::store::recovery::engines::make_engine;
 use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{self, Snapshot, SnapshotHead};
-use crate::store::snapshot::history::Lineage;
-use crate::store::snapshot::verify::SnapshotReport;
-use crate::store::table::Schema;
+use crate::store::snapshot::examine::{SnapshotReport, check_snapshot};
+use crate::store::snapshot::format::{self, EXTENSION, Snapshot, SnapshotHead};
+use crate::store::table::Tables;
 
 pub(super) struct Staging<'a> {
     pub(super) layout: &'a StoreLayout,
     pub(super) snapshot: &'a Path,
     pub(super) report: &'a SnapshotReport,
-    pub(super) schema: &'a Schema,
+    pub(super) schema: &'a Tables,
 }
 
 impl Staging<'_> {

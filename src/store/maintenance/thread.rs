@@ -11,14 +11,16 @@ use std::time::{Duration, Instant};
 use crate::descriptor_reserve;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::MemoryEngine;
+use crate::store::error::StoreError;
+use crate::store::lock::StoreLock;
+use crate::store::maintenance::checkpoint::checkpoint;
 use crate::store::maintenance::compaction::Waste;
 use crate::store::maintenance::{missing_files, new_snapshot};
-use crate::store::recovery::opening::{Opened, Recovered, Recovery};
+use crate::store::recovery::task::{Opened, Recovered, Recovery};
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::apply_to;
 use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{Closed, Expected, FileLog, Survey};
-use crate::store::{StoreError, StoreLock};
+use crate::store::wal::{Closed, Expected, Survey};
 
 const TICK: Duration = Duration::from_millis(500);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
@@ -36,9 +38,9 @@ const SNAPSHOTS_AT_START: u64 = 4;
 pub(in crate::store) struct MaintenanceThread {
     pub(in crate::store) core: Weak<Shared>,
     pub(in crate::store) writer: SyncSender<WriterMessage>,
-    pub(in crate::store) on_failure: crate::store::OnFailure,
+    pub(in crate::store) on_failure: crate::store::failure::OnFailure,
     pub(in crate::store) backups: Option<PathBuf>,
-    pub(in crate::store) clock: crate::store::SnapshotClock,
+    pub(in crate::store) clock: crate::store::shared::SnapshotClock,
     /// The lock of the data directory; another one if its file was deleted.
     pub(in crate::store) locks: Vec<StoreLock>,
 }
@@ -133,7 +135,7 @@ impl MaintenanceThread {
         let left = last_number(&self.writer).and_then(|number| {
             // Snapshot and WAL are loaded here; the writer only swaps the engines.
             let memory = MemoryEngine::default();
-            new_snapshot::durable_state(core, snapshot.as_ref(), number)?
+            core.durable_state(snapshot.as_ref(), number)?
                 .load(&mut apply_to(&memory))?;
             run_exclusive(&self.writer, move |writer| {
                 Ok(writer.detach_engine(memory, number))
@@ -149,7 +151,10 @@ impl MaintenanceThread {
 
     fn resume(&self, core: &Shared, disk: &OnDisk) {
         // Reopening writes a segment and perhaps an engine, which must not fill the disk again.
-        if !disk.space.admits(crate::store::WritePriority::Change) {
+        if !disk
+            .space
+            .admits(crate::store::disk_space::WritePriority::Change)
+        {
             return;
         }
         // A verification in progress must finish with the engine it started with.
@@ -207,38 +212,6 @@ impl MaintenanceThread {
     }
 }
 
-pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
-    let Some(disk) = &core.disk else {
-        return Ok(());
-    };
-    if !core.is_writable() {
-        return Ok(());
-    }
-    let engine = core.engine();
-    // The number is read before the sync, which may also cover later batches.
-    let synced = engine.applied().and_then(|applied| {
-        engine.sync()?;
-        Ok(applied)
-    });
-    let applied = match synced {
-        Ok(applied) => applied.number,
-        Err(StoreError::Full) => {
-            core.memtable.stall();
-            return Err(StoreError::Full);
-        }
-        Err(error) => return Err(core.failure.report(&error)),
-    };
-    // A reader of snapshot and WAL holds this lock. The next checkpoint retires the segments.
-    let Some(snapshot) = disk.snapshot.try_lock() else {
-        return Ok(());
-    };
-    let kept = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
-    let segments = disk.segments.read();
-    // After a power cut the end record is at most one checkpoint old.
-    segments.request_end_sync();
-    segments.retire(applied.min(kept))
-}
-
 fn write_snapshot_if_wal_is_long(
     core: &Shared,
     now: i64,
@@ -263,7 +236,9 @@ fn write_snapshot_if_wal_is_long(
         return Ok(());
     }
     // A new snapshot is optional, so it must not use up the last free space.
-    if !disk.space.admits(crate::store::WritePriority::Telemetry)
+    if !disk
+        .space
+        .admits(crate::store::disk_space::WritePriority::Telemetry)
         || disk.space.bytes().0 < size + log
     {
         return Ok(());
@@ -293,11 +268,5 @@ fn scrub_durable_state(core: &Shared) -> Result<(), StoreError> {
             let what = format!("misses commits {} to {}", gap.from, gap.to - 1);
             Err(StoreError::damaged_file(&gap.path, what))
         }
-    }
-}
-
-pub(in crate::store) fn publish_segments(core: &Shared, log: &FileLog) {
-    if let Some(disk) = &core.disk {
-        *disk.segments.write() = log.segments();
     }
 }

@@ -1,9 +1,9 @@
 //! Checks whether a verified engine belongs to this store, and opens a damaged engine without what it can do without.
 
-use crate::store::StoreError;
 use crate::store::engine::{Engine, leftovers};
-use crate::store::recovery::layout::{EngineDir, StoreLayout};
-use crate::store::snapshot::history::{CommitId, Lineage};
+use crate::store::error::StoreError;
+use crate::store::history::{CommitId, Lineage};
+use crate::store::layout::{EngineDir, StoreLayout};
 
 /// Rejects an engine of another history. An engine that was copied from another store, or that is from before a restore,
 /// can be intact and have the right number.

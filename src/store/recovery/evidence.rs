@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
-use crate::store::recovery::opening::Recovery;
+use crate::store::error::StoreError;
+use crate::store::history::{History, Lineage};
+use crate::store::recovery::task::Recovery;
 use crate::store::snapshot::durable_state::DurableState;
 use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::snapshot::history::{History, Lineage};
-use crate::store::table::Schema;
+use crate::store::table::Tables;
 use crate::store::wal::{Expected, StoredEnd, Survey, boot_id};
 
 type SnapshotFile = (SnapshotHead, PathBuf);
@@ -293,7 +293,7 @@ impl Recovery<'_> {
     }
 }
 
-pub(in crate::store) fn read_to_end(path: &Path, schema: &Schema) -> Result<(), StoreError> {
+pub(in crate::store) fn read_to_end(path: &Path, schema: &Tables) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
@@ -312,7 +312,7 @@ pub(in crate::store) fn describe(head: &SnapshotHead, path: &Path) -> String {
 /// Returns the snapshots of a directory, newest first. Files with an unreadable head are logged and skipped.
 pub(in crate::store) fn snapshots(
     directory: &Path,
-    schema: &Schema,
+    schema: &Tables,
 ) -> Vec<(SnapshotHead, PathBuf)> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -7,9 +7,9 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::files::{at, make_directory, rename, sync_directory};
-use crate::store::recovery::layout::StoreLayout;
+use crate::store::layout::StoreLayout;
 
 impl StoreLayout {
     /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start

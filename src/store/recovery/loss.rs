@@ -1,42 +1,23 @@
-//! Opens a store without commits that are lost, after an operator has accepted the loss.
+//! Opens an engine without commits that are lost, after an operator has accepted the loss.
 
 use std::sync::Arc;
 
 use crate::store::engine::Engine as _;
+use crate::store::error::StoreError;
 use crate::store::recovery::engine_checks::check_begun;
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
-use crate::store::recovery::opening::{Opened, Recovered, Recovery};
+use crate::store::recovery::task::{Loss, Opened, Recovery};
 use crate::store::snapshot::durable_state::{DurableState, apply_to, replay};
 use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{StoredEnd, Survey};
-use crate::store::{Store, StoreError};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
-    pub kept: u64,
-    /// The last commit that is known to have existed; `None` if unknown.
-    pub last: Option<u64>,
-}
-
-impl Loss {
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.last.map_or(0, |last| last.saturating_sub(self.kept))
-    }
-}
-impl Store {
-    #[must_use]
-    pub fn loss(&self) -> Option<Loss> {
-        self.0.core.disk.as_ref()?.loss.clone()
-    }
-}
 
 impl Recovery<'_> {
-    /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap.
+    /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap. The WAL is moved
+    /// aside; the caller begins a new one.
     pub(in crate::store) fn open_without_lost_commits(
-        self,
+        &self,
         sources: RecoverySource,
-    ) -> Result<Recovered, StoreError> {
+    ) -> Result<(RecoverySource, Opened, Loss), StoreError> {
         let engine = match self.open_sled() {
             Ok(engine) => {
                 let applied = engine.applied()?;
@@ -113,6 +94,6 @@ impl Recovery<'_> {
             end: StoredEnd::Missing,
             ..sources
         };
-        self.open_wal(sources, opened, true, Some(loss))
+        Ok((sources, opened, loss))
     }
 }

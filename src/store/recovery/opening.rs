@@ -10,66 +10,22 @@
 //! silently.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::data_file::at;
-use crate::store::StoreError;
-use crate::store::engine::deferred::{
-    DeferredEngine, FoundEngine, Preparation, Supervised, max_wait_for_engine, verify_supervised,
-};
-use crate::store::engine::{Engine, MemoryEngine, SledEngine, WatchedEngine};
-use crate::store::recovery::engine_checks::{check_begun, check_history, retry_without_leftovers};
+use crate::store::engine::{Engine, MemoryEngine};
+use crate::store::error::StoreError;
+use crate::store::layout::Identity;
+use crate::store::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
+use crate::store::recovery::engine_checks::{check_begun, check_history};
 use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
-use crate::store::recovery::layout::{EngineDir, Identity, StoreLayout};
-use crate::store::recovery::loss::Loss;
-use crate::store::shared::OnFailure;
+use crate::store::recovery::supervision::max_wait_for_engine;
+use crate::store::recovery::task::{Loss, Opened, Recovered, Recovery};
 use crate::store::snapshot::durable_reader::DurableReader;
-use crate::store::snapshot::durable_state::{DurableState, apply_to, replay};
-use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::snapshot::history::CommitId;
-use crate::store::table::Schema;
+use crate::store::snapshot::durable_state::{apply_to, replay};
+use crate::store::snapshot::format::Snapshot;
 use crate::store::wal::{FileLog, Resume, Survey};
-
-pub(in crate::store) struct Recovered {
-    pub(in crate::store) engine: Arc<dyn Engine>,
-    /// `None` if the disk is not writable.
-    pub(in crate::store) log: Option<FileLog>,
-    pub(in crate::store) number: u64,
-    pub(in crate::store) snapshot: Option<SnapshotHead>,
-    /// Whether snapshot and WAL are not contiguous, so that a new snapshot is needed.
-    pub(in crate::store) broken_chain: bool,
-    pub(in crate::store) identity: Identity,
-    pub(in crate::store) loss: Option<Loss>,
-}
-
-pub(in crate::store) struct Recovery<'a> {
-    pub(in crate::store) layout: &'a StoreLayout,
-    pub(in crate::store) schema: &'a Schema,
-    pub(in crate::store) on_failure: OnFailure,
-    pub(in crate::store) identity: Identity,
-    pub(in crate::store) seed: [u8; 16],
-    pub(in crate::store) accept_loss: bool,
-    pub(in crate::store) fork: bool,
-    pub(in crate::store) backups: Option<&'a Path>,
-    /// Returns whether any space was released.
-    pub(in crate::store) make_room: &'a dyn Fn() -> bool,
-    pub(in crate::store) max_wait: Duration,
-    pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
-    /// Whether a store that cannot be written is of no use: a member of a fleet could not follow the log.
-    pub(in crate::store) needs_wal: bool,
-    /// An engine that is already open, if only the WAL is missing.
-    pub(in crate::store) held: Option<Opened>,
-}
-
-/// An engine that has every commit up to `number`.
-pub(in crate::store) struct Opened {
-    pub(in crate::store) engine: Arc<dyn Engine>,
-    pub(in crate::store) number: u64,
-}
 
 impl Recovery<'_> {
     pub(in crate::store) fn run(mut self) -> Result<Recovered, StoreError> {
@@ -112,12 +68,15 @@ impl Recovery<'_> {
                 })
             }
             // Only an operator sets `accept_loss`.
-            Err(StoreError::Lost(_)) if self.accept_loss => self.open_without_lost_commits(sources),
+            Err(StoreError::Lost(_)) if self.accept_loss => {
+                let (sources, opened, loss) = self.open_without_lost_commits(sources)?;
+                self.open_wal(sources, opened, true, Some(loss))
+            }
             Err(error) => Err(error),
         }
     }
 
-    pub(in crate::store) fn open_wal(
+    fn open_wal(
         self,
         sources: RecoverySource,
         opened: Opened,
@@ -234,38 +193,6 @@ impl Recovery<'_> {
         })
     }
 
-    pub(in crate::store) fn open_sled(&self) -> Result<WatchedEngine<SledEngine>, StoreError> {
-        let (current, others) = self.layout.engines()?;
-        for other in others {
-            // The creation of this engine was interrupted, or another engine has replaced it.
-            fs::remove_dir_all(&other.path).map_err(at("remove", &other.path))?;
-        }
-        let Some(current) = current else {
-            let first = self.layout.next_engine()?;
-            let engine = SledEngine::open(&first.path, self.schema, self.layout.sync)?;
-            // A first start: an empty engine is complete.
-            first.mark_whole(self.layout.sync)?;
-            return Ok(self.watched(engine, &first));
-        };
-        // An earlier process saw it panic or hang, so it is not opened again.
-        if let Some(why) = current.suspect_reason() {
-            return Err(StoreError::Engine(why));
-        }
-        let opened = retry_without_leftovers(self.layout, &current, || self.supervised(&current));
-        opened.map(|engine| self.watched(engine, &current))
-    }
-
-    fn watched(&self, engine: SledEngine, directory: &EngineDir) -> WatchedEngine<SledEngine> {
-        watched(engine, directory, &self.on_failure)
-    }
-
-    fn supervised(&self, current: &EngineDir) -> Result<SledEngine, StoreError> {
-        let (directory, schema, sync) =
-            (current.path.clone(), self.schema.clone(), self.layout.sync);
-        let open = move || SledEngine::open(&directory, &schema, sync);
-        verify_supervised(current, &Arc::default(), open)
-    }
-
     /// Returns `None` if snapshot and WAL are incomplete, so that the engine has to be ready first.
     fn deferred(&self, sources: &RecoverySource) -> Result<Option<DeferredEngine>, StoreError> {
         let (current, others) = self.layout.engines()?;
@@ -334,40 +261,6 @@ impl Recovery<'_> {
         let make = move |abandoned: &_| preparation.run(found, abandoned);
         DeferredEngine::start(make, on_failure, stand_in, max_wait).map(Some)
     }
-
-    fn open_unverified(&self, current: &EngineDir) -> Result<Supervised<SledEngine>, StoreError> {
-        let (directory, schema, layout) =
-            (current.clone(), self.schema.clone(), self.layout.clone());
-        // sled may panic or hang on damaged files.
-        Supervised::start(current, move |_| {
-            if let Some(why) = directory.suspect_reason() {
-                return Err(StoreError::Engine(why));
-            }
-            let open = || {
-                catch_unwind(AssertUnwindSafe(|| {
-                    SledEngine::open(&directory.path, &schema, layout.sync)
-                }))
-                .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())))
-            };
-            retry_without_leftovers(&layout, &directory, open)
-        })
-    }
-
-    pub(in crate::store) fn rebuild(
-        &self,
-        state: DurableState<'_>,
-    ) -> Result<WatchedEngine<SledEngine>, StoreError> {
-        let number = state.last.number;
-        let next = self.layout.next_engine()?;
-        let engine = make_engine(&next, self.layout, state, &AtomicBool::new(false))?;
-        // The old engine is moved aside only once the new one is complete.
-        for old in self.layout.engines()?.1 {
-            let moved = self.layout.move_aside(&old.path, "sled")?;
-            tracing::warn!(kept = %moved.display(), "moved the damaged engine aside");
-        }
-        tracing::info!(number, "rebuilt the engine");
-        Ok(self.watched(engine, &next))
-    }
 }
 
 fn gap_after(survey: &Survey, applied: u64) -> String {
@@ -383,59 +276,4 @@ fn gap_after(survey: &Survey, applied: u64) -> String {
             format!("ends at commit {applied}, and the WAL begins at {begin}")
         }
     }
-}
-
-/// Supervises an engine. A fault is reported and recorded for the next start.
-pub(in crate::store) fn watched(
-    engine: SledEngine,
-    directory: &EngineDir,
-    on_failure: &OnFailure,
-) -> WatchedEngine<SledEngine> {
-    let (directory, on_failure) = (directory.clone(), Arc::clone(on_failure));
-    let fault = Arc::new(move |what: &str| {
-        tracing::error!(what, "the engine has failed; the next start rebuilds it");
-        // The process may be killed at any moment now, so the mark comes before the report.
-        if let Err(error) = directory.mark_suspect(what) {
-            tracing::error!(%error, "failed to write the mark that the engine must be rebuilt");
-        }
-        on_failure(&StoreError::Failed(what.to_owned()));
-    });
-    WatchedEngine::new(engine, fault)
-}
-
-pub(in crate::store) fn make_engine(
-    directory: &EngineDir,
-    layout: &StoreLayout,
-    state: DurableState<'_>,
-    abandoned: &AtomicBool,
-) -> Result<SledEngine, StoreError> {
-    // sled panics on a disk that fails.
-    let made = catch_unwind(AssertUnwindSafe(|| {
-        let engine = SledEngine::open(&directory.path, state.schema, layout.sync)?;
-        let mut reached = CommitId::default();
-        let filled = state
-            .load(&mut |commit, batch| {
-                reached = commit;
-                batch.try_for_each_part(abandoned, |part| engine.load_part(part))
-            })
-            .and_then(|()| engine.finish_load(reached))
-            // The mark is written last: a directory without it is never opened.
-            .and_then(|()| engine.sync())
-            .and_then(|()| directory.mark_whole(layout.sync));
-        match filled {
-            Ok(()) => Ok(engine),
-            Err(error @ (StoreError::Full | StoreError::Closed)) => Err(error),
-            Err(error) => {
-                // sled panics when it is closed on a failing disk. The process ends anyway.
-                std::mem::forget(engine);
-                Err(error)
-            }
-        }
-    }))
-    .unwrap_or_else(|_| Err(StoreError::Engine("panicked while it was built".to_owned())));
-    if made.is_err() {
-        // An incomplete engine is useless, and its space may be what is missing.
-        let _ = fs::remove_dir_all(&directory.path);
-    }
-    made
 }

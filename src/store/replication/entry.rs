@@ -9,16 +9,14 @@ use std::io::Read as _;
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
 
-use crate::store::snapshot::history::History;
+use crate::store::history::History;
+use crate::store::shared_log_error::{ENTRY_MAX, EntryError};
 
 pub type FleetId = [u8; 16];
 pub type MemberId = [u8; 16];
 
 /// Maximum size of a batch before compression, so that a damaged or hostile entry cannot fill the memory.
 pub const BATCH_MAX: usize = 16 * 1024 * 1024;
-/// Maximum size of an encoded entry. A larger change must be split into several commits: etcd accepts requests of up
-/// to 1.5 MiB.
-pub const ENTRY_MAX: usize = 1024 * 1024;
 /// Compressing a smaller batch costs more time than it saves.
 const DEFLATE_FROM: usize = 16 * 1024;
 
@@ -40,20 +38,6 @@ pub struct Entry {
     /// Timeline and chain digest of the predecessor.
     pub before: History,
     pub batch: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EntryError {
-    #[error("has a wrong checksum")]
-    Checksum,
-    #[error("was written by a newer version")]
-    Newer,
-    #[error("is incomplete")]
-    Incomplete,
-    #[error("is larger than an entry may be")]
-    TooLarge,
-    #[error("contains a commit with another number")]
-    Number,
 }
 
 impl Entry {

@@ -1,9 +1,10 @@
 //! A fleet member: it appends as the owner, and otherwise follows.
 
-use super::entry::{ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
-use super::{Appended, Claim, SharedLog, SharedLogError};
-use crate::store::StoreError;
-use crate::store::snapshot::history::History;
+use super::entry::{Entry, FleetId, MemberId};
+use super::{Appended, Claim, SharedLog};
+use crate::store::error::StoreError;
+use crate::store::history::History;
+use crate::store::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
 
 /// Approximate size of the entries that are read at a time.
 const READ_BYTES: usize = 4 * 1024 * 1024;

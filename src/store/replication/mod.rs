@@ -18,9 +18,10 @@ mod replica;
 #[cfg(test)]
 mod replica_tests;
 
-pub use entry::{BATCH_MAX, ENTRY_MAX, Entry, EntryError, FleetId, MemberId};
+pub use crate::store::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
+pub use entry::{BATCH_MAX, Entry, FleetId, MemberId};
 pub use member::{Appending, Member, MemberRole, Position, ReplicationError};
-pub(in crate::store) use replica::Replica;
+pub(in crate::store) use replica::{Joined, Replica};
 pub use replica::{ReplicaStatus, Replication};
 
 /// Every call is linearizable: it sees the effects of all calls that were answered before, to any member.
@@ -62,49 +63,4 @@ pub enum Claim {
     Other {
         member: MemberId,
     },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SharedLogError {
-    /// The outcome is unknown: the request may have been carried out, or may be later.
-    #[error("the shared log (etcd) did not answer: {0}")]
-    Unknown(String),
-    /// The request was not carried out and will not be.
-    #[error("the shared log (etcd) refused the request: {0}")]
-    Refused(String),
-    #[error(
-        "the shared log begins at commit {first}, and this member needs earlier ones: this member was away too long; run `playgate fleet reseed`"
-    )]
-    Truncated { first: u64 },
-    #[error("entry {number} of the shared log {why}")]
-    Damaged { number: u64, why: EntryError },
-    #[error(
-        "the shared log belongs to another fleet: `fleet.endpoints` lead to another etcd, or to one that was emptied; if the data of etcd are lost, run `playgate fleet recover` on the member with the highest commit (`playgate fleet status` on each)"
-    )]
-    Foreign,
-    /// etcd is not the one that this member knows, or an older state of it.
-    #[error(
-        "{what}: etcd was restored from an older copy, and may lack acknowledged changes that only members have; keep all their data directories, stop all members, find the one with the highest commit (`playgate fleet status` on each), and run `playgate fleet recover` there"
-    )]
-    Restored { what: String },
-    #[error(
-        "member {member} has commits up to {applied}, and the shared log ends at {head}: etcd was restored from an older copy; keep the data directory of {member}, stop all members, and run `playgate fleet recover` on it; if its data are not wanted, run `playgate fleet leave --name {member}` on another member"
-    )]
-    MemberAhead {
-        member: String,
-        applied: u64,
-        head: u64,
-    },
-    #[error(
-        "etcd has the log of the fleet with commits up to {head}, and the member that is to continue it has commits up to {number} only: run `playgate fleet recover` on a member that has all; or, to lose the others, remove the keys of the fleet from etcd (docs/fleet.md)"
-    )]
-    Behind { head: u64, number: u64 },
-    #[error(
-        "member {by} has continued the fleet after the data of etcd were lost: run `playgate fleet reseed` on this member"
-    )]
-    Recovered { by: String },
-    #[error(
-        "the fleet was dissolved, and member {into} continues alone; to use this data on its own, run `playgate fleet leave`"
-    )]
-    Dissolved { into: String },
 }

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher as _};
 use super::memory::MemoryLog;
 use super::*;
 use crate::store::StoreError;
-use crate::store::snapshot::history::History;
+use crate::store::history::History;
 
 const FLEET: FleetId = [9; 16];
 const MEMBERS: usize = 3;

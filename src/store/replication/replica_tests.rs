@@ -15,7 +15,7 @@ use super::{
     SharedLogError,
 };
 use crate::store::maintenance::backup::Restore;
-use crate::store::table::Schema;
+use crate::store::schema::Schema;
 use crate::store::tests::{People, all, assert_sound, person, put, schema};
 use crate::store::{Durability, FleetAccess, FormatUpgrade, Join, Options, Store, StoreError};
 

@@ -16,20 +16,20 @@ use std::sync::Arc;
 use std::vec;
 
 use crate::data_file::{self, at};
-use crate::store::StoreError;
-use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
-use crate::store::recovery::logged_changes::{DELETED, LoggedChanges, LoggedTree};
+use crate::store::error::StoreError;
 use crate::store::snapshot::durable_state::visit_frame;
+use crate::store::snapshot::logged_changes::{DELETED, LoggedChanges, LoggedTree};
 use crate::store::snapshot::snapshot_reader::SnapshotReader;
-use crate::store::table::{Schema, TreeName};
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{Segment, read_frames};
+use crate::store::write_batch::RawChange;
 
 pub(in crate::store) struct DurableReader {
     snapshot: Option<SnapshotReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
     log: Vec<LogFile>,
-    schema: Schema,
+    schema: Tables,
     number: u64,
 }
 
@@ -47,7 +47,7 @@ impl DurableReader {
         snapshot: Option<&Path>,
         segments: &[Segment],
         number: u64,
-        schema: &Schema,
+        schema: &Tables,
     ) -> Result<Self, StoreError> {
         let snapshot = snapshot
             // Files are opened once and kept: retention may remove their names while this reader still serves.

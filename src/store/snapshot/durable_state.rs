@@ -9,12 +9,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use crate::data_file::{self, at};
-use crate::store::StoreError;
 use crate::store::engine::Engine;
-use crate::store::recovery::logged_changes::{DELETED, LoggedChange, LoggedChanges};
+use crate::store::error::StoreError;
+use crate::store::history::CommitId;
 use crate::store::snapshot::format::{Snapshot, Triple};
-use crate::store::snapshot::history::CommitId;
-use crate::store::table::{Schema, TreeName};
+use crate::store::snapshot::logged_changes::{DELETED, LoggedChange, LoggedChanges};
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{Frame, Segment, payload_at, read_segment};
 use crate::store::write_batch::{WriteBatch, visit};
 
@@ -34,7 +34,7 @@ pub(in crate::store) fn apply_to(
 pub(in crate::store) struct DurableState<'a> {
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
-    pub(in crate::store) schema: &'a Schema,
+    pub(in crate::store) schema: &'a Tables,
     /// The last commit, in the timeline of the resulting store.
     pub(in crate::store) last: CommitId,
 }
@@ -119,7 +119,7 @@ impl DurableState<'_> {
 pub(in crate::store) fn visit_frame<'a>(
     frame: &Frame<'a>,
     at: usize,
-    schema: &Schema,
+    schema: &Tables,
     each: &mut dyn FnMut(TreeName, &'a [u8], Option<Range<usize>>) -> Option<()>,
 ) -> Result<(), StoreError> {
     // Positions are relative to the file, so that values are read without parsing the frame again.
@@ -136,7 +136,7 @@ pub(in crate::store) fn replay(
     segments: &[Segment],
     after: u64,
     last: CommitId,
-    schema: &Schema,
+    schema: &Tables,
     apply: &mut ApplyBatch<'_>,
 ) -> Result<(), StoreError> {
     // Segments are selected by content and not by the name of the next one: a failed roll can leave an empty file

@@ -15,19 +15,20 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::data_file::{self, at};
-use crate::store::StoreError;
 use crate::store::engine::Digest;
+use crate::store::error::StoreError;
 use crate::store::files::{create_private, rename, sync_data, sync_file, with_suffix};
-use crate::store::snapshot::history::History;
-use crate::store::table::{Schema, TreeName};
+use crate::store::history::History;
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{announced_size, frame, parse};
 use crate::store::write_batch::WriteBatch;
 use crate::types::from_hex;
 
+pub(in crate::store) const EXTENSION: &str = ".snapshot";
 pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 const FRAME_BYTES: usize = 256 * 1024;
 /// A longer frame is damage and is not read into memory.
-pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::VALUE_MAX;
+pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::record::VALUE_MAX;
 /// Bytes after which a file that is being written is synced. One sync of a whole file would make the commits beside it
 /// wait: 0.1 s with a million users.
 const SYNC_STEP: usize = 8 * 1024 * 1024;
@@ -259,7 +260,7 @@ pub(in crate::store) struct Snapshot {
     path: PathBuf,
     head: SnapshotHead,
     input: BufReader<File>,
-    schema: Schema,
+    schema: Tables,
     number: u64,
     pairs: vec::IntoIter<Triple>,
     digests: BTreeMap<TreeName, Digest>,
@@ -270,7 +271,7 @@ pub(in crate::store) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(in crate::store) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+    pub(in crate::store) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
         let mut input = BufReader::with_capacity(FRAME_MAX, data_file::open_to_read(path)?);
         let mut magic = [0; 8];
         input

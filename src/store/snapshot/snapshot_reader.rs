@@ -9,12 +9,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::data_file::{self, at};
-use crate::store::StoreError;
-use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::KeyValue;
+use crate::store::error::StoreError;
 use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
-use crate::store::table::{Schema, TreeName};
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{announced_size, parse};
+use crate::store::write_batch::RawChange;
 use crate::store::write_batch::visit;
 
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
@@ -23,7 +23,7 @@ const FRAMES_KEPT: usize = 8;
 pub(in crate::store) struct SnapshotReader {
     path: PathBuf,
     file: File,
-    schema: Schema,
+    schema: Tables,
     pub(in crate::store) number: u64,
     frames: Vec<FramePlace>,
     kept: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
@@ -37,7 +37,7 @@ struct FramePlace {
 }
 
 impl SnapshotReader {
-    pub(in crate::store) fn open(path: &Path, schema: &Schema) -> Result<Self, StoreError> {
+    pub(in crate::store) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
         // Fails for a snapshot of another format before any of its frames is read.
         let number = Snapshot::open(path, schema)?.head().number;
         let mut reader = Self {

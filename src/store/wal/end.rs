@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data_file;
 use crate::store::files::{FileId, at, sync_directory, sync_file};
-use crate::store::snapshot::history::History;
+use crate::store::history::History;
 use crate::types::from_hex;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";

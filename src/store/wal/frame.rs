@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::StoreError;
+use crate::store::error::StoreError;
 
 const HEAD_BYTES: usize = 24;
 /// The number again, with all bits inverted so that it is never zero.

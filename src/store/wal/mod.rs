@@ -28,12 +28,12 @@ use preallocate::PreallocatedSegment;
 pub(super) use segment::{Expected, Segment, Survey, read_frames, read_segment};
 pub(super) use segments::{Closed, Segments};
 
-use super::StoreError;
 use super::files::{
     create_private, is_in_place, make_directory, remove_file, rename, sync_data, sync_file,
 };
 use crate::data_file::{self, at};
-use crate::store::snapshot::history::History;
+use crate::store::error::StoreError;
+use crate::store::history::History;
 use head::{HEAD_BYTES, Head};
 #[cfg(test)]
 use segment::Gap;

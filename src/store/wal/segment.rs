@@ -12,7 +12,7 @@ use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
 use super::{ENDING, OLD_ENDING, StoreError};
 use crate::data_file::{self, at};
-use crate::store::snapshot::history::{History, Lineage};
+use crate::store::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Segment {

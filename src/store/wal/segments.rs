@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::StoreError;
 use super::segment::Segment;
+use crate::store::error::StoreError;
 use crate::store::files::{FileId, remove_file};
-use crate::store::snapshot::history::History;
+use crate::store::history::History;
 
 pub(in crate::store) struct Closed {
     pub(in crate::store) segments: Vec<Segment>,

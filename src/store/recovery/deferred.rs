@@ -4,38 +4,29 @@
 //! and commits stay in the memtable. A background thread does the work; its result is never worse than that of waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::store::StoreError;
-use crate::store::commit::memory_table::RawChange;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
+use crate::store::error::StoreError;
+use crate::store::failure::OnFailure;
+use crate::store::history::{CommitId, Lineage};
+use crate::store::layout::{EngineDir, StoreLayout};
 use crate::store::recovery::engine_checks::{check_history, retry_without_leftovers};
-use crate::store::recovery::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::opening::{make_engine, watched};
-use crate::store::shared::OnFailure;
+use crate::store::recovery::engines::{make_engine, watched};
+use crate::store::recovery::supervision::verify_supervised;
 use crate::store::snapshot::durable_reader::DurableReader;
 use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::Snapshot;
-use crate::store::snapshot::history::{CommitId, Lineage};
-use crate::store::table::{Schema, TreeName};
+use crate::store::table::{Tables, TreeName};
 use crate::store::wal::Segment;
 use crate::store::write_batch::BatchPart;
+use crate::store::write_batch::RawChange;
 use crate::thread_priority;
-
-/// Longest time between two steps of opening or reading sled, in addition to the time for its file.
-const MAX_WAIT: Duration = Duration::from_secs(15);
-/// Speed of the slowest supported disk: sled reads its whole file when it opens.
-const BYTES_PER_SECOND: u64 = 10 * 1024 * 1024;
-/// Bytes of sled's file that are verified in a millisecond on a fast machine.
-const VERIFIED_IN_A_MILLISECOND: u64 = 400 * 1024;
-/// How long an abandoned thread may take to reach its next step.
-const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 
 pub(in crate::store) struct DeferredEngine {
     shared: Arc<DeferredState>,
@@ -61,7 +52,7 @@ pub(in crate::store) enum FoundEngine {
 
 pub(in crate::store) struct Preparation {
     pub(in crate::store) layout: StoreLayout,
-    pub(in crate::store) schema: Schema,
+    pub(in crate::store) schema: Tables,
     pub(in crate::store) on_failure: OnFailure,
     pub(in crate::store) snapshot: Option<Snapshot>,
     pub(in crate::store) segments: Vec<Segment>,
@@ -340,95 +331,5 @@ impl Preparation {
             },
         )?;
         Ok(engine)
-    }
-}
-
-pub(in crate::store) fn verify_supervised(
-    directory: &EngineDir,
-    abandoned: &Arc<AtomicBool>,
-    open: impl FnOnce() -> Result<SledEngine, StoreError> + Send + 'static,
-) -> Result<SledEngine, StoreError> {
-    let stop = Arc::clone(abandoned);
-    let work = move |steps: &AtomicU64| {
-        let engine = open()?;
-        engine.verify(steps, &stop)?;
-        Ok(engine)
-    };
-    // sled may panic or hang on damaged files, so it is read on a thread that can be left behind.
-    Supervised::start(directory, work)?.wait(directory, abandoned)
-}
-
-/// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
-pub(in crate::store) fn max_wait_for_engine(
-    max_wait: Duration,
-    found: Option<&EngineDir>,
-) -> Duration {
-    let size = found.map_or(0, data_size);
-    let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < max_wait;
-    if is_enough { max_wait } else { Duration::ZERO }
-}
-
-fn data_size(directory: &EngineDir) -> u64 {
-    std::fs::metadata(directory.path.join("db")).map_or(0, |file| file.len())
-}
-
-/// Work with sled on a separate thread that may panic or hang.
-pub(in crate::store) struct Supervised<R> {
-    receiver: Receiver<Result<R, StoreError>>,
-    steps: Arc<AtomicU64>,
-    max_wait: Duration,
-}
-
-impl<R: Send + 'static> Supervised<R> {
-    pub(in crate::store) fn start(
-        directory: &EngineDir,
-        work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<Self, StoreError> {
-        let steps = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&steps);
-        let (sender, receiver) = sync_channel(1);
-        std::thread::Builder::new()
-            .name("store-open".to_owned())
-            .spawn(move || {
-                let done = catch_unwind(AssertUnwindSafe(|| work(&counted)))
-                    .unwrap_or_else(|_| Err(StoreError::Engine("panicked when opened".to_owned())));
-                let _ = sender.send(done);
-            })?;
-        Ok(Self {
-            receiver,
-            steps,
-            // The limit grows with the file, since sled reads it whole when it opens.
-            max_wait: MAX_WAIT + Duration::from_secs(data_size(directory) / BYTES_PER_SECOND),
-        })
-    }
-
-    /// Waits for the result while the work makes steps and is not abandoned.
-    pub(in crate::store) fn wait(
-        self,
-        directory: &EngineDir,
-        abandoned: &AtomicBool,
-    ) -> Result<R, StoreError> {
-        let mut seen = (Instant::now(), 0);
-        loop {
-            match self.receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(done) => return done,
-                Err(RecvTimeoutError::Disconnected) => return Err(StoreError::Closed),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if abandoned.load(Ordering::Relaxed) {
-                // A thread that hangs must not delay the end of the process.
-                let last = self.receiver.recv_timeout(ABANDON_WITHIN);
-                return last.unwrap_or(Err(StoreError::Closed));
-            }
-            // Progress and not total time is limited: a large engine on a slow disk is not a hang.
-            let now = self.steps.load(Ordering::Relaxed);
-            if now != seen.1 {
-                seen = (Instant::now(), now);
-            } else if seen.0.elapsed() > self.max_wait {
-                // The thread cannot be ended and holds the file: only a restart helps.
-                directory.mark_suspect("a read did not return")?;
-                return Err(StoreError::Hung);
-            }
-        }
     }
 }

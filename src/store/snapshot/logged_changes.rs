@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 
 /// The changes of one tree. They are collected at the first read of single keys, since most trees are
 /// never read before the engine is ready.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::table::TreeName;
 use crate::store::write_batch::{NewValue, WriteBatch};
 

@@ -8,17 +8,17 @@
 //! aside/      files moved away by a recovery or restore; never read
 //! ```
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 
 use crate::data_file;
-use crate::store::StoreError;
+use crate::store::error::StoreError;
 use crate::store::files::{at, make_directory, rename, replace_file, sync_directory, with_suffix};
-use crate::store::lock::{StoreLock, lock_file};
-use crate::store::snapshot::history::Lineage;
+use crate::store::history::Lineage;
+use crate::store::lock::StoreLock;
 use crate::types::from_hex;
 
 /// How many entries of one kind are kept in `aside/`; older ones are deleted.
@@ -132,26 +132,7 @@ impl StoreLayout {
     }
 
     pub(in crate::store) fn lock(&self) -> Result<StoreLock, StoreError> {
-        make_directory(&self.data, self.sync).map_err(|error| unusable(&self.data, error))?;
-        let path = lock_file(&self.data);
-        let opened = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .clone();
-        let lock = match data_file::open(&opened, &path) {
-            // On a read-only disk an existing lock file can still be locked.
-            Err(error) if StoreError::from(io::Error::from(error.kind())) == StoreError::Full => {
-                data_file::open_to_read(&path)
-            }
-            other => other,
-        }
-        .map_err(|error| unusable(&self.data, error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(StoreLock::new(lock)),
-            Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
-            Err(TryLockError::Error(error)) => Err(at("lock", &path)(error).into()),
-        }
+        StoreLock::acquire(&self.data, self.sync)
     }
 
     pub(in crate::store) fn exists(&self) -> bool {
@@ -375,14 +356,4 @@ pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(),
         return Err(StoreError::Newer { found, known });
     }
     Ok(())
-}
-
-fn unusable(directory: &Path, error: io::Error) -> StoreError {
-    match StoreError::from(error) {
-        // "Permission denied" without a path does not help an operator.
-        StoreError::Io(why) => {
-            StoreError::Io(format!("the data directory {}: {why}", directory.display()))
-        }
-        other => other,
-    }
 }

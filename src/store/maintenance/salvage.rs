@@ -6,14 +6,14 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::store::StoreError;
 use crate::store::engine::{Engine as _, MemoryEngine};
+use crate::store::error::StoreError;
+use crate::store::history::CommitId;
+use crate::store::layout::StoreLayout;
 use crate::store::maintenance::dump::{self, Exported};
 use crate::store::recovery::evidence::snapshots;
-use crate::store::recovery::layout::StoreLayout;
 use crate::store::snapshot::format::Snapshot;
-use crate::store::snapshot::history::CommitId;
-use crate::store::table::Schema;
+use crate::store::table::Tables;
 use crate::store::wal::{Expected, StoredEnd, Survey, read_segment};
 use crate::store::write_batch::WriteBatch;
 
@@ -26,7 +26,7 @@ pub struct Salvaged {
 /// Exports the readable records of a store. No process may have the data directory open.
 pub fn salvage(
     directory: &Path,
-    schema: &Schema,
+    schema: &Tables,
     out: &mut dyn Write,
 ) -> Result<Salvaged, StoreError> {
     // Nothing is written to the data directory.

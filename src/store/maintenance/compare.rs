@@ -2,19 +2,18 @@
 //! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::store::StoreError;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::Digest;
-use crate::store::maintenance::new_snapshot;
+use crate::store::error::StoreError;
+use crate::store::maintenance::verify::DurableStateReport;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::{DurableState, unknown};
+use crate::store::snapshot::examine::{DifferenceCounter, TableReport};
 use crate::store::snapshot::format::Triple;
-use crate::store::snapshot::verify::{DurableStateReport, TableReport};
-use crate::store::table::{Schema, TreeName};
+use crate::store::table::TreeName;
 use crate::store::wal::read_segment;
 use crate::store::write_batch::visit;
 
@@ -52,7 +51,8 @@ pub(in crate::store) fn against_durable_state(
     };
     let mut counter = DifferenceCounter::new(&core.schema);
     let mut differing = ExpectedRecord::new();
-    let compared = new_snapshot::durable_state(core, snapshot.as_ref(), number)
+    let compared = core
+        .durable_state(snapshot.as_ref(), number)
         .and_then(DurableState::pairs)
         .and_then(|pairs| compare(core, pairs, &mut counter, &mut differing));
     match compared {
@@ -175,7 +175,7 @@ fn bring_forward(
     to: u64,
 ) -> Result<BTreeSet<(TreeName, Vec<u8>)>, StoreError> {
     let mut touched = BTreeSet::new();
-    let segments = new_snapshot::durable_state(core, None, to)?.segments;
+    let segments = core.durable_state(None, to)?.segments;
     // Only the segments with newer commits are read.
     for segment in segments.iter().filter(|segment| segment.end > known + 1) {
         read_segment(segment, &mut |frame, _| {
@@ -197,73 +197,4 @@ fn bring_forward(
         })?;
     }
     Ok(touched)
-}
-
-/// The number of index entries, and the sum of their hashes under a random key. The entries of one index are unique, so
-/// equal sums mean equal sets, with a probability of error of 2^-64. A sum of CRC-32 checksums would miss a changed entry
-/// with 2^-32, and always with some patterns of five bytes, which the checksums of frames in snapshot and WAL miss too.
-type EntrySum = (u64, u64);
-
-/// Counts the records of a consistent stream of pairs, and sums up expected and actual index
-/// entries. It detects that an index is wrong; `verify` finds out where.
-pub(in crate::store) struct DifferenceCounter<'a> {
-    schema: &'a Schema,
-    tables: Vec<TableReport>,
-    hasher: RandomState,
-    wanted: BTreeMap<TreeName, EntrySum>,
-    found: BTreeMap<TreeName, EntrySum>,
-}
-
-impl<'a> DifferenceCounter<'a> {
-    pub(in crate::store) fn new(schema: &'a Schema) -> Self {
-        let tables = schema.tables().iter();
-        Self {
-            schema,
-            tables: tables.map(|table| TableReport::new(table.name)).collect(),
-            hasher: RandomState::new(),
-            wanted: BTreeMap::new(),
-            found: BTreeMap::new(),
-        }
-    }
-
-    pub(in crate::store) fn add(
-        &mut self,
-        tree: TreeName,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<(), StoreError> {
-        let mut tables = self.schema.tables().iter().zip(&mut self.tables);
-        let Some((table, report)) = tables.find(|(table, _)| table.name == tree) else {
-            add_entry(&mut self.found, &self.hasher, tree, key);
-            return Ok(());
-        };
-        report.records += 1;
-        match (table.examine)(key, value)? {
-            Some(entries) => {
-                for (tree, entry) in entries {
-                    // Sums instead of sets, so that the memory use is constant.
-                    add_entry(&mut self.wanted, &self.hasher, tree, &entry);
-                }
-            }
-            None => report.damaged.add(tree, key),
-        }
-        Ok(())
-    }
-
-    pub(in crate::store) fn finish(self) -> (Vec<TableReport>, bool) {
-        let matched = self.wanted == self.found;
-        (self.tables, matched)
-    }
-}
-
-fn add_entry(
-    sums: &mut BTreeMap<TreeName, EntrySum>,
-    hasher: &RandomState,
-    tree: TreeName,
-    entry: &[u8],
-) {
-    let (count, sum) = sums.entry(tree).or_default();
-    *count += 1;
-    // A sum, because expected and actual entries come in different orders.
-    *sum = sum.wrapping_add(hasher.hash_one(entry));
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use crate::data_file;
-use crate::store::{Store, StoreError};
+use crate::store::error::StoreError;
 
 const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system, and at most this.
@@ -231,41 +231,6 @@ pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(),
         needed: bytes.saturating_add(kept),
         free: disk.free,
     })
-}
-
-impl Store {
-    pub fn admits(&self, need: WritePriority) -> Result<(), StoreError> {
-        if self.0.core.admits(need) {
-            Ok(())
-        } else {
-            Err(StoreError::Full)
-        }
-    }
-
-    #[must_use]
-    pub fn is_writable(&self) -> bool {
-        self.0.core.is_writable()
-    }
-
-    /// Returns the highest priority that is rejected at present. All lower ones are rejected too.
-    #[must_use]
-    pub fn refuses(&self) -> Option<WritePriority> {
-        self.0.core.disk.as_ref()?.space.refuses()
-    }
-
-    #[must_use]
-    pub fn space(&self) -> Option<(u64, u64)> {
-        Some(self.0.core.disk.as_ref()?.space.bytes())
-    }
-
-    /// Checks whether `bytes` may be written to other files on the store's disk, and counts them.
-    pub fn admits_bytes(&self, need: WritePriority, bytes: u64) -> Result<(), StoreError> {
-        let disk = self.0.core.disk.as_ref();
-        match disk.is_none_or(|disk| disk.space.admits_bytes(need, bytes)) {
-            true => Ok(()),
-            false => Err(StoreError::Full),
-        }
-    }
 }
 
 pub(in crate::store) fn read(directory: &Path) -> Option<Disk> {
