@@ -86,7 +86,7 @@ impl<'a> Assembly<'a> {
         // Called in the transaction that erases the account, so that no module keeps data of an erased user.
         let erasers: Vec<Eraser> = vec![
             |txn, user, _| entitlement::erase_user(txn, user),
-            playback::tables::erase,
+            playback::revocation::erase,
             telemetry::request_erasure,
             journal::request_erasure,
         ];
@@ -100,7 +100,7 @@ impl<'a> Assembly<'a> {
                 erasers,
                 // Called in the transaction that ends all logins of an account: somebody who knew its password must not
                 // continue to play.
-                revokers: vec![playback::tables::revoke],
+                revokers: vec![playback::revocation::revoke],
                 key: self.key(key_files::ACCOUNTS)?,
                 expiry: Arc::clone(&self.expiry),
             },

@@ -11,7 +11,7 @@ use crate::domain::catalog::{
     OfferKind, PG_AGE_MAX, Pack, Playlists, STREAMS_MAX, Spanned, Unrated,
 };
 use crate::domain::schedule::Image;
-use crate::domain::schedule::model::{FILENAME_MAX, IMAGE_KIND_MAX};
+use crate::domain::schedule::text_limits::{FILENAME_MAX, IMAGE_KIND_MAX};
 use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, Zone};
 
 pub(super) fn read(

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use oneshot::{AsyncReceiver, Sender};
 use parking_lot::Mutex;
 
-use super::throttle::{self, AttemptSubject, Refused, Reservation, ThrottleKey};
+use super::attempt_limits::{AttemptSubject, ThrottleKey};
+use super::throttle::{self, Refused, Reservation};
 use super::{Accounts, HashMemory};
 use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
 use crate::types::UnixSeconds;

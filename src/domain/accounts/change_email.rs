@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::tables::{UserRecord, Users, UsersByEmail};
-use super::throttle::{AttemptKind, AttemptSubject};
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::user_record;
 use super::{Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle};
 use crate::domain::mail;

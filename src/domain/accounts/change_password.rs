@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::tables::{CredentialRecord, CredentialTable, UserRecord};
-use super::throttle::{AttemptKind, AttemptSubject};
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, Login, login_sessions, password_reset,
     throttle, user_record,

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use super::tables::{KnownClientTable, Throttles};
-use super::throttle::{AttemptKind, AttemptSubject, network_bits};
+use super::tables::Throttles;
+use super::attempt_limits::{AttemptKind, AttemptSubject, network_bits};
 use super::{Accounts, Inner};
-use crate::store::{Record, StoreError, Txn};
+use crate::store::{Record, StoreError, Table, TreeName, Txn};
 use crate::types::{Email, PartnerId};
 
 /// Networks, and as many devices, that an account remembers.
@@ -26,6 +26,15 @@ pub(super) struct KnownClients {
 }
 
 impl Record for KnownClients {}
+
+/// Also held in memory, because every attempt looks it up. The key is a hash of partner and e-mail address.
+pub(super) struct KnownClientTable;
+
+impl Table for KnownClientTable {
+    const NAME: TreeName = "known_clients";
+    type Key = [u8; 16];
+    type Record = KnownClients;
+}
 
 impl KnownClients {
     pub(super) fn add(&mut self, from: IpAddr, device: Option<&str>) {

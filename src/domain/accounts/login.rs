@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::hashing::{self, PasswordVerdict};
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
-use super::throttle::AttemptSubject;
+use super::attempt_limits::AttemptSubject;
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, LoginClient, LoginOrigin, NewLogin, credentials,
     throttle,

@@ -7,6 +7,7 @@ mod addresses;
 mod admin;
 mod attempt;
 mod attempt_counter;
+mod attempt_limits;
 mod change_email;
 mod change_password;
 mod decoy_hash;
@@ -50,8 +51,8 @@ pub use model::{
 };
 pub use search::{UserOrder, UserSearch};
 pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
-pub(crate) use throttle::KNOWN_FACTOR;
-pub use throttle::{AttemptKind, AttemptLimits};
+pub(crate) use attempt_limits::KNOWN_FACTOR;
+pub use attempt_limits::{AttemptKind, AttemptLimits};
 
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
@@ -67,8 +68,9 @@ use attempt::{Attempt, Undecided};
 use decoy_hash::DecoyHashes;
 use known_clients::KnownClients;
 use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
-use tables::{KnownClientTable, ResetTokens, UsersByEmail};
-use throttle::AttemptSubject;
+use known_clients::KnownClientTable;
+use tables::{ResetTokens, UsersByEmail};
+use attempt_limits::AttemptSubject;
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::hashing::{Cost, ForeignHash};
-use super::throttle::AttemptLimits;
+use super::attempt_limits::AttemptLimits;
 use crate::domain::mail;
 use crate::types::time::DAY;
 use crate::types::{

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::hashing;
 use super::tables::{CredentialRecord, CredentialTable, Throttles, UserRecord, Users};
-use super::throttle::{AttemptKind, AttemptSubject};
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
     user_record,

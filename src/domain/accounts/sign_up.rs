@@ -2,7 +2,7 @@
 
 use super::admin::validate_tags;
 use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
-use super::throttle::AttemptKind;
+use super::attempt_limits::AttemptKind;
 use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, HashPool, ImportedState, Inner,
     LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::attempt_counter::AttemptCounter;
-use super::known_clients::KnownClients;
 use super::model::{ParentalControl, User};
-use super::throttle::ThrottleKey;
+use super::attempt_limits::ThrottleKey;
 use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName, read_record};
 use crate::types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,
@@ -314,15 +313,6 @@ impl Index for ResetsByExpiry {
     const NAME: TreeName = "reset_tokens.by_expiry";
     type Table = ResetTokens;
     type Key = (UnixSeconds, UserId);
-}
-
-/// Also held in memory, because every attempt looks it up. The key is a hash of partner and e-mail address.
-pub(super) struct KnownClientTable;
-
-impl Table for KnownClientTable {
-    const NAME: TreeName = "known_clients";
-    type Key = [u8; 16];
-    type Record = KnownClients;
 }
 
 /// Also held in memory, so that a flood is rejected before it costs a hash.

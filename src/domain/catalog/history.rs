@@ -12,10 +12,10 @@ use flate2::read::{GzDecoder, GzEncoder};
 use serde::{Deserialize, Serialize};
 
 use super::content_keys::SealedKey;
-use super::import::CatalogImport;
+use super::import::{CatalogImport, Mode};
 use super::model::{KeyId, Offer};
 use super::snapshot::{CatalogContents, CatalogSnapshot};
-use super::{Catalog, CatalogError, CatalogImported, Mode, plausibility};
+use super::{Catalog, CatalogError, CatalogImported, plausibility};
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
 use crate::types::UnixSeconds;
 

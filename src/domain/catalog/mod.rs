@@ -11,6 +11,7 @@ mod explain;
 mod glob;
 mod history;
 pub(crate) mod import;
+mod master_key;
 mod model;
 mod plausibility;
 mod rules;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use content_keys::{ContentKeySealer, SealedKey, drop_keys, keys_of_another_master};
+pub use content_keys::{ContentKeySealer, SealedKey};
 pub use diff::{CatalogDiff, MemberChange, ObjectChange, ObjectKind, What};
 pub use edit::CatalogEdit;
 pub use error::CatalogError;
@@ -33,6 +34,7 @@ pub use explain::{ExplainedRight, Layer, Source};
 pub use glob::Glob;
 pub use history::{ReadText, Replaced, Undo, VERSIONS_MAX, Version, VersionRecord, WriteText};
 pub use import::{CatalogImport, Mode, Reference, Spanned};
+pub use master_key::{drop_keys, keys_of_another_master};
 pub use model::{
     Asset, CATCHUP_DAYS_MAX, CHANNEL_NUMBER_MAX, ContentKey, DURATION_DAYS_MAX, ExtendedRights,
     GROUP_MAX, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer, OfferKind,
@@ -42,11 +44,10 @@ pub use plausibility::CatalogIssue;
 pub use rules::{Condition, Effects, Rule, TimeWindow};
 use snapshot::CatalogContents;
 pub use snapshot::CatalogSnapshot;
-pub use tables::schema;
 pub use time_window::Hours;
 
 use crate::ports::Entropy;
-use crate::store::{Derived, Durability, Store, StoreError};
+use crate::store::{Derived, Durability, Schema, Store, StoreError};
 use crate::types::{UnixSeconds, Zone};
 use history::ReplacedVersion;
 
@@ -55,6 +56,11 @@ pub const ROWS_MAX: usize = 100_000;
 
 /// Maximum number of rules. Each is evaluated for every broadcast that it may match, and a diff compares all with all.
 pub const RULES_MAX: usize = 2_000;
+
+#[must_use]
+pub fn schema(schema: Schema) -> Schema {
+    tables::schema(history::schema(schema))
+}
 
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogSettings {

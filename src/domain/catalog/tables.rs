@@ -8,16 +8,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::content_keys::SealedKey;
-use super::history;
 use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
 use super::rules::{Effects, Rule};
 use super::snapshot::CatalogContents;
 use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
 use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 
-#[must_use]
-pub fn schema(schema: Schema) -> Schema {
-    history::schema(schema)
+pub(super) fn schema(schema: Schema) -> Schema {
+    schema
         .with::<Livestreams>()
         .with::<Assets>()
         .with::<Offers>()

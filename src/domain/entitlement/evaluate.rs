@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::explain::{country, describe, describe_playing, offer};
+use super::findings;
 use super::grants::Grants;
-use super::model::{Decision, Denied, EntitlementSettings, Grant, Playing, TAG_ANY_COUNTRY};
+use super::model::{
+    Decision, Denied, EntitlementSettings, Grant, OfferEvaluation, OfferState, Playing, Subject,
+    any_country,
+};
 use super::position::PositionRights;
 use crate::domain::accounts::User;
-use crate::domain::catalog::{Asset, Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
+use crate::domain::catalog::{Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
 use crate::domain::decision::{DecisionTrace, RightsRefusal};
 use crate::domain::schedule::{Program, Schedule};
 use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
@@ -21,39 +24,10 @@ pub struct EntitlementService {
     settings: EntitlementSettings,
 }
 
-/// What an asset id names.
-pub(crate) enum Subject {
-    Livestream(Arc<Livestream>),
-    Broadcast(Arc<Livestream>, Program),
-    Asset(Arc<Asset>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OfferState {
-    Held(Option<UnixSeconds>),
-    /// A default offer outside its sale window.
-    NotOnSale,
-    /// The end of the last grant.
-    Expired(UnixSeconds),
-    Revoked(UnixSeconds),
-    NotHeld,
-}
-
-pub(super) struct OfferEvaluation {
-    pub(super) offer: Arc<Offer>,
-    pub(super) held: OfferState,
-    pub(super) here: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) until: Option<UnixSeconds>,
     pub(super) countries: Vec<Country>,
-}
-
-#[must_use]
-pub(crate) fn any_country(user: &User) -> bool {
-    user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }
 
 impl EntitlementService {
@@ -94,17 +68,17 @@ impl EntitlementService {
             );
             return Err(Denied::AssetNotFound);
         };
-        trace.step("asset", true, || describe(&subject));
-        trace.steps(|| vec![country(&self.settings, user, address)]);
+        trace.step("asset", true, || findings::describe(&subject));
+        trace.steps(|| vec![findings::country(&self.settings, user, address)]);
         let evaluations = self.evaluations(&snapshot, &subject, user, address, now);
-        trace.steps(|| evaluations.iter().map(offer).collect());
+        trace.steps(|| evaluations.iter().map(findings::offer).collect());
         if evaluations.is_empty() {
             trace.step("offer", false, || "no offer includes the asset");
         }
         let access = access(user, &evaluations);
         let playing = self.playing(subject, offset, trace, now);
         match &playing {
-            Ok((playing, _)) => trace.step("rights", true, || describe_playing(playing)),
+            Ok((playing, _)) => trace.step("rights", true, || findings::describe_playing(playing)),
             Err(denied) => trace.step("rights", false, || denied.to_string()),
         }
         // Offers before rights: a viewer without an offer must not learn from the answer what is on air.
@@ -112,7 +86,7 @@ impl EntitlementService {
         let (playing, end) = playing?;
         let pin_needed = self.pin_needed(user, &playing);
         trace.step("pin", !pin_needed, || {
-            self.pin_finding(user, &playing, pin_needed)
+            findings::pin(&self.settings, user, &playing, pin_needed)
         });
         Ok(Decision {
             pin_needed,

@@ -6,6 +6,7 @@
 mod error;
 mod evaluate;
 mod explain;
+mod findings;
 mod grants;
 mod model;
 mod position;
@@ -16,11 +17,12 @@ mod tables;
 mod tests;
 
 pub(crate) use error::GrantError;
-pub(crate) use evaluate::{EntitlementService, Subject, any_country};
+pub(crate) use evaluate::EntitlementService;
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
 pub(crate) use model::{
-    Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, TAG_ANY_DEVICE,
+    Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, Subject,
+    TAG_ANY_DEVICE, any_country,
 };
 pub(crate) use position::{PositionRights, Withheld, checked_position};
 pub(crate) use tables::schema;

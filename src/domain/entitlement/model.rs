@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::accounts::User;
-use crate::domain::catalog::{Asset, Hours, Livestream, Unrated};
+use crate::domain::catalog::{Asset, Hours, Livestream, Offer, Unrated};
 use crate::domain::schedule::Program;
 use crate::types::{Country, LivestreamId, OfferId, OperatorId, UnixSeconds};
 
@@ -163,4 +163,33 @@ impl EntitlementSettings {
         // Users cannot change the country of their account after sign-up, or they could choose it for each title.
         address.or(user.country.filter(|_| self.profile_country))
     }
+}
+
+/// What an asset id names.
+pub(crate) enum Subject {
+    Livestream(Arc<Livestream>),
+    Broadcast(Arc<Livestream>, Program),
+    Asset(Arc<Asset>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfferState {
+    Held(Option<UnixSeconds>),
+    /// A default offer outside its sale window.
+    NotOnSale,
+    /// The end of the last grant.
+    Expired(UnixSeconds),
+    Revoked(UnixSeconds),
+    NotHeld,
+}
+
+pub(super) struct OfferEvaluation {
+    pub(super) offer: Arc<Offer>,
+    pub(super) held: OfferState,
+    pub(super) here: bool,
+}
+
+#[must_use]
+pub(crate) fn any_country(user: &User) -> bool {
+    user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }

@@ -1,8 +1,8 @@
 //! Creates livestreams for guide channels that the catalogue does not have.
 
-use super::service::EpgSourceError;
+use super::error::EpgSourceError;
 use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Spanned};
-use crate::domain::schedule::model::FILENAME_MAX;
+use crate::domain::schedule::text_limits::FILENAME_MAX;
 use crate::domain::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
 use crate::types::BroadcastId;
 

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::model::EpgSource;
-use super::service::{EpgSourceError, EpgSources, Refresh};
+use super::error::EpgSourceError;
+use super::service::{EpgSources, Refresh};
 use crate::domain::schedule::ScheduleError;
 use crate::domain::schedule::import::GuideError;
 use crate::ports::fetch::{FetchError, Fetched, Validators};

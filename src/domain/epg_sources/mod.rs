@@ -4,6 +4,7 @@
 //! schedule, and the guide decoder is injected: nothing here parses a guide.
 
 mod create;
+mod error;
 mod fetching;
 mod model;
 mod service;
@@ -12,5 +13,6 @@ mod tables;
 mod tests;
 
 pub(crate) use model::{EpgSettings, EpgSource, GuideOptions, HoldReason, LastImport};
-pub(crate) use service::{DemoGuide, EpgSourceError, EpgSourceView, EpgSources, Refresh};
+pub(crate) use error::EpgSourceError;
+pub(crate) use service::{DemoGuide, EpgSourceView, EpgSources, Refresh};
 pub(crate) use tables::{EpgSourceState, schema};

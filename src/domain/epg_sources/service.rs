@@ -9,9 +9,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::create::CatalogLivestreams;
+use super::error::EpgSourceError;
 use super::model::{EpgSettings, EpgSource, GuideOptions, LastImport};
 use super::tables::{EpgSourceState, EpgSourceStates};
-use crate::domain::catalog::{Catalog, CatalogError};
+use crate::domain::catalog::Catalog;
 use crate::domain::schedule::import::decompress::unpack;
 use crate::domain::schedule::import::encoding::to_utf8;
 use crate::domain::schedule::import::parsed_guide::{Mapping, ParsedGuide};
@@ -23,7 +24,7 @@ use crate::domain::schedule::{
     ImportOptions, ImportOutcome, ImportReport, Schedule, ScheduleError,
 };
 use crate::ports::Entropy;
-use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
+use crate::ports::fetch::{Fetch, Fetched, Validators};
 use crate::store::{Durability, MemoryTable, Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
@@ -37,29 +38,6 @@ const ERROR_MAX: usize = 500;
 
 pub(crate) type GuideDecoder =
     for<'a> fn(Box<dyn Read + 'a>, XmltvOptions) -> Result<Box<dyn GuideEvents + 'a>, GuideError>;
-
-#[derive(Debug, thiserror::Error)]
-pub enum EpgSourceError {
-    #[error("no EPG source has this name")]
-    NotFound,
-    #[error("another EPG source is being fetched; try again later")]
-    Busy,
-    /// The server answered "not modified" to an unconditional request.
-    #[error("the server answered 304 (not modified) to a request without conditions")]
-    NotModified,
-    #[error(transparent)]
-    Fetch(#[from] FetchError),
-    #[error(transparent)]
-    Schedule(#[from] ScheduleError),
-    #[error(transparent)]
-    Catalog(#[from] CatalogError),
-}
-
-impl From<StoreError> for EpgSourceError {
-    fn from(error: StoreError) -> Self {
-        Self::Schedule(error.into())
-    }
-}
 
 /// The guide of the demo, in the JSON form of imports.
 pub struct DemoGuide {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::erasure_subject::ErasureSubject;
 use super::index::IndexKey;
-use super::record::JournalRecord;
 use super::writer::JournalJob;
 use super::{JournalError, RequestJournal};
 use crate::store::{All, Durability, Record, Schema, StoreError, Table, TreeName, Txn};
@@ -40,33 +40,6 @@ pub fn request_erasure(
     now: UnixSeconds,
 ) -> Result<(), StoreError> {
     txn.put::<JournalErasures>(user, &JournalErasure { since: now })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ErasureSubject {
-    User(UserId),
-    Partner(PartnerId),
-}
-
-impl ErasureSubject {
-    pub(super) fn of(record: &JournalRecord) -> impl Iterator<Item = Self> + use<> {
-        let user = record.user.map(Self::User);
-        user.into_iter().chain(record.partner.map(Self::Partner))
-    }
-
-    pub(super) fn key(self) -> IndexKey {
-        match self {
-            Self::User(user) => IndexKey::of_user(&user),
-            Self::Partner(partner) => IndexKey::of_partner(&partner),
-        }
-    }
-
-    pub(super) fn owns(self, record: &JournalRecord) -> bool {
-        match self {
-            Self::User(user) => record.user == Some(user),
-            Self::Partner(partner) => record.partner == Some(partner),
-        }
-    }
 }
 
 impl RequestJournal {

@@ -5,6 +5,7 @@
 //! a failure of its files costs records and never a request.
 
 mod erasure;
+mod erasure_subject;
 mod filter;
 mod index;
 mod read;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::erasure::ErasureSubject;
+use super::erasure_subject::ErasureSubject;
 use super::index::{SegmentBounds, SegmentIndex, SegmentKeys};
 use super::record::JournalRecord;
 use crate::data_file;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::erasure::ErasureSubject;
+use super::erasure_subject::ErasureSubject;
 use super::record::{JournalRecord, LateFacts};
 use super::segment::{OpenJournalSegment, SEGMENT_MAX, encode};
 use super::{JournalError, JournalShared};

@@ -65,7 +65,9 @@ pub(crate) mod playability;
 pub(crate) mod playlist_url;
 pub(crate) mod preflight;
 mod relay;
+pub(crate) mod revocation;
 pub(crate) mod session;
+mod session_map;
 mod session_rate;
 pub(crate) mod signing;
 pub(crate) mod stream_limits;
@@ -98,7 +100,7 @@ pub(crate) use stream_limits::WhenFull;
 pub(crate) use tables::schema;
 
 use entitlement_token::TokenMap;
-use session::{EndedMap, SessionMap};
+use session_map::{EndedMap, SessionMap};
 
 #[derive(Clone, Debug)]
 pub struct PlaybackSettings {

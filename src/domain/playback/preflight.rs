@@ -18,7 +18,8 @@ use super::model::{
     Device, EndReason, Entitlement, PlayedAsset, Registered, RequestTime, StoredSession, add_unlock,
 };
 use super::playlist_url::{Playlist, UrlValues};
-use super::session::{Liveness, SessionMap};
+use super::session::Liveness;
+use super::session_map::SessionMap;
 use super::stream_limits::{self, StreamRequest};
 use super::tables;
 

@@ -1,22 +1,15 @@
 //! Playback sessions in memory. The store persists sessions; liveness (last heartbeat, position, bitrate) is
 //! kept in memory only and is checkpointed every few minutes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use dashmap::DashMap;
-use foldhash::quality::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use crate::domain::entitlement::checked_position;
-use crate::store::{Changed, CommitListener};
 use crate::types::{AssetId, BroadcastId, LoginId, SessionId, UnixSeconds, UserId};
 
-use super::left_sessions::LeftSessions;
-use super::model::{EndReason, EndedSession, PlayedAsset, SessionView, StoredSession};
+use super::model::{PlayedAsset, SessionView, StoredSession};
 use super::session_rate::{BeatRate, REPORT_RATE, SpentRate};
-use super::tables;
-use super::{Observer, SessionObserver};
 
 /// Seconds after its last heartbeat for which a session is alive: three and a half heartbeat intervals.
 pub(crate) const ALIVE_SECONDS: i64 = 35;
@@ -75,7 +68,7 @@ struct LaterEntitlements {
 }
 
 impl Session {
-    fn new(id: SessionId, user: UserId, stored: StoredSession) -> Self {
+    pub(super) fn new(id: SessionId, user: UserId, stored: StoredSession) -> Self {
         Self {
             id,
             user,
@@ -242,7 +235,7 @@ impl Session {
         (seen.since(stored) >= every).then_some(seen)
     }
 
-    fn update_from(&self, stored: StoredSession) {
+    pub(super) fn update_from(&self, stored: StoredSession) {
         let seen = encode_second(stored.seen);
         let before = self.checkpointed.swap(seen, Ordering::Relaxed);
         // At start-up the record of the engine comes before a later one of the log. In a running service the last heartbeat
@@ -297,136 +290,4 @@ fn liveness_of(word: i64, now: UnixSeconds) -> Liveness {
     } else {
         Liveness::Alive
     }
-}
-
-#[derive(Default)]
-pub(crate) struct SessionMap {
-    pub(super) by_id: DashMap<SessionId, Arc<Session>, RandomState>,
-    by_user: DashMap<UserId, Vec<Arc<Session>>, RandomState>,
-    pub(super) left: LeftSessions,
-}
-
-impl SessionMap {
-    #[must_use]
-    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        self.by_id.get(id).map(|session| Arc::clone(&session))
-    }
-
-    #[must_use]
-    pub(crate) fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
-        // Cloned, so that no lock is held while the caller works.
-        let mut sessions = self
-            .by_user
-            .get(user)
-            .map(|sessions| sessions.clone())
-            .unwrap_or_default();
-        sessions.sort_by_key(|session| (session.start.since, session.id));
-        sessions
-    }
-
-    pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Session>)) {
-        for session in &self.by_id {
-            each(&session);
-        }
-    }
-}
-
-impl CommitListener<tables::Sessions> for SessionMap {
-    fn apply(&self, changes: Vec<Changed<tables::Sessions>>) {
-        for Changed { key, record } in changes {
-            let (user, id) = key;
-            match record {
-                Some(stored) => {
-                    if let Some(session) = self.get(&id) {
-                        // Heartbeat state must survive: other handles to the session exist.
-                        session.update_from(stored);
-                        continue;
-                    }
-                    let session = Arc::new(Session::new(id, user, stored));
-                    self.by_user
-                        .entry(user)
-                        .or_default()
-                        .push(Arc::clone(&session));
-                    self.by_id.insert(id, session);
-                }
-                None => {
-                    if let Some((_, session)) = self.by_id.remove(&id) {
-                        self.left.push(session);
-                    }
-                    if let Some(mut sessions) = self.by_user.get_mut(&user) {
-                        sessions.retain(|session| session.id != id);
-                    }
-                    // Checked again under the lock of the map: a session may have been added since.
-                    self.by_user.remove_if(&user, |_, left| left.is_empty());
-                }
-            }
-        }
-    }
-}
-
-pub(crate) struct EndedMap {
-    by_id: DashMap<SessionId, (UserId, EndedSession)>,
-    observer: Observer,
-}
-
-impl EndedMap {
-    pub(super) fn new(observer: Observer) -> Self {
-        Self {
-            by_id: DashMap::new(),
-            observer,
-        }
-    }
-
-    pub(super) fn report_all(&self, observer: &dyn SessionObserver) {
-        for entry in &self.by_id {
-            let (user, ended) = entry.value();
-            report_end(observer, user, *entry.key(), ended);
-        }
-    }
-
-    #[must_use]
-    pub(crate) fn reason(&self, id: &SessionId) -> Option<EndReason> {
-        self.by_id.get(id).map(|ended| ended.1.reason)
-    }
-
-    #[must_use]
-    pub(crate) fn ended_at(&self, id: &SessionId) -> Option<UnixSeconds> {
-        self.by_id.get(id).map(|ended| ended.1.at)
-    }
-
-    /// Oldest first, with their end time.
-    #[must_use]
-    pub(crate) fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
-        let mut ended: Vec<_> = self
-            .by_id
-            .iter()
-            .map(|ended| (ended.1.at, (ended.0, *ended.key())))
-            .collect();
-        ended.sort_unstable();
-        ended
-    }
-}
-
-impl CommitListener<tables::EndedSessions> for EndedMap {
-    fn apply(&self, changes: Vec<Changed<tables::EndedSessions>>) {
-        for Changed { key, record } in changes {
-            let (user, id) = key;
-            match record {
-                Some(ended) => {
-                    self.by_id.insert(id, (user, ended.clone()));
-                    // After the insert: an observer that is set in between finds the end in the map.
-                    if let Some(observer) = self.observer.get() {
-                        report_end(&**observer, &user, id, &ended);
-                    }
-                }
-                None => {
-                    self.by_id.remove(&id);
-                }
-            }
-        }
-    }
-}
-
-fn report_end(observer: &dyn SessionObserver, user: &UserId, id: SessionId, ended: &EndedSession) {
-    observer.ended(user, id, ended.at, ended.reason == EndReason::Stopped);
 }

@@ -9,7 +9,7 @@ use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::error::{BlockingSession, PlaybackError};
 use super::model::{EndReason, EndedSession, PlayedAsset, StoredSession};
-use super::session::SessionMap;
+use super::session_map::SessionMap;
 use super::tables;
 
 /// What happens to a new stream when the user's streams are all in use.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::dimensions::OTHER;
 use super::sketch::DurationSketch;
+use crate::domain::telemetry::dimensions::OTHER;
 
 /// Maximum distinct failure codes per cell.
 const CODES_MAX: usize = 16;

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::dimensions::Dimension;
-use super::input::{PlayerAction, PlayerEvent};
 use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
+use crate::domain::telemetry::dimensions::Dimension;
+use crate::domain::telemetry::{PlayerAction, PlayerEvent};
 use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Maximum open views without a session of one user. Events name their devices freely: without a limit, one viewer could

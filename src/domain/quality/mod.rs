@@ -6,7 +6,6 @@
 
 mod contributions;
 mod copies;
-mod dimensions;
 mod error;
 mod figures;
 mod files;
@@ -31,10 +30,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-pub use dimensions::{Dimension, Labels, OTHER};
+pub use crate::domain::telemetry::dimensions::{Dimension, Labels, OTHER};
+pub use crate::domain::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
 pub use error::QualityError;
 pub use figures::Figures;
-pub use input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
+pub use input::OpenedSession;
 pub use report::{GroupBy, KeyPart, QualityQuery, QualityReport, ReportRow};
 pub use state::{QualityCounts, RecentFigures};
 pub use views::{ViewOutcome, ViewSummary, ViewsQuery};

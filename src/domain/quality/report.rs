@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::contributions::contributions;
-use super::dimensions::{DIMENSIONS, Dimension};
 use super::figures::{Cell, Figures};
 use super::rollup::{Coordinates, HourCells, HourTable};
 use super::{Inner, Quality, QualityError};
+use crate::domain::telemetry::dimensions::{DIMENSIONS, Dimension};
 use crate::types::UnixSeconds;
 use crate::types::time::HOUR;
 

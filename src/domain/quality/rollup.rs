@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::dimensions::{DIMENSIONS, Dimension, Labels, OTHER};
 use super::figures::Cell;
+use crate::domain::telemetry::dimensions::{DIMENSIONS, Dimension, Labels, OTHER};
 
 /// Cells per hour. A folded hour has at most this many, and is folded at twice as many.
 pub(super) const CELLS_MAX: usize = 16_384;

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use foldhash::quality::RandomState;
 
 use super::contributions::contributions;
-use super::dimensions::Dimension;
 use super::figures::Cell;
 use super::files::{Files, InputLog};
 use super::input::{OpenedSession, QualityInput};
 use super::rollup::HourTable;
 use super::view::View;
+use crate::domain::telemetry::dimensions::Dimension;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Seconds for which a view waits for late events after its last input.

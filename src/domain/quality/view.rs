@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::dimensions::{Dimension, Labels};
 use super::figures::Cell;
-use super::input::{BITRATE_MAX, OpenedSession, PlayerAction, PlayerEvent, Reported};
+use super::input::OpenedSession;
 use super::timeline::{Bitrates, PlayState, Timeline};
 use crate::domain::playback::session::ALIVE_SECONDS;
+use crate::domain::telemetry::dimensions::{Dimension, Labels};
+use crate::domain::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
 use crate::types::time::HOUR;
 use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 

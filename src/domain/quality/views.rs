@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use super::dimensions::{Dimension, Labels};
 use super::figures::Figures;
 use super::state::ViewId;
 use super::view::View;
 use super::{Quality, QualityError};
+use crate::domain::telemetry::dimensions::{Dimension, Labels};
 use crate::types::{SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
-use super::channel_builder::JsonArena;
+use super::json_arena::JsonArena;
 use super::rights::BroadcastRights;
 use super::source_spans::CoveredSpan;
 use super::{json_writer, render};

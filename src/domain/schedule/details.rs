@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{FILENAME_MAX, IMAGES_MAX, LABEL_MAX, shorten};
+use super::text_limits::{FILENAME_MAX, IMAGES_MAX, LABEL_MAX, shorten};
 
 pub(crate) const CREDITS_MAX: usize = 40;
 /// Bytes of credits and images of a broadcast: a usual cast has 500. With the other texts, a broadcast stays below the

@@ -7,19 +7,9 @@ use std::collections::HashSet;
 
 use super::ids;
 use super::import::{GuideProblem, Skip, Skipped};
-use super::model::{Broadcast, Metadata};
+use super::model::{Broadcast, NewRow};
 use super::source_spans::CoveredSpan;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NewRow {
-    pub line: u64,
-    /// Given by the source; permanent.
-    pub id: Option<BroadcastId>,
-    pub start: UnixSeconds,
-    pub stop: UnixSeconds,
-    pub metadata: Metadata,
-}
+use crate::types::{BroadcastId, LivestreamId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffCounts {

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::schedule::model::Metadata;
+use crate::types::UnixSeconds;
 
 fn livestream() -> LivestreamId {
     LivestreamId::parse("news").unwrap()

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use data_encoding::BASE32_NOPAD;
 use ring::digest::{SHA256, digest};
 
-use super::diff::NewRow;
-use super::model::Broadcast;
+use super::model::{Broadcast, NewRow};
 use crate::types::time::HOUR;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Broadcast;
 use super::channel::Channel;
-use super::channel_builder::JsonArena;
+use super::json_arena::JsonArena;
 use super::chunk_store::{ChunkStore, PendingGeneration};
 use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
@@ -154,7 +154,8 @@ impl Schedule {
         let none_mapped = !report.unmapped.is_empty() && report.unmapped.len() == channels.len();
         if none_mapped && report.issues == [PlausibilityIssue::Nothing] {
             // The cause, and not what follows from it.
-            report.issues = vec![PlausibilityIssue::none_mapped(&report.unmapped)];
+            let ids = report.unmapped.iter().map(|channel| &channel.id);
+            report.issues = vec![PlausibilityIssue::none_mapped(ids)];
         }
         // An implausible guide is compared and reported, so that an operator can decide.
         report.outcome = match (options.dry_run, report.issues.is_empty() || options.accept) {

@@ -13,6 +13,7 @@ pub(crate) mod ids;
 pub mod import;
 mod import_apply;
 pub(crate) mod import_preview;
+mod json_arena;
 mod json_writer;
 mod known_channels;
 pub(crate) mod lost_overrides;
@@ -29,6 +30,7 @@ mod service;
 pub(crate) mod snapshot;
 pub mod source_spans;
 pub mod tables;
+pub(crate) mod text_limits;
 pub(crate) mod tv_day;
 
 pub use channel::Program;

@@ -5,19 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::details::Details;
+use super::text_limits::{
+    CATEGORIES_MAX, DESCRIPTION_MAX, FILENAME_MAX, IMAGE_KIND_MAX, IMAGES_MAX, LABEL_MAX,
+    SUBTITLE_MAX, TITLE_MAX, shorten,
+};
 use crate::types::{BroadcastId, UnixSeconds};
-
-/// Bytes. Together, these limits keep a broadcast without details below the 12 KiB of a chunk, and one with them below
-/// the 16 KiB that the store accepts as one value.
-pub(crate) const TITLE_MAX: usize = 500;
-pub(crate) const SUBTITLE_MAX: usize = 300;
-pub(crate) const DESCRIPTION_MAX: usize = 4_000;
-pub(crate) const IMAGES_MAX: usize = 8;
-/// Bytes. A longer URL is dropped: a truncated one would be a different one.
-pub(crate) const FILENAME_MAX: usize = 700;
-pub(crate) const IMAGE_KIND_MAX: usize = 40;
-pub(crate) const CATEGORIES_MAX: usize = 8;
-pub(crate) const LABEL_MAX: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
@@ -103,16 +95,6 @@ impl Metadata {
     }
 }
 
-/// Returns whether the text was too long.
-pub(super) fn shorten(text: &mut Box<str>, max: usize) -> bool {
-    if text.len() <= max {
-        return false;
-    }
-    let end = text.floor_char_boundary(max);
-    *text = text.get(..end).unwrap_or_default().trim_end().into();
-    true
-}
-
 /// On air from `start` until just before `stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broadcast {
@@ -120,6 +102,17 @@ pub struct Broadcast {
     pub id: BroadcastId,
     pub start: UnixSeconds,
     /// Always after `start`.
+    pub stop: UnixSeconds,
+    pub metadata: Metadata,
+}
+
+/// A programme of a guide before it has its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewRow {
+    pub line: u64,
+    /// Given by the source; permanent.
+    pub id: Option<BroadcastId>,
+    pub start: UnixSeconds,
     pub stop: UnixSeconds,
     pub metadata: Metadata,
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Unmapped;
-use crate::types::UnixSeconds;
 use crate::types::time::DAY;
+use crate::types::{LivestreamId, UnixSeconds};
 
 /// Most channels that an issue names.
 const CHANNELS_NAMED: usize = 5;
@@ -38,11 +37,13 @@ pub enum PlausibilityIssue {
 
 impl PlausibilityIssue {
     /// `channels` are all channels of the guide, none of which is in the catalogue.
-    pub(crate) fn none_mapped(channels: &[Unmapped]) -> Self {
-        let first = channels.iter().take(CHANNELS_NAMED);
-        let first: Vec<&str> = first.map(|channel| channel.id.as_str()).collect();
-        let mut named = first.join(", ");
-        match channels.len().saturating_sub(CHANNELS_NAMED) {
+    pub(crate) fn none_mapped<'a>(
+        channels: impl ExactSizeIterator<Item = &'a LivestreamId>,
+    ) -> Self {
+        let more = channels.len().saturating_sub(CHANNELS_NAMED);
+        let first = channels.take(CHANNELS_NAMED).map(LivestreamId::as_str);
+        let mut named = first.collect::<Vec<_>>().join(", ");
+        match more {
             0 => {}
             more => named = format!("{named} and {more} more"),
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::channel::Channel;
-use super::diff::{NewRow, WritableSpans};
+use super::diff::WritableSpans;
 use super::import::packed_metadata::Texts;
 use super::import::parsed_guide::ParsedGuide;
 use super::import::repairs::Repairs;
 use super::import::{GuideProblem, Skip, Skipped};
+use super::model::NewRow;
 use super::normalise::{KeptRow, normalise};
 use super::plausibility::{self, Coverage, DayCoverage, PlausibilityIssue};
 use super::report::ImportOptions;

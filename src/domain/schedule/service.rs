@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::channel::Channel;
-use super::channel_builder::{Builder, JsonArena};
+use super::channel_builder::Builder;
+use super::json_arena::JsonArena;
 use super::chunk_store::ChunkStore;
 use super::import::GuideError;
 use super::lost_overrides::{self, LostOverride, LostOverrides};

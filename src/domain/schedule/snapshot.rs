@@ -143,7 +143,8 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::channel_builder::{Builder, JsonArena};
+    use crate::domain::schedule::channel_builder::Builder;
+    use crate::domain::schedule::json_arena::JsonArena;
     use crate::domain::schedule::model::{Broadcast, Metadata};
     use crate::domain::schedule::rights::BroadcastRights;
     use crate::types::{BroadcastId, UnixSeconds};

@@ -205,7 +205,8 @@ mod tests {
     use crate::domain::schedule::details::{
         Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage,
     };
-    use crate::domain::schedule::model::{DESCRIPTION_MAX, Image, Metadata};
+    use crate::domain::schedule::model::{Image, Metadata};
+    use crate::domain::schedule::text_limits::DESCRIPTION_MAX;
     use crate::types::{BroadcastId, UnixSeconds};
 
     fn broadcast(number: i64, description: usize) -> Broadcast {

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use super::member_header::{EMPTY_DEFLATE, END_BYTES};
-use super::packed::read_at;
+use super::read_at;
 use super::{append_checksum, without_checksum};
 
 /// Magic, method, flags (`FEXTRA`), time, extra flags and system.

@@ -24,6 +24,19 @@ pub(crate) fn open(path: &Path, truncate: bool) -> io::Result<File> {
     open_file(options.truncate(truncate), path)
 }
 
+fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
 /// Writes a file next to `path` and renames it. The caller syncs the directory.
 pub(crate) fn replace(
     path: &Path,

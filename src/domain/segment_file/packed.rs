@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use flate2::bufread::DeflateDecoder;
@@ -17,11 +16,10 @@ use flate2::bufread::DeflateDecoder;
 use super::member_header::{END_BYTES, HEAD_BYTES, Header, MEMBER_MAX, TAIL_BYTES, end_member};
 use super::member_index::{IndexedMember, MemberIndex, OwnerKey};
 use super::packer::Packer;
+use super::read_at;
 use crate::data_file::at;
 use crate::store::open_file;
 
-/// Unpacked bytes after which a member ends. Members contain whole frames.
-pub(crate) const MEMBER_BYTES: usize = 1024 * 1024;
 const ZEROS: [u8; 4096] = [0; 4096];
 
 pub(crate) enum SegmentReader {
@@ -111,19 +109,6 @@ pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
             Ok(members.place)
         }
     }
-}
-
-pub(super) fn read_at(file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut read = 0;
-    while let Some(rest) = to.get_mut(read..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, at + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(read)
 }
 
 fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {

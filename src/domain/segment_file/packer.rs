@@ -7,7 +7,9 @@ use flate2::write::DeflateEncoder;
 
 use super::member_header::{HEAD_BYTES, Header, end_member};
 use super::member_index::{MemberIndex, OwnerKey, OwnersOf};
-use super::packed::MEMBER_BYTES;
+
+/// Unpacked bytes after which a member ends. Members contain whole frames.
+pub(crate) const MEMBER_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct Packer<W: Write> {
     to: W,

@@ -6,19 +6,21 @@
 //! files. A segment that was compressed without an index of its users gets one in the same runs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use super::error::TelemetryError;
+use super::file_identity::FileIdentity;
 use super::frame::{self, EventFrames, users_in};
 use super::index_packed::IndexWork;
 use super::segment::Directory;
 use super::{Inner, Telemetry, hour_of};
 use crate::data_file;
 use crate::domain::segment_file::open;
-use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentForm};
+use crate::domain::segment_file::packed::SegmentForm;
+use crate::domain::segment_file::packer::MEMBER_BYTES;
 use crate::domain::segment_file::packer::Packer;
 use crate::store::{WritePriority, sync_file};
 use crate::types::UnixSeconds;
@@ -95,23 +97,6 @@ struct CompressionWork {
     from: u64,
     target: Packer<File>,
     temporary: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileIdentity {
-    inode: u64,
-    length: u64,
-    changed: (i64, i64),
-}
-
-impl From<&Metadata> for FileIdentity {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            inode: metadata.ino(),
-            length: metadata.len(),
-            changed: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
 }
 
 impl Telemetry {

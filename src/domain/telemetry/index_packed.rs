@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::Inner;
-use super::compress::FileIdentity;
 use super::error::TelemetryError;
+use super::file_identity::FileIdentity;
 use super::frame::users_in;
 use crate::data_file;
 use crate::domain::segment_file::member_index::MemberIndex;

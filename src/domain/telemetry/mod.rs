@@ -7,8 +7,10 @@
 mod budget;
 mod compress;
 mod dedup;
+pub(crate) mod dimensions;
 mod erasure;
 mod error;
+mod file_identity;
 mod forward;
 mod forward_cursor;
 mod frame;
@@ -18,6 +20,7 @@ mod index_packed;
 mod ingest;
 mod model;
 mod notices;
+mod player_event;
 mod read;
 mod reindex;
 mod retention;
@@ -37,18 +40,19 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 pub use budget::Budgets;
+pub use dimensions::{Dimension, Labels};
 pub use erasure::request_erasure;
 pub use error::TelemetryError;
 pub use forward::{ForwardCounts, ForwardSettings, Forwarder, WriteLine};
 pub use model::{
     Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, Sender, StoredEvent, TelemetryCounts,
 };
+pub use player_event::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
 pub use read::{Events, Selection};
 pub use standby::EraseElsewhere;
 pub use tables::schema;
 
 use crate::domain::accounts::UserExists;
-use crate::domain::quality::PlayerEvent;
 use crate::store::Store;
 use crate::types::{UnixSeconds, UserId};
 use budget::Usage;

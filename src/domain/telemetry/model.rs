@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ring::digest;
 
-use crate::domain::quality::PlayerEvent;
+use super::player_event::PlayerEvent;
 use crate::types::{PartnerId, UnixSeconds, UserId};
 
 pub const EVENTS_MAX: usize = 500;

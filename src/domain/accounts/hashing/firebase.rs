@@ -9,7 +9,7 @@ use ctr::cipher::{KeyIvInit as _, StreamCipher as _};
 use data_encoding::BASE64_NOPAD;
 
 use super::HashingFailed;
-use super::hash_format::{constant_time_eq, numbers};
+use super::parts::{constant_time_eq, numbers};
 
 /// Bytes of the signer key, and so of the hash, in every project.
 const SIGNER_KEY: usize = 64;

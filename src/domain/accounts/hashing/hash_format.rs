@@ -9,6 +9,7 @@ use data_encoding::{BASE64, BASE64_NOPAD};
 use ring::{digest, pbkdf2};
 
 use super::firebase::FirebaseScrypt;
+use super::parts::{constant_time_eq, number, numbers};
 use super::{Cost, HashMemory, HashingFailed, OUTPUT_BYTES, compute};
 
 /// In bytes.
@@ -205,11 +206,6 @@ fn block_length(digest: pbkdf2::Algorithm) -> usize {
     }
 }
 
-pub(super) fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
-    // No early exit: the time must not reveal how many bytes match.
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-}
-
 /// Parses `v=19$m=…,t=…,p=…$salt$hash`; the version defaults to 16.
 fn argon2(algorithm: Algorithm, rest: &str) -> Option<HashFormat> {
     let (version, rest) = match rest.strip_prefix("v=") {
@@ -304,22 +300,6 @@ fn split_three_fields(text: &str) -> Option<(&str, &str, &str)> {
     let mut fields = text.split('$');
     let found = (fields.next()?, fields.next()?, fields.next()?);
     fields.next().is_none().then_some(found)
-}
-
-/// Parses `name=number` parameters with exactly these names in this order.
-pub(super) fn numbers<const N: usize>(list: &str, names: [&str; N]) -> Option<[u32; N]> {
-    let mut fields = list.split(',');
-    let mut found = [0; N];
-    for (found, name) in found.iter_mut().zip(names) {
-        *found = number(fields.next()?.strip_prefix(name)?)?;
-    }
-    fields.next().is_none().then_some(found)
-}
-
-/// Parses a number without a sign.
-fn number(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

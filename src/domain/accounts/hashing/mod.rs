@@ -6,6 +6,7 @@
 mod firebase;
 mod frameworks;
 mod hash_format;
+mod parts;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Tests of PINs and of the fields that they protect.
 
-use super::super::throttle;
 use super::*;
 use crate::domain::mail::MailKind;
 use crate::types::{BirthDate, PersonName};
@@ -90,7 +89,7 @@ fn five_wrong_pins_lock_for_15_minutes() {
     }
     let locked = |wait| {
         Err(PinError::Locked(
-            AttemptLimits::default().reached(throttle::AttemptKind::Pin, wait),
+            AttemptLimits::default().reached(attempt_limits::AttemptKind::Pin, wait),
         ))
     };
     assert_eq!(f.check(&user, "1234", NOW), locked(900));
@@ -220,7 +219,7 @@ fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
     assert_eq!(
         f.accounts.reset_pin(&user, NOW, &InPlace).wait(),
         Err(AccountsError::TooManyAttempts(
-            AttemptLimits::default().reached(throttle::AttemptKind::PinMail, 3_600)
+            AttemptLimits::default().reached(attempt_limits::AttemptKind::PinMail, 3_600)
         ))
     );
     let digits = f.mailed(MailKind::Pin, ":");
@@ -228,7 +227,7 @@ fn pin_reset_mails_at_most_three_per_hour_and_lifts_no_lock() {
     assert_eq!(
         f.check(&user, &digits, NOW),
         Err(PinError::Locked(
-            AttemptLimits::default().reached(throttle::AttemptKind::Pin, 900)
+            AttemptLimits::default().reached(attempt_limits::AttemptKind::Pin, 900)
         ))
     );
     f.check(&user, &digits, NOW + 900).unwrap();

@@ -1,6 +1,5 @@
 //! Tests of password resets.
 
-use super::super::throttle;
 use super::*;
 use crate::domain::mail::MailKind;
 
@@ -144,7 +143,7 @@ fn weak_password_keeps_the_token_and_counts_as_attempt() {
         .0
         .settings
         .limits
-        .reached(throttle::AttemptKind::ResetAddress, 900);
+        .reached(attempt_limits::AttemptKind::ResetAddress, 900);
     let refused = Err(AccountsError::TooManyAttempts(limit));
     assert_eq!(f.complete(&token, NEW, NOW), refused);
     assert_eq!(

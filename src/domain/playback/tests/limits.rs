@@ -241,7 +241,7 @@ fn devices_register_at_their_first_start() {
     lab.play(&viewer(1), "news", "d5", at);
     lab.store
         .write(Durability::Durable, move |txn| {
-            tables::erase(txn, &user(1), at)
+            revocation::erase(txn, &user(1), at)
         })
         .wait()
         .unwrap();

@@ -3,7 +3,7 @@
 use super::world::{KEY, program};
 use super::*;
 use crate::domain::decision::DecisionTrace;
-use crate::domain::playback::session::SessionMap;
+use crate::domain::playback::session_map::SessionMap;
 use crate::store::{Changed, CommitListener as _};
 use crate::types::{BroadcastId, TokenKind, time::DAY};
 

@@ -18,8 +18,9 @@ use super::{
 };
 use crate::domain::schedule::details::Details;
 use crate::domain::schedule::import::xmltv_time;
-use crate::domain::schedule::model::{CATEGORIES_MAX, IMAGES_MAX, Image, Metadata};
+use crate::domain::schedule::model::{Image, Metadata};
 use crate::domain::schedule::ratings::Ratings;
+use crate::domain::schedule::text_limits::{CATEGORIES_MAX, IMAGES_MAX};
 use crate::types::Zone;
 
 #[derive(Debug, Clone)]

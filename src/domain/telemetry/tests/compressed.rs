@@ -3,7 +3,8 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentForm};
+use crate::domain::segment_file::packed::SegmentForm;
+use crate::domain::segment_file::packer::MEMBER_BYTES;
 
 pub(super) const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 

@@ -9,7 +9,8 @@ use proptest::test_runner::RngSeed;
 use super::compressed::{LATER, closed, compress, filled, path, realistic, unpacked};
 use super::*;
 use crate::domain::segment_file::member_index::{IndexedMember, MemberIndex};
-use crate::domain::segment_file::packed::{MEMBER_BYTES, SegmentReader};
+use crate::domain::segment_file::packed::SegmentReader;
+use crate::domain::segment_file::packer::MEMBER_BYTES;
 use crate::domain::segment_file::packer::Packer;
 use crate::domain::telemetry::frame::key_of;
 

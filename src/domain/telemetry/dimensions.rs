@@ -19,7 +19,7 @@ pub enum Dimension {
     Country,
 }
 
-pub(super) const DIMENSIONS: usize = 10;
+pub(crate) const DIMENSIONS: usize = 10;
 
 /// Stands for all values of a dimension that are not among its top values.
 pub const OTHER: &str = "other";
@@ -64,12 +64,12 @@ impl Dimension {
             .find(|dimension| dimension.as_str() == text)
     }
 
-    pub(super) const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
     /// Values per hour that keep their name. Assets have the most because "which channel" is the first question.
-    pub(super) const fn values_max(self) -> usize {
+    pub(crate) const fn values_max(self) -> usize {
         match self {
             Self::Asset => 500,
             Self::Livestream | Self::DeviceModel => 200,
@@ -99,7 +99,7 @@ impl Labels {
         }
     }
 
-    pub(super) fn set_shared(&mut self, dimension: Dimension, value: Arc<str>) {
+    pub(crate) fn set_shared(&mut self, dimension: Dimension, value: Arc<str>) {
         if let Some(slot) = self.0.get_mut(dimension.index()) {
             *slot = value;
         }
@@ -111,13 +111,13 @@ impl Labels {
         self
     }
 
-    pub(super) fn for_each_mut(&mut self, mut change: impl FnMut(&mut Arc<str>)) {
+    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut Arc<str>)) {
         for value in &mut self.0 {
             change(value);
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter()
     }
 }
