@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::metrics::metric_value;
 use crate::observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport, OwnState};
-use crate::observe::metrics::Registry;
+use crate::observe::metrics::{Registry, metric_value};
 
 pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
     let of = |read: fn(&FleetReport) -> Option<i64>| {

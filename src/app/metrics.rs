@@ -15,14 +15,9 @@ use crate::domain::schedule::Schedule;
 use crate::domain::schedule::snapshot::ScheduleSnapshot;
 use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
 use crate::domain::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
-use crate::observe::metrics::Registry;
+use crate::observe::metrics::{Registry, metric_value};
 use crate::ports::Clock;
 use crate::services::Services;
-
-/// A value for a metric; one that is too large is shown as the maximum.
-pub(super) fn metric_value(value: impl TryInto<i64>) -> i64 {
-    value.try_into().unwrap_or(i64::MAX)
-}
 
 pub(super) fn register(services: &Services) {
     let (metrics, clock) = (&*services.metrics, &services.clock);

@@ -1,8 +1,7 @@
 //! Registers the metrics of quality figures.
 
-use super::metrics::metric_value;
 use crate::domain::quality::{Quality, QualityCounts, RecentFigures};
-use crate::observe::metrics::Registry;
+use crate::observe::metrics::{Registry, metric_value};
 
 pub(super) fn register(metrics: &Registry, quality: &Quality) {
     let of = |read: fn(QualityCounts) -> u64| {

@@ -76,7 +76,7 @@ fn registered<S: Send + 'static>(
         "playgate_worker_pool_queue_length",
         "Jobs that wait for a thread of a worker pool.",
         &[("pool", name)],
-        move || metrics::metric_value(waiting()),
+        move || metric_value(waiting()),
     );
     Ok(pool)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::value_parsers::Read;
+use super::setting::Read;
 use crate::decode::Node;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

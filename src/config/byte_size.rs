@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::value_parsers::{Read, Setting};
+use super::setting::{Read, Setting};
 use crate::decode::{Node, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

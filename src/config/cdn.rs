@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::enums::word_of;
 use super::schema::{Refusal, read_secret};
+use super::setting::{Read, Setting};
 use super::table_list::{distinct, tables};
-use super::value_parsers::{Read, Setting, base_url, duration, enum_value, secret, text};
+use super::value_parsers::{base_url, duration, enum_value, secret, text};
 use crate::decode::{Node, TableDecoder};
 use crate::domain::playback::{CdnScheme, Scheme, SigningKey};
 

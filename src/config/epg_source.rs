@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::schema::{Refusal, read_secret};
+use super::setting::{Read, Setting};
 use super::table_list::tables;
-use super::value_parsers::{Read, Setting, duration, language, list, text, url, zone};
+use super::value_parsers::{duration, language, list, text, url, zone};
 use crate::decode::{Node, ObjectMember, TableDecoder, Value};
 use crate::domain::catalog::Unrated;
 use crate::domain::epg_sources::{EpgSource, GuideOptions};

@@ -18,11 +18,12 @@ use super::http::{Environment, Network};
 use super::mailbox::Mailbox;
 use super::schema::{KeyDeclaration, KeyReader, Section, section, whole};
 use super::secret::Secret;
+use super::setting::Setting;
 use super::smtp_keys::{SmtpConfig, SmtpOauth2Config};
 use super::value_parsers::{
-    Setting, address, base_url, cors_origin, date, duration, enum_value, flag, header_name,
-    header_prefix, language, list, mailbox, network, number, path, reset_url, secret, some, text,
-    time_of_day, unless_off, url, zone, zone_directory,
+    address, base_url, cors_origin, date, duration, enum_value, flag, header_name, header_prefix,
+    language, list, mailbox, network, number, path, reset_url, secret, some, text, time_of_day,
+    unless_off, url, zone, zone_directory,
 };
 use crate::domain::catalog::Unrated;
 use crate::domain::entitlement::PinRule;

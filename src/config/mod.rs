@@ -23,6 +23,7 @@ mod mailbox;
 mod provenance;
 mod schema;
 mod secret;
+mod setting;
 mod smtp_keys;
 mod sources;
 mod table_list;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::compared::{is_shortened, raw_digest};
 use super::provenance::Effective;
-use super::value_parsers::Setting;
+use super::setting::Setting;
 use super::{ConfigProblems, Provenance};
 use crate::decode::{Mistake, Node, Value};
 use crate::ports::watched_file::readable_by_all;

@@ -1,6 +1,6 @@
 //! Secrets in the configuration, and their masks in shown values.
 
-use super::value_parsers::Setting;
+use super::setting::Setting;
 
 /// A value that must not be printed or logged. It has neither `Debug` nor `Display`.
 #[derive(Clone, PartialEq, Eq)]

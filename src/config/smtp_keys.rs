@@ -7,8 +7,9 @@ use super::address::hello_name;
 use super::mail_server::MailServer;
 use super::schema::{KeyDeclaration, KeyReader, Section, section};
 use super::secret::Secret;
+use super::setting::Setting;
 use super::value_parsers::{
-    Setting, duration, enum_value, mail_user, number, path, secret, some, text, url,
+    duration, enum_value, mail_user, number, path, secret, some, text, url,
 };
 use crate::ports::smtp::SmtpSecurity;
 use crate::types::text::is_invisible;

@@ -7,13 +7,15 @@
 //! name a mistake by its member and not by its line, and are parsed without positions: this keeps sign-in and
 //! telemetry cheap.
 
+mod decoder;
 pub(crate) mod json;
 mod table;
 pub(crate) mod toml;
 mod toml_mistake;
 mod value;
 
-pub(crate) use table::{Decoder, TableDecoder, nearest};
+pub(crate) use decoder::Decoder;
+pub(crate) use table::{TableDecoder, nearest};
 pub(crate) use value::{Node, ObjectMember, Parsed, Span, Value};
 
 use std::fmt;

@@ -5,31 +5,9 @@ use std::ops::RangeInclusive;
 
 use chrono::DateTime;
 
-use super::{Mistake, Node, ObjectMember, Value};
+use super::decoder::Decoder;
+use super::value::{Node, ObjectMember, Value};
 use crate::types::{Malformed, UnixSeconds};
-
-pub(crate) struct Decoder {
-    /// The file has a syntax error, so missing members may be its consequence.
-    broken: bool,
-    found: RefCell<Vec<Mistake>>,
-}
-
-impl Decoder {
-    pub(crate) fn new(broken: bool) -> Self {
-        Self {
-            broken,
-            found: RefCell::default(),
-        }
-    }
-
-    pub(crate) fn mistakes(self) -> Vec<Mistake> {
-        self.found.into_inner()
-    }
-
-    fn report(&self, line: u64, message: String) {
-        self.found.borrow_mut().push(Mistake { line, message });
-    }
-}
 
 /// Returns the known name most similar to `name`, if any is similar.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-use super::{Decoder, Mistake};
+use super::Mistake;
+use super::decoder::Decoder;
 
 /// A part of a file, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

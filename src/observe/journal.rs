@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::log::{Allowance, one_line};
+use super::log_bounds::{Allowance, one_line};
 
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 

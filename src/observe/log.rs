@@ -2,10 +2,8 @@
 //! parameters and bodies must never be logged.
 
 use std::io::{self, Write};
-use std::mem;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use tracing_subscriber::filter::LevelFilter;
@@ -14,8 +12,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::journal::{self, Journal};
-use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
-use crate::types::text::for_terminal;
+use super::log_bounds::{Allowance, one_line};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,48 +53,6 @@ pub(crate) fn init(format: Format, level: LevelFilter) -> Result<(), LogError> {
         tracing::error!(place, thread = thread.name(), "panic");
     }));
     Ok(())
-}
-
-pub(super) struct Allowance {
-    budget: u64,
-    filled: Instant,
-    left_out: u64,
-}
-
-impl Default for Allowance {
-    fn default() -> Self {
-        Self {
-            budget: LOG_BURST,
-            filled: Instant::now(),
-            left_out: 0,
-        }
-    }
-}
-
-impl Allowance {
-    /// Returns the number of events that were dropped before this one, or `None` if this one has to be dropped.
-    pub(super) fn admit(&mut self, bytes: usize) -> Option<u64> {
-        let elapsed = self.filled.elapsed();
-        // A token bucket: bursts pass, a flood of one error does not fill the disk.
-        let more = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) * LOG_RATE / 1_000;
-        // The time is consumed only if it added something: shorter intervals would be rounded down to nothing.
-        if more > 0 {
-            self.budget = self.budget.saturating_add(more).min(LOG_BURST);
-            self.filled = Instant::now();
-        }
-        let Some(rest) = self.budget.checked_sub(bytes as u64) else {
-            // Reported before the next line that is written, so that a flood leaves a trace.
-            self.left_out += 1;
-            return None;
-        };
-        self.budget = rest;
-        Some(mem::take(&mut self.left_out))
-    }
-
-    /// Counts events that were admitted and could not be written.
-    pub(super) const fn leave_out(&mut self, events: u64) {
-        self.left_out += events;
-    }
 }
 
 struct Bounded<W>(Arc<Mutex<(W, Allowance)>>);
@@ -142,26 +97,10 @@ impl<W: Write> Write for Bounded<W> {
     }
 }
 
-pub(super) fn one_line(event: &[u8]) -> Vec<u8> {
-    let body = event.strip_suffix(b"\n").unwrap_or(event);
-    let line: Vec<u8> = body
-        .iter()
-        .take(LOG_LINE)
-        // A control character could forge a line or control a terminal.
-        .map(|b| if b.is_ascii_control() { b' ' } else { *b })
-        .collect();
-    let mut line = match String::from_utf8_lossy(&line) {
-        text if text.is_ascii() => text.into_owned(),
-        // Characters that reorder the line, and control characters beyond ASCII.
-        text => for_terminal(&text).into_owned(),
-    };
-    line.push('\n');
-    line.into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::limits::{LOG_BURST, LOG_LINE};
 
     #[test]
     fn an_event_is_one_line() {

@@ -336,6 +336,11 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
+/// A value for a metric; one that is too large is shown as the maximum.
+pub(crate) fn metric_value(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

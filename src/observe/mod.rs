@@ -4,5 +4,6 @@ pub mod activity;
 pub mod fleet;
 mod journal;
 pub(crate) mod log;
+mod log_bounds;
 pub mod metrics;
 pub(crate) mod readiness;

@@ -20,7 +20,7 @@ use http_body_util::{BodyExt as _, Empty};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::fetch_options::{Cookies, FetchOptions, origin};
+use super::fetch_options::{Cookies, FetchOptions, FetchTimeouts, origin};
 use super::http_client::{BadAddress, Broken, RequestTarget, ServerResponse, WebBody, cause};
 
 /// Maximum size of an EPG file as transferred, in bytes.
@@ -28,27 +28,6 @@ pub(crate) const FETCHED_MAX: u64 = 1024 * 1024 * 1024;
 const REDIRECTS_MAX: usize = 5;
 /// Maximum length of a stored validator, in bytes. Validators are opaque tokens or dates.
 const VALIDATOR_MAX: usize = 512;
-
-#[derive(Debug, Clone, Copy)]
-pub struct FetchTimeouts {
-    /// Time to accept a connection and to begin the response.
-    pub answer: Duration,
-    /// Time between two chunks of the body.
-    pub piece: Duration,
-    pub whole: Duration,
-}
-
-impl Default for FetchTimeouts {
-    fn default() -> Self {
-        Self {
-            // Some servers make the guide when they are asked.
-            answer: Duration::from_secs(120),
-            piece: Duration::from_secs(30),
-            // 150 MB at 170 KB/s.
-            whole: Duration::from_secs(15 * 60),
-        }
-    }
-}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validators {

@@ -10,14 +10,33 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::fetch::FetchTimeouts;
-
 /// Most cookies of one fetch, and bytes of each: the server chooses them.
 const COOKIES_MAX: usize = 20;
 const COOKIE_MAX: usize = 4_096;
 
 static OWN_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("playgate/", env!("CARGO_PKG_VERSION")));
+
+#[derive(Debug, Clone, Copy)]
+pub struct FetchTimeouts {
+    /// Time to accept a connection and to begin the response.
+    pub answer: Duration,
+    /// Time between two chunks of the body.
+    pub piece: Duration,
+    pub whole: Duration,
+}
+
+impl Default for FetchTimeouts {
+    fn default() -> Self {
+        Self {
+            // Some servers make the guide when they are asked.
+            answer: Duration::from_secs(120),
+            piece: Duration::from_secs(30),
+            // 150 MB at 170 KB/s.
+            whole: Duration::from_secs(15 * 60),
+        }
+    }
+}
 
 /// Has no `Debug` of its values: headers hold keys and passwords.
 #[derive(Clone, Default)]

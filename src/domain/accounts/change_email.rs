@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::tables::{UserRecord, Users, UsersByEmail};
 use super::attempt_limits::{AttemptKind, AttemptSubject};
+use super::tables::{UserRecord, Users, UsersByEmail};
 use super::user_record;
 use super::{Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle};
 use crate::domain::mail;

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::tables::{CredentialRecord, CredentialTable, UserRecord};
 use super::attempt_limits::{AttemptKind, AttemptSubject};
+use super::tables::{CredentialRecord, CredentialTable, UserRecord};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, Login, login_sessions, password_reset,
     throttle, user_record,

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::login_sessions::end_all;
 use super::tables::{CredentialTable, Throttles, Users, UsersByEmail};
-use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::{
     AccountExport, Accounts, AccountsError, HashPool, Inner, known_clients, password_reset,
     user_record,

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use super::tables::Throttles;
 use super::attempt_limits::{AttemptKind, AttemptSubject, network_bits};
+use super::tables::Throttles;
 use super::{Accounts, Inner};
 use crate::store::{Record, StoreError, Table, TreeName, Txn};
 use crate::types::{Email, PartnerId};

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use super::attempt_limits::AttemptSubject;
 use super::hashing::{self, PasswordVerdict};
 use super::tables::{CredentialRecord, CredentialTable, Users, UsersByEmail};
-use super::attempt_limits::AttemptSubject;
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, LoginClient, LoginOrigin, NewLogin, credentials,
     throttle,

@@ -41,6 +41,8 @@ use parking_lot::Mutex;
 pub use addresses::AddressFilterGuard;
 pub use attempt::{HashPool, PoolError};
 pub use attempt_counter::AttemptRule;
+pub(crate) use attempt_limits::KNOWN_FACTOR;
+pub use attempt_limits::{AttemptKind, AttemptLimits};
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
 pub use login::LoginAttempt;
@@ -51,8 +53,6 @@ pub use model::{
 };
 pub use search::{UserOrder, UserSearch};
 pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
-pub(crate) use attempt_limits::KNOWN_FACTOR;
-pub use attempt_limits::{AttemptKind, AttemptLimits};
 
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::mail::Mail;
@@ -65,12 +65,12 @@ use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, TokenHas
 use crate::types::{LimitReached, Malformed, UnixSeconds};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
+use attempt_limits::AttemptSubject;
 use decoy_hash::DecoyHashes;
+use known_clients::KnownClientTable;
 use known_clients::KnownClients;
 use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
-use known_clients::KnownClientTable;
 use tables::{ResetTokens, UsersByEmail};
-use attempt_limits::AttemptSubject;
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {

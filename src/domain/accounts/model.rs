@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::hashing::{Cost, ForeignHash};
 use super::attempt_limits::AttemptLimits;
+use super::hashing::{Cost, ForeignHash};
 use crate::domain::mail;
 use crate::types::time::DAY;
 use crate::types::{

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::known_clients;
 use super::login_sessions::is_alive;
 use super::tables::{CredentialTable, ResetRecord, ResetTokens, ResetsByUser, UsersByEmail};
-use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, throttle,
     user_record,

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::hashing;
 use super::tables::{CredentialRecord, CredentialTable, Throttles, UserRecord, Users};
-use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
     user_record,

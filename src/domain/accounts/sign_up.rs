@@ -1,8 +1,8 @@
 //! New users: sign-up, addition by operators, bulk import.
 
 use super::admin::validate_tags;
-use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
 use super::attempt_limits::AttemptKind;
+use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
 use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, HashPool, ImportedState, Inner,
     LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::attempt_counter::AttemptCounter;
-use super::model::{ParentalControl, User};
 use super::attempt_limits::ThrottleKey;
+use super::model::{ParentalControl, User};
 use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName, read_record};
 use crate::types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,

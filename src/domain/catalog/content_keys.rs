@@ -31,4 +31,3 @@ impl ContentKeySealer {
         key.try_into().ok().map(ContentKey::from_bytes)
     }
 }
-

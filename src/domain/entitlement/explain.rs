@@ -41,6 +41,4 @@ impl EntitlementService {
             denied: decided.err(),
         }
     }
-
 }
-

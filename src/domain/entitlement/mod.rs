@@ -21,8 +21,8 @@ pub(crate) use evaluate::EntitlementService;
 pub(crate) use explain::EntitlementExplanation;
 pub(crate) use grants::{Grants, erase_user};
 pub(crate) use model::{
-    Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, Subject,
-    TAG_ANY_DEVICE, any_country,
+    Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, Subject, TAG_ANY_DEVICE,
+    any_country,
 };
 pub(crate) use position::{PositionRights, Withheld, checked_position};
 pub(crate) use tables::schema;

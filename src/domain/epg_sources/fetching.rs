@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::model::EpgSource;
 use super::error::EpgSourceError;
+use super::model::EpgSource;
 use super::service::{EpgSources, Refresh};
 use crate::domain::schedule::ScheduleError;
 use crate::domain::schedule::import::GuideError;

@@ -58,4 +58,3 @@ pub(crate) fn schema(schema: Schema) -> Schema {
         .with::<Sessions>()
         .with::<EndedSessions>()
 }
-

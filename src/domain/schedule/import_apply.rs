@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::Broadcast;
 use super::channel::Channel;
-use super::json_arena::JsonArena;
 use super::chunk_store::{ChunkStore, PendingGeneration};
 use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
+use super::json_arena::JsonArena;
 use super::known_channels;
 use super::lost_overrides;
 use super::plausibility::PlausibilityIssue;

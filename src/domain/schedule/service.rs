@@ -7,9 +7,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::channel::Channel;
 use super::channel_builder::Builder;
-use super::json_arena::JsonArena;
 use super::chunk_store::ChunkStore;
 use super::import::GuideError;
+use super::json_arena::JsonArena;
 use super::lost_overrides::{self, LostOverride, LostOverrides};
 use super::model::Broadcast;
 use super::query::ScheduleSettings;

@@ -10,7 +10,7 @@ use ring::digest;
 use serde_json::{Value, json};
 
 use super::BadLicenseServer;
-use super::message::{LicenseSubject, MessageSettings};
+use super::subject::{LicenseSubject, MessageSettings};
 use crate::types::Drm;
 
 /// The guide prescribes this value for all sites. A policy holds no secret; the hash protects the token.

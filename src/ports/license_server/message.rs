@@ -11,20 +11,12 @@ use serde_json::{Value, json};
 use super::BadLicenseServer;
 use super::doverunner::DoverunnerSite;
 use super::forms::SpcForm;
+use super::subject::{LicenseSubject, MessageSettings};
 use crate::ports::http_client::RequestTarget;
-use crate::types::{AssetId, Drm, SessionId, UnixSeconds, UserId};
+use crate::types::Drm;
 
 /// Validity of a signed message in seconds. A message is made for one challenge, which is sent immediately.
 const VALID_SECONDS: i64 = 300;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LicenseSubject {
-    pub user: UserId,
-    pub session: SessionId,
-    pub asset: AssetId,
-    pub kids: Vec<[u8; 16]>,
-    pub now: UnixSeconds,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -55,16 +47,6 @@ impl Style {
             Self::Plain | Self::Jwt => SpcForm::AsSent,
         }
     }
-}
-
-#[derive(Clone, Default)]
-pub(crate) struct MessageSettings {
-    /// The custom data header; it replaces the header name that a vendor's format has by default.
-    pub header: Option<String>,
-    pub merchant: Option<String>,
-    pub key_id: Option<String>,
-    pub key: Option<String>,
-    pub access_key: Option<String>,
 }
 
 pub(crate) struct MessageSigner {
@@ -290,6 +272,7 @@ impl Signer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
 
     fn about() -> LicenseSubject {
         LicenseSubject {

@@ -5,6 +5,7 @@ mod doverunner;
 mod forms;
 mod message;
 mod refusal;
+mod subject;
 
 use std::fmt;
 use std::future::Future;
@@ -23,8 +24,9 @@ use crate::types::Drm;
 
 pub(crate) use forms::SpcForm;
 use forms::{AnswerForm, Outgoing};
-pub(crate) use message::{LicenseSubject, MessageSettings, MessageSigner, Style};
+pub(crate) use message::{MessageSigner, Style};
 pub(crate) use refusal::Refusal;
+pub(crate) use subject::{LicenseSubject, MessageSettings};
 
 /// Maximum size of a license and of a challenge, in bytes.
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
