@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::candidacy::Candidacy;
 use super::claim::{ClaimLoop, DriverState, TICK};
 use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord, Watermark};
+use super::etcd_watch::watch as watch_etcd;
 use super::fence::Fence;
 use super::first_contact::FirstContact;
 use super::joining::{first_record, join_log, revoke_lease_of_previous_process};
@@ -22,15 +23,15 @@ use super::local_state::FleetState;
 use super::log_access::LogAccess;
 use super::log_upkeep::LogUpkeep;
 use super::membership::{Membership, directory};
-use super::peer_server::Yield;
+use super::peer_server::{Promise, Yield};
 use super::peers::PeerClient;
 use super::process::ProcessId;
-use super::promises::{self, PromiseGiven};
+use super::promise_given::PromiseGiven;
+use super::promises;
 use super::record_keeper::RecordKeeper;
 use super::recovery::PendingRecovery;
 use super::standing::{FollowerState, Standing};
 use super::stuck_append::StuckAppend;
-use super::watching::watch as watch_etcd;
 use crate::ports::{Clock, Entropy};
 use crate::store::replication::{
     Claim, Entry, MemberRole, ReplicaStatus, Replication, ReplicationError, SharedLogError,
@@ -72,9 +73,6 @@ pub struct FleetDriver {
     shared: Arc<DriverState>,
     threads: Vec<JoinHandle<()>>,
 }
-
-/// Asks this member not to become the owner before the time has passed. Returns `None` if it does not promise that.
-pub type Promise = Arc<dyn Fn(Duration) -> Option<PromiseGiven> + Send + Sync>;
 
 pub type OnFleetFailure = Arc<dyn Fn(String) + Send + Sync>;
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use parking_lot::RwLock;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 
 use super::membership::{Membership, MembershipError, directory};
-use super::peer_tls::public_key;
 use crate::ports::private_file;
 use crate::types::from_hex;
 
@@ -45,6 +45,12 @@ struct NextKeyFile {
     version: u32,
     key: String,
     presented: bool,
+}
+
+#[must_use]
+pub fn public_key(seed: &[u8; 32]) -> Option<[u8; 32]> {
+    let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
+    pair.public_key().as_ref().try_into().ok()
 }
 
 /// The keys of a member, for all of its connections.

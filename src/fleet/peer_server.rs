@@ -20,7 +20,6 @@ use tokio_rustls::server::TlsStream;
 
 use super::beats::{BEAT_BYTES, BEATS_MAX, decode_beat};
 use super::candidacy::MemberState;
-use super::driver::Promise;
 use super::last_commit::{LastCommit, SILENCE_MAX};
 use super::membership::{self, Membership, use_invitation};
 use super::peer_keys::PeerKeys;
@@ -30,6 +29,7 @@ use super::peers::{
     ANSWER_TIMEOUT, PART_BYTES, PeerAnswer, PeerRequest, SNAPSHOT_TIME, TOO_MANY, Welcome,
     read_line, write_line,
 };
+use super::promise_given::PromiseGiven;
 use crate::data_file;
 use crate::ports::Clock;
 use crate::store::{Store, StoreError};
@@ -78,6 +78,9 @@ pub struct PeerServer {
 }
 
 pub type ReadAddresses = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// Asks this member not to become the owner before the time has passed. Returns `None` if it does not promise that.
+pub type Promise = Arc<dyn Fn(Duration) -> Option<PromiseGiven> + Send + Sync>;
 
 /// Asks this member to leave the claim to another one for a time.
 pub type Yield = Arc<dyn Fn(Duration) + Send + Sync>;

@@ -4,7 +4,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls_pki_types::{
     CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
@@ -25,7 +24,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-use super::peer_keys::PeerKeys;
+use super::peer_keys::{PeerKeys, public_key};
 
 /// DER of an Ed25519 key before its 32 bytes.
 const PUBLIC_PREFIX: [u8; 12] = [
@@ -38,12 +37,6 @@ const PRIVATE_PREFIX: [u8; 16] = [
 pub(super) fn any_name() -> ServerName<'static> {
     // The TLS client requires a name, which is not verified.
     ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into())
-}
-
-#[must_use]
-pub fn public_key(seed: &[u8; 32]) -> Option<[u8; 32]> {
-    let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
-    pair.public_key().as_ref().try_into().ok()
 }
 
 fn subject(public_key: &[u8; 32]) -> Vec<u8> {

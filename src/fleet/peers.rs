@@ -27,7 +27,7 @@ use super::membership::{Invitation, Membership};
 pub use super::peer_error::PeerError;
 use super::peer_keys::{KeyStep, PeerKeys};
 use super::peer_tls::{any_name, client_config, joining_config};
-use super::promises::PromiseGiven;
+use super::promise_given::PromiseGiven;
 use crate::ports::private_file;
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 

@@ -8,30 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::claim::DriverState;
 use super::peers::{PeerClient, PeerError};
-
-/// A promise not to become the owner, and the process that gives it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct PromiseGiven {
-    /// Empty for a member of an earlier version.
-    pub process: String,
-    /// Earlier processes of the member that have certainly ended.
-    pub ended: Vec<String>,
-}
-
-impl PromiseGiven {
-    /// Whether the promise binds a member whose record names this process.
-    pub(super) fn is_of(&self, process: &str) -> bool {
-        process.is_empty()
-            || self.process == process
-            || self.ended.iter().any(|ended| ended == process)
-    }
-}
 
 pub(super) async fn ask(shared: Arc<DriverState>, client: PeerClient, lease: Duration) {
     while !shared.is_stopping() {
@@ -66,25 +47,5 @@ pub(super) async fn ask(shared: Arc<DriverState>, client: PeerClient, lease: Dur
         if answers.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
             fence.promise(before);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_promise_binds_only_the_process_that_gives_it_and_those_that_have_ended() {
-        let given = PromiseGiven {
-            process: "b".to_owned(),
-            ended: vec!["a".to_owned()],
-        };
-        assert!(given.is_of("b") && given.is_of("a"));
-        // A copy of the member has written the record since.
-        assert!(!given.is_of("c"));
-        // The record is that of an earlier version.
-        assert!(given.is_of(""));
-        // A member of an earlier version answers while the record is that of this one.
-        assert!(!PromiseGiven::default().is_of("b"));
     }
 }

@@ -1,29 +1,16 @@
-//! Lets the threads of a member wait for a change in etcd instead of reading all the time: one task
-//! [watches](super::etcd::EtcdWatch) for both.
-//!
-//! Without a watch the threads read every [`TICK`](super::claim::TICK). With one they read when it tells something, and
-//! otherwise seldom: a watch can stay silent although there are changes. A thread that finds such a change ends the watch,
-//! and the next one is at another endpoint.
+//! What the watch of etcd has told the threads of a member.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
-
-use super::claim::DriverState;
-use super::etcd::{EtcdWatch, WatchEvent};
-
-const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
 pub(super) struct Watching {
-    is_live: AtomicBool,
+    pub(super) is_live: AtomicBool,
     /// How many changes of the log, and of the claim, were told.
     heads: AtomicU64,
     claims: AtomicU64,
-    ended: Notify,
+    pub(super) ended: Notify,
 }
 
 impl Watching {
@@ -51,34 +38,5 @@ impl Watching {
     pub(super) fn end(&self) {
         self.is_live.store(false, Ordering::SeqCst);
         self.ended.notify_one();
-    }
-}
-
-pub(super) async fn watch(shared: Arc<DriverState>, mut watch: EtcdWatch) {
-    while !shared.is_stopping() {
-        let watching = &shared.watching;
-        let ended = tokio::select! {
-            ended = watch.run(|event| tell(&shared, event)) => ended,
-            () = watching.ended.notified() => "it did not tell a change".to_owned(),
-        };
-        watching.is_live.store(false, Ordering::SeqCst);
-        // The threads find out what the watch has missed.
-        shared.tell_head();
-        shared.tell_claim();
-        tracing::debug!(ended, "the watch of etcd ended");
-        sleep(RETRY_INTERVAL).await;
-    }
-}
-
-fn tell(shared: &DriverState, event: WatchEvent) {
-    match event {
-        WatchEvent::Ready => {
-            shared.watching.is_live.store(true, Ordering::SeqCst);
-            // There may have been changes before.
-            shared.tell_head();
-            shared.tell_claim();
-        }
-        WatchEvent::Head => shared.tell_head(),
-        WatchEvent::Owner => shared.tell_claim(),
     }
 }

@@ -17,14 +17,12 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use super::attempt::{Attempt, CallError, Connection, Outcome};
+use super::attempt::{Attempt, Outcome};
+use super::exchange::{CallError, Connection};
 use super::login::Login;
 use crate::ports::client_tls::ClientTls;
 use crate::ports::http_client::RequestTarget;
 use crate::store::replication::SharedLogError;
-
-/// Maximum size of a response. The largest one is a read of entries in base64.
-pub(super) const RESPONSE_MAX: usize = 32 * 1024 * 1024;
 
 /// Bounds of the time after which an answer is late. Other endpoints wait for the same disks, so that asking them earlier
 /// would only add to their load.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::attempt::{Attempt, CallError};
+use super::exchange::{CallError, exchange};
 use crate::ports::http_client::RequestTarget;
 
 /// Far more than etcd needs for a password.
@@ -71,7 +71,7 @@ impl Login {
                 let (login, target) = (Arc::clone(self), Arc::clone(target));
                 let asking = tokio::spawn(async move {
                     let _held = held;
-                    login.ask(endpoint, target).await
+                    login.ask(&target).await
                 });
                 asking.await.unwrap_or_else(|_| Err(failed()))
             }
@@ -82,23 +82,11 @@ impl Login {
         }
     }
 
-    async fn ask(
-        &self,
-        endpoint: usize,
-        target: Arc<RequestTarget>,
-    ) -> Result<HeaderValue, CallError> {
+    async fn ask(&self, target: &RequestTarget) -> Result<HeaderValue, CallError> {
         let body = json!({ "name": self.name, "password": self.password });
         let body = Bytes::from(body.to_string());
-        let mut attempt = Attempt {
-            endpoint,
-            target,
-            connection: None,
-            login: None,
-            token: None,
-            path: AUTHENTICATE,
-            body: body.clone(),
-        };
-        let asking = attempt.exchange(AUTHENTICATE, body);
+        let mut connection = None;
+        let asking = exchange(target, &mut connection, None, AUTHENTICATE, body);
         let Ok(answered) = timeout(LOGIN_TIMEOUT, asking).await else {
             let why = "no answer to the log-in in time".to_owned();
             return Err(CallError::NotSent(why));

@@ -15,6 +15,7 @@
 //! The epoch of a claim is the revision that created `owner`. etcd never reuses a revision.
 
 mod attempt;
+mod exchange;
 mod gateway;
 mod login;
 mod probe;

@@ -13,8 +13,9 @@ use hyper::body::{Bytes, Incoming};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::attempt::{Attempt, CallError, connect, request};
-use super::gateway::{EtcdSettings, RESPONSE_MAX, decode, encode, targets};
+use super::attempt::Attempt;
+use super::exchange::{CallError, Connection, RESPONSE_MAX, connect, request};
+use super::gateway::{EtcdSettings, decode, encode, targets};
 use super::login::Login;
 use super::prefix;
 use crate::ports::http_client::RequestTarget;
@@ -155,7 +156,7 @@ struct Stream {
     body: Incoming,
     /// What has arrived of the next messages.
     rest: Vec<u8>,
-    _connection: super::attempt::Connection,
+    _connection: Connection,
 }
 
 impl Stream {
