@@ -5,18 +5,17 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`types`] | the vocabulary: ids, instants, tokens, addresses; a value of such a type has been checked |
+//! | [`process`] | bounded pools of threads, thread priority, file descriptors in reserve, files of the data directory |
 //! | [`ports`] | clock, randomness, license and mail servers, the sink of telemetry, media files: traits with a real and a test implementation |
 //! | [`decode`] | files that people write: values with positions, tables, all mistakes with their lines |
-//! | [`store`] | typed tables over a commit log and an ordered key-value engine |
-//! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
 //! | [`media`] | media formats without a product rule: the generated streams of loop channels |
+//! | [`store`] | typed tables over a commit log and an ordered key-value engine |
+//! | [`segment_log`] | append-only segment files: frames, index of owners, compressed form |
+//! | [`domain`] | what the service knows and decides, one module per resource, synchronous |
+//! | [`records`] | what has happened: request journal, telemetry events, quality figures |
 //! | [`catalog_file`] | the form of catalogue files, TOML or JSON, read and written |
 //! | [`config`] | settings and limits, checked at start, all mistakes reported together |
 //! | [`observe`] | log, metrics, readiness |
-//! | [`data_file`] | opening files of the data directory; errors with a path and a remedy |
-//! | [`descriptor_reserve`] | file descriptors for store and administrators when connections have used up the others |
-//! | [`thread_priority`] | threads whose work waits while requests need the processor |
-//! | [`worker_pool`] | bounded pools of threads for blocking work |
 //! | [`services`] | the struct of the services and what they share: pools, clock, configuration |
 //! | [`http`] | sockets, the route table, parsing, authentication, handlers, wire types |
 //! | [`fleet`] | several Playgates over one log: its client, the threads of a member, what members ask each other |
@@ -32,14 +31,14 @@
 //! ```text
 //! main -> cli -> { app, jobs }
 //!                  app -> http
-//!                         { http, jobs } -> services -> domain -> { store, decode, media -> ports } -> types
+//!                         { http, jobs } -> services -> records -> domain -> { store, decode, media -> ports } -> types
 //! ```
 //!
-//! `fleet` uses store, ports and observe.
-//! `config`, `observe` and `worker_pool` may be used by cli, app, http, jobs and services. No two modules import each
-//! other: a handler takes the [`Services`](services::Services), or the [`HttpState`](http::state::HttpState) that holds
+//! `fleet` uses store, ports and observe; `records` also uses segment_log.
+//! `config` and `observe` may be used by cli, app, http, jobs and services, `process` by all but types. No two modules import
+//! each other: a handler takes the [`Services`](services::Services), or the [`HttpState`](http::state::HttpState) that holds
 //! them, and `app`, which only `cli` imports, fills both.
-//! `domain` names no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
+//! `domain` and `records` name no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
 //! `store/engine/sled_engine.rs` names sled. A single package cannot enforce that, so `tests/it/tidy.rs` reads the
 //! source and does. No files import each other in a circle, but for those that `tests/it/import_circles.rs` lists.
 //!
@@ -88,9 +87,7 @@ pub mod app;
 pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
-pub(crate) mod data_file;
 pub(crate) mod decode;
-pub(crate) mod descriptor_reserve;
 pub mod domain;
 pub mod fleet;
 #[cfg(any(test, fuzzing))]
@@ -100,8 +97,9 @@ pub mod jobs;
 pub(crate) mod media;
 pub mod observe;
 pub mod ports;
+pub mod process;
+pub mod records;
+pub(crate) mod segment_log;
 pub mod services;
 pub mod store;
-mod thread_priority;
 pub mod types;
-pub mod worker_pool;

@@ -14,16 +14,13 @@ use crate::domain::catalog::Catalog;
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::entitlement::{EntitlementService, Grants};
 use crate::domain::epg_sources::{DemoGuide, EpgSources};
-use crate::domain::journal::RequestJournal;
 use crate::domain::lab::Lab;
 use crate::domain::mail::Mail;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback::Playback;
-use crate::domain::quality::Quality;
 use crate::domain::schedule::Schedule;
 use crate::domain::store_admin::StoreAdmin;
-use crate::domain::telemetry::{Forwarder, Telemetry};
 use crate::observe::activity::Activity;
 use crate::observe::fleet::FleetView;
 use crate::observe::metrics::Registry;
@@ -34,11 +31,14 @@ use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
 use crate::ports::zoneinfo::ZoneWatch;
 use crate::ports::{Clock, Entropy, LabClock};
+use crate::process::worker_pool::export_slots::ExportSlots;
+use crate::process::worker_pool::license_slots::LicenseSlots;
+use crate::process::worker_pool::pool::WorkerPool;
+use crate::process::worker_pool::recent_failures::RecentFailures;
+use crate::records::journal::RequestJournal;
+use crate::records::quality::Quality;
+use crate::records::telemetry::{Forwarder, Telemetry};
 use crate::store::Store;
-use crate::worker_pool::export_slots::ExportSlots;
-use crate::worker_pool::license_slots::LicenseSlots;
-use crate::worker_pool::pool::WorkerPool;
-use crate::worker_pool::recent_failures::RecentFailures;
 
 /// Opened once by [`app`](crate::app) and shared by all requests and jobs.
 pub struct Services {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use ring::hmac;
 
-use crate::data_file;
 use crate::ports::{Entropy, private_file};
+use crate::process::data_file;
 use crate::types::from_hex;
 
 const DIRECTORY: &str = "keys";

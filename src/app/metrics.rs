@@ -8,15 +8,15 @@ use crate::domain::accounts::HashCounts;
 use crate::domain::backups::{BackupStatus, Backups};
 use crate::domain::clock_guard::ClockGuard;
 use crate::domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
-use crate::domain::journal::{JournalCounts, RequestJournal};
 use crate::domain::mail::{self, Mail};
 use crate::domain::playback::Playback;
 use crate::domain::schedule::Schedule;
 use crate::domain::schedule::snapshot::ScheduleSnapshot;
 use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
-use crate::domain::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
 use crate::observe::metrics::{Registry, metric_value};
 use crate::ports::Clock;
+use crate::records::journal::{JournalCounts, RequestJournal};
+use crate::records::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
 use crate::services::Services;
 
 pub(super) fn register(services: &Services) {
@@ -392,8 +392,8 @@ fn register_epg_sources(metrics: &Registry, sources: &EpgSources) {
 mod tests {
     use super::*;
     use crate::config::{Inputs, load};
-    use crate::domain;
-    use crate::domain::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
+    use crate::records;
+    use crate::records::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
     use crate::store::Store;
     use crate::types::{PartnerId, UnixSeconds, UserId};
 
@@ -411,7 +411,7 @@ mod tests {
             sync: false,
             exists: |_, _| Ok(true),
         };
-        let store = Store::in_memory(domain::schema());
+        let store = Store::in_memory(records::schema());
         let now = UnixSeconds(1_800_000_000);
         let telemetry = Telemetry::open(store, settings, |error| panic!("{error}")).unwrap();
         telemetry.begin(now).unwrap();

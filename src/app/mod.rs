@@ -27,9 +27,7 @@ use crate::domain::entitlement::{EntitlementService, Grants};
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
-use crate::domain::quality::{OpenedSession, QualityError};
 use crate::domain::store_admin::StoreAdmin;
-use crate::domain::telemetry::TelemetryError;
 use crate::http::routing::route_table::http_state;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
@@ -40,9 +38,12 @@ use crate::ports::media::MediaDirectory;
 use crate::ports::tls::Tls;
 use crate::ports::zoneinfo::ZoneWatch;
 use crate::ports::{Clock, Entropy, LabClock, SystemClock, SystemEntropy};
+use crate::process::worker_pool::recent_failures::RecentFailures;
+use crate::records;
+use crate::records::quality::{OpenedSession, QualityError};
+use crate::records::telemetry::TelemetryError;
 use crate::services::{AdminTurns, Restart, Services};
 use crate::store::{Store, StoreError};
-use crate::worker_pool::recent_failures::RecentFailures;
 use authenticator::TokenAuthenticator;
 pub use etcd_tls::etcd_tls;
 pub use key_files::KeyError;
@@ -237,7 +238,7 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         forwarder,
         store_admin: StoreAdmin::new(store.clone()),
         // After the catalogue, which creates the key whose fingerprint backups record.
-        backups: Backups::new(store.clone(), settings::backups(&config), examine),
+        backups: backups(&store, &config, examine),
         restart,
         clock,
         clock_guard: Arc::new(guard),
@@ -246,6 +247,11 @@ fn assemble(parts: Parts) -> Result<(Services, HttpSettings), AppError> {
         config,
     };
     Ok((services, http))
+}
+
+fn backups(store: &Store, config: &Config, examine: Examine) -> Backups {
+    let settings = settings::backups(config);
+    Backups::new(store.clone(), settings, examine, records::schema)
 }
 
 /// Lets the services of a standby change the store, once this member is the owner of its fleet. Blocks.

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
+use crate::records;
 use crate::store::{
     self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
     StoreLock,
@@ -43,7 +44,7 @@ pub fn open_store(
     opening: StoreOpener,
 ) -> Result<Store, StoreError> {
     let options = options(config, ports, opening);
-    Store::open(&config.server.data_dir, domain::schema(), options)
+    Store::open(&config.server.data_dir, records::schema(), options)
 }
 
 pub fn import_store(
@@ -55,7 +56,7 @@ pub fn import_store(
 ) -> Result<Imported, StoreError> {
     let import = Import {
         directory: &config.server.data_dir,
-        schema: &domain::schema(),
+        schema: &records::schema(),
         options: options(config, ports, opening),
         bytes,
         own: &domain::OWN_TABLES,

@@ -15,8 +15,7 @@ use crate::config::http::{CorsOrigins, HttpSettings, Network};
 use crate::config::{self, Config, ListenAddress, Secret};
 use crate::domain::schedule::ratings::Ratings;
 use crate::domain::{
-    accounts, backups, catalog, entitlement, epg_sources, journal, mail, playback, schedule,
-    telemetry,
+    accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule,
 };
 use crate::http::response::localized_messages::Messages;
 use crate::ports::event_sink::HttpSink;
@@ -28,6 +27,7 @@ use crate::ports::mailer::Mailer;
 use crate::ports::oauth_token::OAuthSettings;
 use crate::ports::smtp::{SmtpLogin, SmtpMailer, SmtpSettings};
 use crate::ports::tls::Tls;
+use crate::records::{journal, telemetry};
 use crate::types::Drm;
 use crate::types::time::DAY;
 

@@ -10,18 +10,18 @@ use crate::domain::catalog::{self, Catalog};
 use crate::domain::clock_guard::ExpiryClock;
 use crate::domain::entitlement;
 use crate::domain::epg_sources::EpgSources;
-use crate::domain::journal::{self, RequestJournal};
 use crate::domain::mail::{Mail, MailError};
 use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
 use crate::domain::playback_context::ServiceContext;
-use crate::domain::quality::{Quality, QualitySettings};
 use crate::domain::schedule::{self, Schedule};
-use crate::domain::telemetry::{self, Forwarder, Telemetry};
 use crate::http::wire::epg_json;
 use crate::http::wire::telemetry::write_line;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
+use crate::records::journal::{self, RequestJournal};
+use crate::records::quality::{Quality, QualitySettings};
+use crate::records::telemetry::{self, Forwarder, Telemetry};
 use crate::store::Store;
 
 pub(super) struct Assembly<'a> {

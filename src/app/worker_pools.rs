@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::{AppError, metrics};
 use crate::domain::accounts::HashMemory;
-use crate::observe::metrics::Registry;
+use crate::observe::metrics::{Registry, metric_value};
+use crate::process::thread_priority;
+use crate::process::worker_pool::export_slots::ExportSlots;
+use crate::process::worker_pool::license_slots::LicenseSlots;
+use crate::process::worker_pool::pool::WorkerPool;
 use crate::services::RequestSlots;
-use crate::thread_priority;
-use crate::worker_pool::export_slots::ExportSlots;
-use crate::worker_pool::license_slots::LicenseSlots;
-use crate::worker_pool::pool::WorkerPool;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
 /// rejected, since clients can retry.

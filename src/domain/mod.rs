@@ -14,20 +14,16 @@ pub(crate) mod decision;
 pub(crate) mod entitlement;
 pub(crate) mod epg_sources;
 pub(crate) mod identities;
-pub mod journal;
 pub(crate) mod lab;
 pub(crate) mod mail;
 pub(crate) mod operators;
 pub(crate) mod partners;
 pub(crate) mod playback;
 pub(crate) mod playback_context;
-pub mod quality;
 pub mod schedule;
 pub(crate) mod sealing;
-pub(crate) mod segment_file;
 pub(crate) mod set_aside;
 pub(crate) mod store_admin;
-pub mod telemetry;
 
 use crate::store::Schema;
 pub use crate::store::StoreError;
@@ -35,8 +31,9 @@ pub use crate::store::StoreError;
 /// Tables that every start writes, even without any request.
 pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
 
+/// The tables of this module; `records` adds its own.
 #[must_use]
-pub fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     let schema = clock_guard::schema(Schema::default());
     let schema = partners::schema(schema);
     let schema = operators::schema(schema);
@@ -47,7 +44,5 @@ pub fn schema() -> Schema {
     let schema = entitlement::schema(schema);
     let schema = schedule::tables::schema(schema);
     let schema = epg_sources::schema(schema);
-    let schema = playback::schema(schema);
-    let schema = telemetry::schema(schema);
-    journal::schema(schema)
+    playback::schema(schema)
 }

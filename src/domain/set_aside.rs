@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::data_file::{self, at, is_set_aside};
+use crate::process::data_file::{self, at, is_set_aside};
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 

@@ -1,14 +1,13 @@
-//! Maintenance of the store for operators: verify, rebuild indexes, compact, export.
+//! Maintenance of the store for operators: verify, rebuild indexes, compact.
 //!
 //! This module knows tables only by name.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::store::{self, Exported, Salvaged, SnapshotExport, Store, StoreError};
 pub(crate) use crate::store::{
     DurableStateReport, NEEDS, TableReport, Verified, WritePriority, Written,
 };
+use crate::store::{Store, StoreError};
 
 /// Methods that verify, rebuild, compact or write a snapshot block for a time proportional to the size of the store.
 #[derive(Clone)]
@@ -69,25 +68,4 @@ impl StoreAdmin {
             durable_state: None,
         })
     }
-}
-
-pub(crate) struct StoreExport(SnapshotExport);
-
-impl StoreExport {
-    /// Opens the file; it may be deleted afterwards.
-    pub(crate) fn open(snapshot: &Path) -> Result<Self, StoreError> {
-        SnapshotExport::open(snapshot, &super::schema()).map(Self)
-    }
-
-    pub(crate) fn write(self, out: &mut dyn Write) -> Result<Exported, StoreError> {
-        self.0.write(&super::schema(), out)
-    }
-}
-
-/// Writes the readable records of a store that cannot be opened.
-///
-/// # Errors
-/// A [`StoreError`] if a process has the store open or the output fails.
-pub(crate) fn salvage(data: &Path, out: &mut dyn Write) -> Result<Salvaged, StoreError> {
-    store::salvage(data, &super::schema(), out)
 }

@@ -9,8 +9,8 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::data_file;
 use crate::ports::private_file;
+use crate::process::data_file;
 use crate::store::replication::{FleetId, MemberId};
 use crate::types::from_hex;
 use crate::types::pasted::unwrapped;

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data_file;
 use crate::ports::clock::boot_id;
 use crate::ports::private_file;
+use crate::process::data_file;
 
 const NAME: &str = "lease.json";
 

@@ -30,8 +30,8 @@ use super::peers::{
     read_line, write_line,
 };
 use super::promise_given::PromiseGiven;
-use crate::data_file;
 use crate::ports::Clock;
+use crate::process::data_file;
 use crate::store::{Store, StoreError};
 use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 

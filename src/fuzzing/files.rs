@@ -16,12 +16,13 @@ use crate::domain::schedule::import::{GuideEvents, xmltv_time};
 use crate::domain::schedule::ratings::Ratings;
 use crate::http::wire::epg_json::JsonGuide;
 use crate::ports::entropy::SeededEntropy;
+use crate::records;
 use crate::store::fuzzing as store;
 use crate::store::{Schema, Store};
 use crate::types::slug::slug;
 use crate::types::{LivestreamId, Zone, zone};
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(domain::schema);
+static SCHEMA: LazyLock<Schema> = LazyLock::new(records::schema);
 
 pub fn record(data: &[u8]) {
     store::record(&SCHEMA, data);

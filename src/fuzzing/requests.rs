@@ -9,7 +9,6 @@ use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
-use crate::domain::telemetry::EVENT_BYTES_MAX;
 use crate::http::access::auth::RateClass;
 use crate::http::access::auth::{
     Authenticator, Credentials, OperatorIdentity, PartnerIdentity, UserIdentity,
@@ -27,6 +26,7 @@ use crate::http::routing::endpoint::Input;
 use crate::http::routing::route_table::ROUTERS;
 use crate::http::routing::router::RouteMatch;
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession, dictionary};
+use crate::records::telemetry::EVENT_BYTES_MAX;
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
     Locale, LoginId, MediaPath, OperatorId, PartnerId, PartnerKind, Pin, Protocol, Role, SessionId,

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
+use crate::process::worker_pool::fair_queue::{ClientNetwork, Turn};
+use crate::process::worker_pool::pool::{JobError, PoolFull, WorkerPool};
+use crate::process::worker_pool::recent_failures::RecentFailures;
 use crate::services::Services;
 use crate::types::{PartnerId, UnixSeconds};
-use crate::worker_pool::fair_queue::{ClientNetwork, Turn};
-use crate::worker_pool::pool::{JobError, PoolFull, WorkerPool};
-use crate::worker_pool::recent_failures::RecentFailures;
 
 pub(crate) struct Offload<'a> {
     hashing: &'a WorkerPool<HashMemory>,
@@ -205,7 +205,7 @@ mod tests {
     use std::task::{self, Poll, Waker};
 
     use super::*;
-    use crate::worker_pool::fair_queue::LoginStanding;
+    use crate::process::worker_pool::fair_queue::LoginStanding;
 
     const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 

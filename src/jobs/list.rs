@@ -13,8 +13,8 @@ use crate::domain::epg_sources::Refresh;
 use crate::domain::identities::IdentityError;
 use crate::domain::schedule::ScheduleError;
 use crate::domain::set_aside;
-use crate::domain::telemetry::TelemetryError;
 use crate::observe::activity::STEP;
+use crate::records::telemetry::TelemetryError;
 use crate::services::Services;
 use crate::types::UnixSeconds;
 

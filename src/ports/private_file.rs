@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
 
 /// Writes a file, and creates its directory if needed. After a power failure the file is either complete or as it was
 /// before: a partial key could already have encrypted something.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-use crate::data_file;
+use crate::process::data_file;
 use crate::store::error::StoreError;
 
 const MIB: u64 = 1024 * 1024;

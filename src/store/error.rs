@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::store::files::{is_failed_sync, is_out_of_descriptors};
+use crate::process::files::{is_failed_sync, is_out_of_descriptors};
 use crate::store::shared_log_error::{ENTRY_MAX, SharedLogError};
 
 /// After `Full`, `NoDescriptor`, `Overloaded`, `Moved`, `SharedLog` and `ChangeTooLarge`, nothing was changed and reads
@@ -124,6 +124,55 @@ impl From<io::Error> for StoreError {
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::ReadOnlyFilesystem => Self::Full,
             _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::data_file::{FileError, at};
+
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOSPC: i32 = 28;
+    const EDQUOT: i32 = 122;
+
+    fn of_sync(errno: i32) -> io::Error {
+        let error = io::Error::from_raw_os_error(errno);
+        FileError::wrap("sync", Path::new("log/1"), true)(error)
+    }
+
+    #[test]
+    fn failed_sync_is_not_treated_as_a_full_disk() {
+        for errno in [ENOSPC, EDQUOT, 5, 30] {
+            let error = of_sync(errno);
+            assert!(is_failed_sync(&error));
+            let StoreError::NotSynced(what) = StoreError::from(error) else {
+                panic!("errno {errno} passes for something that may be tried again");
+            };
+            assert!(what.starts_with("failed to sync log/1: "), "{what}");
+        }
+        for errno in [ENOSPC, EDQUOT] {
+            let written = io::Error::from_raw_os_error(errno);
+            let written = at("write", Path::new("log/1"))(written);
+            assert!(!is_failed_sync(&written));
+            assert_eq!(StoreError::from(written), StoreError::Full);
+        }
+    }
+
+    #[test]
+    fn running_out_of_descriptors_is_a_separate_error() {
+        for errno in [EMFILE, ENFILE] {
+            let plain = io::Error::from_raw_os_error(errno);
+            let named = at("make", Path::new("log/1"))(io::Error::from_raw_os_error(errno));
+            for error in [plain, named] {
+                let converted = StoreError::from(error);
+                assert!(
+                    matches!(converted, StoreError::NoDescriptor(_)),
+                    "{converted:?}"
+                );
+            }
         }
     }
 }

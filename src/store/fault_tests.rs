@@ -12,13 +12,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::engine::{Engine, Scan};
-use super::files::at;
 use super::handle::Inner;
 use super::shared::Shared;
 use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schema};
 use super::wal::CommitLog;
 use super::write_batch::{BatchPart, WriteBatch};
 use super::*;
+use crate::process::data_file::at;
 use crate::store::history::CommitId;
 use crate::store::layout::StoreLayout;
 

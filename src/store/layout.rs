@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 
-use crate::data_file;
+use crate::process::data_file;
+use crate::process::data_file::at;
+use crate::process::files::{make_directory, rename, replace_file, sync_directory, with_suffix};
 use crate::store::error::StoreError;
-use crate::store::files::{at, make_directory, rename, replace_file, sync_directory, with_suffix};
 use crate::store::history::Lineage;
 use crate::store::lock::StoreLock;
 use crate::types::from_hex;

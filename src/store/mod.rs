@@ -8,6 +8,23 @@
 //! The durable state is the newest verified snapshot plus the WAL. The engine is derived from it,
 //! is verified at every start and is rebuilt if the two differ. This module must not know the meaning
 //! of the tables.
+//!
+//! # Floors
+//!
+//! Everything imports only from its own line and those above it.
+//!
+//! ```text
+//! error, key, record, table, write_batch, history, failure   the words of all
+//! wal, engine, lock, layout, disk_space                      the log, the ordered state, the data directory
+//! snapshot                                                   snapshot and WAL as one durable state
+//! recovery                                                   from these files to an engine with every promised commit
+//! memtable, shared, txn                                      what the threads of a store share; a transaction
+//! replication                                                the log of a fleet
+//! commit                                                     the writer thread, and the tables in memory
+//! handle                                                     `Store`
+//! options, bulk, fleet_member, maintenance                   how a store is opened; its other work
+//! schema, open, import                                       upgrades, opens and closes a store
+//! ```
 
 mod bulk;
 mod commit;
@@ -15,7 +32,6 @@ mod disk_space;
 mod engine;
 mod error;
 mod failure;
-mod files;
 mod fleet_member;
 mod handle;
 mod history;
@@ -68,10 +84,6 @@ pub use commit::writer::{Commit, Durability, SYNC_WITHIN};
 pub use disk_space::{NEEDS, WritePriority};
 pub use error::StoreError;
 pub use failure::OnFailure;
-pub(crate) use files::{
-    is_failed_sync, is_in_place, make_directory, open_file, replace_file, sync_data,
-    sync_directory, sync_file,
-};
 pub use handle::Store;
 pub use history::History;
 pub use import::Import;

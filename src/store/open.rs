@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::process::thread_priority;
 use crate::store::commit::crowd::Crowd;
 use crate::store::commit::threads::spawn;
 use crate::store::commit::writer::{Writer, WriterMessage};
@@ -28,7 +29,6 @@ use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::examine::check_snapshot;
 use crate::store::table::Tables;
 use crate::store::wal::{CommitLog, FileLog, FullLog, NoLog, Segments};
-use crate::thread_priority;
 
 impl Store {
     /// Opens the store of a directory, or creates it. Replays the WAL. A store of an older format is

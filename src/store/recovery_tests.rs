@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use super::engine::{leftovers, tamper};
-use super::files::size_of;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
+use crate::process::files::size_of;
 use crate::store::layout::StoreLayout;
 use crate::store::maintenance::compaction::Waste;
 

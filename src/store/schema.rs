@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt as _;
 
+use crate::process::files::replace_file;
 use crate::store::error::StoreError;
-use crate::store::files::replace_file;
 use crate::store::handle::Store;
 use crate::store::options::Options;
 use crate::store::table::{Table, Tables};

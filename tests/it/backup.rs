@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use playgate::domain;
+use playgate::records;
 use playgate::store::{Options, Store};
 use serde_json::{Value, json};
 
@@ -517,7 +517,7 @@ fn a_restore_is_refused_if_the_process_cannot_reexec() {
                 sync: false,
                 ..Options::default()
             };
-            Store::open(data, domain::schema(), options).unwrap()
+            Store::open(data, records::schema(), options).unwrap()
         },
         &[("backup.dir", &backups)],
     );

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use playgate::domain;
 use playgate::http::errors::code::ErrorCode;
 use playgate::observe::fleet::HandoverRefusal;
+use playgate::process::worker_pool::fair_queue::Turn;
+use playgate::records;
 use playgate::store::{Options, Store};
-use playgate::worker_pool::fair_queue::Turn;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, USER};
@@ -285,7 +285,7 @@ fn a_failed_store_has_its_code_and_reads_continue() {
             on_failure: Arc::new(|_| {}),
             ..Options::default()
         };
-        Store::open(directory, domain::schema(), options).unwrap()
+        Store::open(directory, records::schema(), options).unwrap()
     };
     let mut data_dir = None;
     let server = TestServer::with_store(

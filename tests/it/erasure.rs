@@ -28,7 +28,7 @@ fn erasing_a_user_leaves_no_trace() {
     let directory = tempfile::tempdir().unwrap();
     let store_dir = directory.path().to_owned();
     let on_disk = |_: &Path| {
-        let schema = playgate::domain::schema();
+        let schema = playgate::records::schema();
         Store::open(&store_dir, schema, Options::default()).unwrap()
     };
     let server = TestServer::with_store(on_disk, &[]);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use playgate::config::http::Network;
+use playgate::process::worker_pool::fair_queue::Turn;
 use playgate::types::PartnerId;
-use playgate::worker_pool::fair_queue::Turn;
 use serde_json::json;
 
 use super::real_guides;

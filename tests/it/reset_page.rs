@@ -292,7 +292,7 @@ fn reset_tokens_are_not_stored_in_clear() {
     let server = TestServer::with_store(
         |directory| {
             data_dir = directory.to_owned();
-            Store::open(directory, playgate::domain::schema(), Options::default()).unwrap()
+            Store::open(directory, playgate::records::schema(), Options::default()).unwrap()
         },
         &[],
     );

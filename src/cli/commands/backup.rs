@@ -24,6 +24,7 @@ use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::http::access::local_admin::Administrator;
 use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy, named_file, private_file};
+use crate::records;
 use crate::store::StoreError;
 use crate::types::Role;
 
@@ -111,7 +112,8 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
     if let Some(mut admin) = Admin::running(loaded).await? {
         return admin.get(&path(&["backups"])).await;
     }
-    let listed = BackupDirectory::new_offline(backup_settings(&loaded.config)).list()?;
+    let listed =
+        BackupDirectory::new_offline(backup_settings(&loaded.config), records::schema).list()?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
     serde_json::to_value(lines).map_err(|error| Failure::failed(error.to_string()))
 }
@@ -128,7 +130,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
         // Needs neither a data directory nor a configuration.
         None => {
             let readable = readable(file, &data_dir(&global.inputs()?))?;
-            match examine(readable.path()) {
+            match examine(readable.path(), &records::schema()) {
                 Ok(contents) => to_json(&ContentsBody::from(contents))?,
                 Err(error) => return report_damaged(file, error, json),
             }
@@ -141,9 +143,12 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
                     admin.post(&target, None).await?
                 }
                 None => {
-                    let found =
-                        BackupDirectory::new_offline(backup_settings(&loaded.config)).find(name)?;
-                    match examine(&found) {
+                    let found = BackupDirectory::new_offline(
+                        backup_settings(&loaded.config),
+                        records::schema,
+                    )
+                    .find(name)?;
+                    match examine(&found, &records::schema()) {
                         Ok(contents) => to_json(&ContentsBody::from(contents))?,
                         Err(error) => return report_damaged(&found, error, json),
                     }
@@ -199,7 +204,7 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Comma
 }
 
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
-    let backups = BackupDirectory::new_offline(backup_settings(&loaded.config));
+    let backups = BackupDirectory::new_offline(backup_settings(&loaded.config), records::schema);
     let (named, readable) = match bare_name(file) {
         Some(name) => {
             let found = backups.find(name)?;

@@ -13,9 +13,10 @@ use crate::cli::global::Global;
 use crate::cli::output::{self, CommandResult, Failure};
 use crate::cli::server::Startup;
 use crate::domain::audit::Audit;
-use crate::domain::{set_aside, store_admin};
+use crate::domain::set_aside;
 use crate::ports::named_file;
-use crate::store::{Exported, Salvaged};
+use crate::records;
+use crate::store::{self, Exported, Salvaged, SnapshotExport};
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
@@ -145,11 +146,12 @@ async fn export(
     salvaging: bool,
     global: &Global,
 ) -> CommandResult {
+    let tables = records::schema();
     if salvaging {
         let loaded = global.load()?;
         let mut out = writer(file)?;
         let Salvaged { exported, missing } =
-            store_admin::salvage(&loaded.config.server.data_dir, &mut out)?;
+            store::salvage(&loaded.config.server.data_dir, &tables, &mut out)?;
         finish(out, file)?;
         for what in &missing {
             output::print_note(&format!("missing: {what}"));
@@ -160,19 +162,19 @@ async fn export(
         Some(backup) => {
             let loaded = global.load()?;
             let readable = readable(backup, &loaded.config.server.data_dir)?;
-            store_admin::StoreExport::open(readable.path())?
+            SnapshotExport::open(readable.path(), &tables)?
         }
         None => {
             let mut admin = global.admin().await?;
             // An open snapshot stays readable after a checkpoint has deleted its file.
             admin
                 // Any error: the snapshot is read again only if its file is gone.
-                .read_new_snapshot(store_admin::StoreExport::open, |_| true)
+                .read_new_snapshot(|path| SnapshotExport::open(path, &tables), |_| true)
                 .await?
         }
     };
     let mut out = writer(file)?;
-    let exported = snapshot.write(&mut out)?;
+    let exported = snapshot.write(&tables, &mut out)?;
     finish(out, file)?;
     print_export(&exported, file)
 }

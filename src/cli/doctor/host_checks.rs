@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::domain::backups::{BackupDirectory, BackupError};
 use crate::domain::set_aside;
 use crate::ports::{Clock as _, SystemClock, zoneinfo};
+use crate::records;
 use crate::types::UnixSeconds;
 use crate::types::time::DAY;
 
@@ -115,7 +116,7 @@ fn backups(config: &Config) -> DoctorFinding {
     const FIX: &str = "playgate backup create";
     let (data, copies) = (&config.server.data_dir, &config.backup.dir);
     // Other files in the directory are not backups.
-    let listed = BackupDirectory::new_offline(backup_settings(config)).list();
+    let listed = BackupDirectory::new_offline(backup_settings(config), records::schema).list();
     let newest = listed.map(|backups| backups.iter().map(|backup| backup.created).max());
     match newest {
         Err(BackupError::NoDirectory(_)) | Ok(None) => {

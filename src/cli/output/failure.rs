@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
-use crate::data_file;
+use crate::process::data_file;
 
 /// Exit codes. Scripts depend on them: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

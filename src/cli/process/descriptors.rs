@@ -5,7 +5,7 @@ use std::io::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::output::{CommandResult, Exit, Failure};
-use crate::descriptor_reserve;
+use crate::process::descriptor_reserve;
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.

@@ -13,6 +13,7 @@ use super::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
 use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
 use crate::http::wire::backups::ContentsBody;
+use crate::records;
 use crate::store::StoreError;
 
 /// Time limit for a child, in addition to the time for reading the file.
@@ -34,7 +35,7 @@ pub(crate) fn verify_in_subprocess() -> Examine {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "failed to start a process to verify a backup; verifying in this one");
-                    return examine(path);
+                    return examine(path, &records::schema());
                 }
             }
         }

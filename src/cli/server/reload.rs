@@ -94,9 +94,9 @@ mod tests {
 
     use super::*;
     use crate::config::load;
-    use crate::domain;
     use crate::fleet::membership::Membership;
     use crate::ports::entropy::SeededEntropy;
+    use crate::records;
     use crate::store::Store;
     use crate::types::{PartnerKind, UnixSeconds};
 
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn production_with_a_lab_partner_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::in_memory(domain::schema());
+        let store = Store::in_memory(records::schema());
         let partners = Partners::open(store, Arc::new(SeededEntropy::new(1))).unwrap();
         let production = (STAGING, "");
         let refused = reload(folder.path(), production, Some(&partners)).await;

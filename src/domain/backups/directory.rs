@@ -10,10 +10,10 @@ use std::sync::Arc;
 use chrono::NaiveTime;
 
 use super::BackupError;
-use crate::domain;
 use crate::domain::audit::AuditedChange;
 use crate::store::{
-    self, Restore, Retention, SnapshotHead, StoreError, check_snapshot, list_backups, prune_backups,
+    self, Restore, Retention, Schema, SnapshotHead, StoreError, Tables, check_snapshot,
+    list_backups, prune_backups,
 };
 use crate::types::{UnixSeconds, Zone};
 
@@ -97,8 +97,8 @@ impl BackupContents {
 pub type Examine = Arc<dyn Fn(&Path) -> Result<BackupContents, BackupError> + Send + Sync>;
 
 /// Verifies checksums, every record, and indexes in both directions.
-pub fn examine(path: &Path) -> Result<BackupContents, BackupError> {
-    let (head, report) = check_snapshot(path, &domain::schema())?;
+pub fn examine(path: &Path, tables: &Tables) -> Result<BackupContents, BackupError> {
+    let (head, report) = check_snapshot(path, tables)?;
     Ok(BackupContents::new(&head, report.records))
 }
 
@@ -107,18 +107,27 @@ pub struct BackupDirectory {
     pub(super) settings: BackupSettings,
     /// `None` if there is no store or it cannot be read.
     instance: Option<[u8; 16]>,
+    schema: fn() -> Schema,
 }
 
 impl BackupDirectory {
-    pub(super) const fn new(settings: BackupSettings, instance: Option<[u8; 16]>) -> Self {
-        Self { settings, instance }
+    pub(super) const fn new(
+        settings: BackupSettings,
+        instance: Option<[u8; 16]>,
+        schema: fn() -> Schema,
+    ) -> Self {
+        Self {
+            settings,
+            instance,
+            schema,
+        }
     }
 
     #[must_use]
-    pub fn new_offline(settings: BackupSettings) -> Self {
+    pub fn new_offline(settings: BackupSettings, schema: fn() -> Schema) -> Self {
         // Read from the files, because the store may not open.
         let instance = store::instance_of(&settings.data);
-        Self { settings, instance }
+        Self::new(settings, instance, schema)
     }
 
     #[must_use]
@@ -141,7 +150,7 @@ impl BackupDirectory {
             }
             Err(error) => return Err(self.with_directory(error.into())),
         }
-        let backups = list_backups(directory, &domain::schema());
+        let backups = list_backups(directory, &(self.schema)());
         Ok(backups
             .into_iter()
             .map(|backup| self.describe(backup))
@@ -185,7 +194,7 @@ impl BackupDirectory {
             directory: &self.settings.data,
             backup: path,
             backups: &self.settings.directory,
-            schema: &domain::schema(),
+            schema: &(self.schema)(),
             instance,
             timeline,
             adopt,
@@ -232,7 +241,7 @@ impl BackupDirectory {
             keep: *keep,
             made,
         };
-        prune_backups(directory, &domain::schema(), retention)
+        prune_backups(directory, &(self.schema)(), retention)
             .map_err(|error| self.with_directory(error))
     }
 

@@ -25,10 +25,10 @@ pub use directory::{
 };
 pub use error::BackupError;
 
-use crate::data_file;
 use crate::domain::audit::AuditedChange;
 use crate::domain::backoff::Backoff;
-use crate::store::{Store, StoreError};
+use crate::process::data_file;
+use crate::store::{Schema, Store, StoreError};
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};
 use nightly::last_night;
@@ -80,8 +80,13 @@ struct Inner {
 
 impl Backups {
     #[must_use]
-    pub fn new(store: Store, settings: BackupSettings, examine: Examine) -> Self {
-        let directory = BackupDirectory::new(settings, store.instance());
+    pub fn new(
+        store: Store,
+        settings: BackupSettings,
+        examine: Examine,
+        schema: fn() -> Schema,
+    ) -> Self {
+        let directory = BackupDirectory::new(settings, store.instance(), schema);
         // A restore that was killed may have left its upload.
         let _ = fs::remove_file(directory.upload());
         Self(Arc::new(Inner {

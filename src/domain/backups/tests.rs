@@ -1,6 +1,6 @@
 //! Tests of backups with a store on disk and a manual clock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use chrono::NaiveTime;
@@ -77,7 +77,9 @@ impl Fixture {
             notes: Arc::new(|| [(KEY_NOTE.to_owned(), "ours".to_owned())].into()),
             verify_snapshot: Some(Arc::new(move |path| {
                 if sound.load(Ordering::Relaxed) {
-                    examine(path).map(drop).map_err(StoreError::from)
+                    examine(path, &domain::schema())
+                        .map(drop)
+                        .map_err(StoreError::from)
                 } else {
                     Err(StoreError::Full)
                 }
@@ -88,7 +90,12 @@ impl Fixture {
         let seed = self.opened.fetch_add(1, Ordering::Relaxed);
         Server {
             partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(seed))).unwrap(),
-            backups: Backups::new(store, settings, Arc::new(examine)),
+            backups: Backups::new(
+                store,
+                settings,
+                Arc::new(|path: &Path| examine(path, &domain::schema())),
+                domain::schema,
+            ),
         }
     }
 
@@ -290,7 +297,7 @@ fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
     assert!(after.own && after.number > made.number);
     assert_eq!(server.names()[0], after.name);
     drop(server);
-    let directory = BackupDirectory::new_offline(fixture.settings("a"));
+    let directory = BackupDirectory::new_offline(fixture.settings("a"), domain::schema);
     let how = Restoring {
         instance: [9; 16],
         timeline: [9; 16],

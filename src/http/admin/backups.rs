@@ -130,7 +130,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::worker_pool::pool::WorkerPool;
+    use crate::process::worker_pool::pool::WorkerPool;
 
     #[test]
     fn a_restore_restarts_the_process_even_if_its_request_is_dropped() {

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::requests;
 use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
-use crate::domain::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
 use crate::domain::schedule::Schedule;
-use crate::domain::telemetry::{Selection, StoredEvent};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::api::license::SERVICE_CERTIFICATE;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -17,6 +15,8 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::admin::conformance::ConformanceRequest;
 use crate::http::routing::resolve;
 use crate::http::wire::conformance::ConformanceBody;
+use crate::records::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
+use crate::records::telemetry::{Selection, StoredEvent};
 use crate::services::Services;
 use crate::types::time::DAY;
 use crate::types::{LivestreamId, PartnerId, UnixSeconds};

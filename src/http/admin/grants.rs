@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::domain::journal::{JournalFilter, JournalRecord};
 use crate::domain::playback::Viewer;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -15,6 +14,7 @@ use crate::http::routing::endpoint::admin::users::{
 use crate::http::routing::resolve;
 use crate::http::wire::entitlement::{ExplainEntitlementReply, GrantLine};
 use crate::http::wire::rights::rule_step;
+use crate::records::journal::{JournalFilter, JournalRecord};
 use crate::services::Services;
 use crate::types::{AssetId, UnixSeconds, UserId};
 

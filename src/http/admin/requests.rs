@@ -7,9 +7,6 @@ use http::header::LINK;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::domain::journal::{
-    ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
-};
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::cold;
@@ -24,9 +21,12 @@ use crate::http::routing::resolve::UserIdOrEmail;
 use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::records::journal::{
+    ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
+};
 use crate::services::Services;
 use crate::types::{PartnerId, UserId};
-use crate::worker_pool::fair_queue::Turn;
 
 /// Segments that are read in one turn of the pool, so that those of others come in between.
 const SEGMENTS_A_TURN: u32 = 2;

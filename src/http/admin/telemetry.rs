@@ -1,7 +1,5 @@
 //! Handlers of telemetry: the export of events, quality reports and series.
 
-use crate::domain::quality::{QualityQuery, ViewsQuery};
-use crate::domain::telemetry::Selection;
 use crate::http::access::auth::OperatorAuth;
 use crate::http::errors::api_error::ApiError;
 use crate::http::request::context::Context;
@@ -12,6 +10,8 @@ use crate::http::routing::endpoint::admin::telemetry::{
 };
 use crate::http::wire::quality::{ReportBody, ViewBody};
 use crate::http::wire::telemetry_export::EventPieces;
+use crate::records::quality::{QualityQuery, ViewsQuery};
+use crate::records::telemetry::Selection;
 use crate::services::Services;
 use crate::types::UnixSeconds;
 use crate::types::time::{DAY, HOUR};

@@ -31,9 +31,9 @@ use crate::http::routing::endpoint::admin::users::ImportUsersRequest;
 use crate::http::routing::resolve;
 use crate::http::routing::resolve::PartnerIdOrName;
 use crate::http::wire::users::{ReportedLine, UserImportReport};
+use crate::process::worker_pool::pool::JobError;
 use crate::services::Services;
 use crate::types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
-use crate::worker_pool::pool::JobError;
 
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;

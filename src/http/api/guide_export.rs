@@ -22,10 +22,10 @@ use crate::http::state::HttpState;
 use crate::http::wire::m3u::{self, M3uEntry};
 use crate::http::wire::xmltv;
 use crate::media::loop_channel::{self, ManifestRange};
+use crate::process::worker_pool::fair_queue::Turn;
 use crate::services::Services;
 use crate::types::time::{DAY, HOUR};
 use crate::types::{MediaPath, Protocol, UnixSeconds};
-use crate::worker_pool::fair_queue::Turn;
 
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
 /// on is worth little; long enough not to interrupt an evening.

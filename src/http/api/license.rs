@@ -16,11 +16,11 @@ use crate::http::routing::endpoint::playback::{LicenseRequest, SignedLicenseRequ
 use crate::http::state::HttpState;
 use crate::http::wire::playback::ClearKeyBody;
 use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::process::worker_pool::slots::NoSlot;
 use crate::services::Services;
 use crate::types::SessionId;
 use crate::types::{Drm, UserId};
-use crate::worker_pool::fair_queue::Turn;
-use crate::worker_pool::slots::NoSlot;
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.

@@ -17,9 +17,9 @@ use crate::http::response::reply::{FileContent, FileReply, Reply, media};
 use crate::http::routing::endpoint::public::OriginRequest;
 use crate::media::loop_channel::{self, LoopError};
 use crate::ports::media::{MediaDirectory, MediaFile};
+use crate::process::worker_pool::fair_queue::Turn;
 use crate::services::Services;
 use crate::types::{MediaPath, UnixSeconds};
-use crate::worker_pool::fair_queue::Turn;
 
 /// The address is that of one viewer, and ends with the session: a shared cache could not use it, and one in the browser would
 /// outlive the session.

@@ -7,7 +7,6 @@ use crate::domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
-use crate::domain::quality::OpenedSession;
 use crate::http::access::auth::UserAuth;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::offload::pool;
@@ -19,9 +18,10 @@ use crate::http::routing::endpoint::playback::{
 };
 use crate::http::state::HttpState;
 use crate::http::wire::playback::{CmcdTarget, EntitlementBody, PreflightBody};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::records::quality::OpenedSession;
 use crate::services::Services;
 use crate::types::{Drm, UnixSeconds};
-use crate::worker_pool::fair_queue::Turn;
 
 const HEARTBEAT_INTERVAL: u32 = 10;
 

@@ -3,7 +3,6 @@
 use http::StatusCode;
 
 use crate::domain::playback::PlaybackError;
-use crate::domain::telemetry::Sender;
 use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::api::license::trace_named;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -12,9 +11,10 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::http::wire::cmcd::{CmcdBatch, ReportedSession};
 use crate::http::wire::telemetry::{Batch, TakenBody};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::records::telemetry::Sender;
 use crate::services::Services;
 use crate::types::device_text::mended_text;
-use crate::worker_pool::fair_queue::Turn;
 
 pub(crate) async fn telemetry(
     services: &Services,

@@ -1,8 +1,6 @@
 //! Handlers of the user's own account.
 
 use crate::domain::accounts::{Login, UserChange};
-use crate::domain::journal::JournalFilter;
-use crate::domain::telemetry::Selection;
 use crate::http::access::auth::UserAuth;
 use crate::http::api::sessions::end_playback_of;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
@@ -18,9 +16,11 @@ use crate::http::wire::entitlement::OfferReply;
 use crate::http::wire::requests::RequestPieces;
 use crate::http::wire::telemetry_export::EventPieces;
 use crate::http::wire::users::{ExportReply, UserReply};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::records::journal::JournalFilter;
+use crate::records::telemetry::Selection;
 use crate::services::Services;
 use crate::types::Email;
-use crate::worker_pool::fair_queue::Turn;
 
 /// Retry-After, in seconds, while another export runs.
 const EXPORT_RETRY: u32 = 10;

@@ -14,7 +14,6 @@ use ring::digest;
 use serde_json::Value;
 
 use crate::domain::decision::RightsRefusal;
-use crate::domain::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::domain::lab::AppliedFault;
 use crate::http::errors::api_error::ApiError;
 use crate::http::pipeline::record::RequestRecord;
@@ -25,6 +24,7 @@ use crate::http::route_facts::RouteFacts;
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
 use crate::http::wire::rights::rule_step;
+use crate::records::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::services::Services;
 use crate::types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};
 

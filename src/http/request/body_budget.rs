@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use crate::config::limits::BODY_SMALL;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::observe::metrics::{Counter, Registry};
+use crate::process::worker_pool::fair_queue::ClientNetwork;
 use crate::types::{PartnerId, UserId};
-use crate::worker_pool::fair_queue::ClientNetwork;
 
 /// Whose shares a body counts towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

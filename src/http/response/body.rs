@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
 use crate::http::connection_state::InFlightGuard;
-use crate::worker_pool::pool::Awaited;
+use crate::process::worker_pool::pool::Awaited;
 
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 

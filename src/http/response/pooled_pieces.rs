@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::http::response::body::{BodyError, BodyPiece};
-use crate::worker_pool::export_slots::ExportSlot;
-use crate::worker_pool::fair_queue::Turn;
-use crate::worker_pool::pool::{JobError, WorkerPool};
+use crate::process::worker_pool::export_slots::ExportSlot;
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::process::worker_pool::pool::{JobError, WorkerPool};
 
 /// Delay before another attempt when the queue of the pool is full.
 const RETRY: Duration = Duration::from_millis(200);

@@ -23,9 +23,9 @@ use crate::http::response::prepared::{Kept, Prepared};
 use crate::http::response::range::{RangePart, part};
 use crate::http::response::reply::{Content, FileContent, FileReply, Reply, media};
 use crate::http::response::soap;
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::process::worker_pool::pool::WorkerPool;
 use crate::types::{LimitReached, PartnerId};
-use crate::worker_pool::fair_queue::Turn;
-use crate::worker_pool::pool::WorkerPool;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

@@ -19,7 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::config::limits::ACCEPT_PAUSE;
-use crate::descriptor_reserve;
 use crate::http::access::local_admin::Administrator;
 use crate::http::connection::shutdown::{PARTING_TIME, Stage};
 use crate::http::route_facts::RouteSet;
@@ -30,6 +29,7 @@ use crate::http::server::acceptor::THIS_MACHINE;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::state::HttpState;
 use crate::ports::tls::Tls;
+use crate::process::descriptor_reserve;
 
 const BACKLOG: u32 = 1_024;
 

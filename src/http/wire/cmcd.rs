@@ -8,8 +8,8 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value, json};
 
-use crate::domain::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
-use crate::domain::telemetry::{EVENTS_MAX, NewEvent};
+use crate::records::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
+use crate::records::telemetry::{EVENTS_MAX, NewEvent};
 use crate::types::decimal::whole_part;
 use crate::types::device_text::text_of;
 use crate::types::{AssetId, DeviceId, SessionId};

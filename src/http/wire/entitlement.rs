@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::domain::catalog::{CatalogSnapshot, Offer, OfferKind};
 use crate::domain::decision::DecisionStep;
 use crate::domain::entitlement::{EntitlementExplanation, Grant};
-use crate::domain::journal::JournalRecord;
 use crate::domain::playback::Playability;
 use crate::http::errors::mapping::denial;
+use crate::records::journal::JournalRecord;
 use crate::types::UnixSeconds;
 
 #[derive(Serialize)]

@@ -7,9 +7,9 @@ use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::domain::journal::{JournalRecord, NamedText};
 use crate::http::request::query::encoded;
 use crate::http::wire::entitlement::StepLine;
+use crate::records::journal::{JournalRecord, NamedText};
 
 #[derive(Serialize)]
 pub(crate) struct HarReply {

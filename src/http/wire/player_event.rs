@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::event_members::{JsonMembers, JsonText};
-use crate::domain::quality::{BITRATE_MAX, Dimension, Labels, PlayerAction, PlayerEvent, Reported};
+use crate::records::quality::{
+    BITRATE_MAX, Dimension, Labels, PlayerAction, PlayerEvent, Reported,
+};
 
 /// Characters of an id or a code in an event; longer ones are not recognized.
 const TEXT_MAX: usize = 128;

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::decision::DecisionStep;
-use crate::domain::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 use crate::domain::partners::Partners;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
 use crate::http::wire::entitlement::StepLine;
+use crate::records::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::event_members::{EventMembers, JsonMembers, JsonText, read_plain_batch};
 use super::player_event::player_event;
-use crate::domain::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::strict_json::not_json;
+use crate::records::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.

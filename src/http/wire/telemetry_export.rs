@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::telemetry::write_line;
-use crate::domain::telemetry::Events;
 use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
+use crate::records::telemetry::Events;
 
 pub(crate) struct EventPieces {
     head: Option<Bytes>,

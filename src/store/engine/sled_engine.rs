@@ -12,9 +12,9 @@ use sled::Transactional as _;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
 
 use super::{Digest, Engine, Scan};
-use crate::data_file::{at, list as files_of, open_to_read};
+use crate::process::data_file::{at, list as files_of, open_to_read};
+use crate::process::files::sync_data;
 use crate::store::error::StoreError;
-use crate::store::files::sync_data;
 use crate::store::history::CommitId;
 use crate::store::table::{Tables, TreeName};
 use crate::store::write_batch::{BatchPart, WriteBatch};

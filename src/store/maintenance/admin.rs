@@ -4,9 +4,9 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use crate::process::files::remove_file;
 use crate::store::commit::writer::Durability;
 use crate::store::error::StoreError;
-use crate::store::files::remove_file;
 use crate::store::handle::Store;
 use crate::store::maintenance::checkpoint::checkpoint;
 use crate::store::maintenance::compare;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::MutexGuard;
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
+use crate::process::files::{make_directory, remove_file, rename, replace_file, with_suffix};
 use crate::store::disk_space;
 use crate::store::error::StoreError;
-use crate::store::files::{make_directory, remove_file, rename, replace_file, with_suffix};
 use crate::store::handle::Store;
 use crate::store::history::{History, Lineage};
 use crate::store::layout::StoreLayout;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
+use crate::process::files::size_of;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::disk_space;
 use crate::store::disk_space::WritePriority;
 use crate::store::engine::Engine;
 use crate::store::error::StoreError;
-use crate::store::files::size_of;
 use crate::store::maintenance::new_snapshot;
 use crate::store::recovery::engines::{make_engine, watched};
 use crate::store::shared::{OnDisk, Shared};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::data_file;
+use crate::process::data_file;
+use crate::process::data_file::at;
 use crate::store::disk_space;
 use crate::store::error::StoreError;
-use crate::store::files::at;
 use crate::store::layout::{StoreLayout, check_format};
 use crate::store::table::Tables;
 

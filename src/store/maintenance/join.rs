@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
 use crate::store::disk_space;
 use crate::store::error::StoreError;
 use crate::store::history::Lineage;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
+use crate::process::files::remove_file;
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::engine::Engine;
 use crate::store::error::StoreError;
-use crate::store::files::remove_file;
 use crate::store::maintenance::checkpoint::checkpoint;
 use crate::store::shared::{OnDisk, Shared};
 use crate::store::snapshot::durable_state::DurableState;
@@ -118,7 +118,7 @@ fn merge_scan_with_wal(
 ) -> Result<SnapshotHead, StoreError> {
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
-    crate::store::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    crate::process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
     // The intermediate file is neither synced nor verified.
     format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
@@ -160,7 +160,7 @@ pub(in crate::store) fn write_file(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
 ) -> Result<SnapshotHead, StoreError> {
     let path = disk.snapshot_path(head.number);
-    crate::store::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    crate::process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
     // The new snapshot is verified and synced before the old ones are removed.
     format::write(
         &path,

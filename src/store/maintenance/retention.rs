@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
 use crate::store::error::StoreError;
 use crate::store::maintenance::backup::{BackupFile, list_backups};
 use crate::store::table::Tables;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use crate::process::files::make_directory;
 use crate::store::error::StoreError;
-use crate::store::files::make_directory;
 use crate::store::history::Lineage;
 use crate::store::layout::{Identity, StoreLayout};
 use crate::store::recovery::engines::make_engine;

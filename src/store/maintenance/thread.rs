@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::descriptor_reserve;
+use crate::process::descriptor_reserve;
 use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
 use crate::store::engine::MemoryEngine;
 use crate::store::error::StoreError;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::process::thread_priority;
 use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
 use crate::store::error::StoreError;
 use crate::store::failure::OnFailure;
@@ -26,7 +27,6 @@ use crate::store::table::{Tables, TreeName};
 use crate::store::wal::Segment;
 use crate::store::write_batch::BatchPart;
 use crate::store::write_batch::RawChange;
-use crate::thread_priority;
 
 pub(in crate::store) struct DeferredEngine {
     shared: Arc<DeferredState>,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
 use crate::store::engine::{Engine as _, SledEngine, WatchedEngine};
 use crate::store::error::StoreError;
 use crate::store::failure::OnFailure;

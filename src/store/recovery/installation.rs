@@ -7,8 +7,9 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use crate::process::data_file::at;
+use crate::process::files::{make_directory, rename, sync_directory};
 use crate::store::error::StoreError;
-use crate::store::files::{at, make_directory, rename, sync_directory};
 use crate::store::layout::StoreLayout;
 
 impl StoreLayout {

@@ -13,7 +13,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::data_file::at;
+use crate::process::data_file::at;
 use crate::store::engine::{Engine, MemoryEngine};
 use crate::store::error::StoreError;
 use crate::store::layout::Identity;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::vec;
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
 use crate::store::engine::KeyValue;
 use crate::store::error::StoreError;
 use crate::store::snapshot::durable_state::visit_frame;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
 use crate::store::engine::Engine;
 use crate::store::error::StoreError;
 use crate::store::history::CommitId;

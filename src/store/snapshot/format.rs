@@ -14,10 +14,10 @@ use std::vec;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
+use crate::process::files::{create_private, rename, sync_data, sync_file, with_suffix};
 use crate::store::engine::Digest;
 use crate::store::error::StoreError;
-use crate::store::files::{create_private, rename, sync_data, sync_file, with_suffix};
 use crate::store::history::History;
 use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{announced_size, frame, parse};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
 use crate::store::engine::KeyValue;
 use crate::store::error::StoreError;
 use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};

@@ -11,8 +11,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::data_file;
-use crate::store::files::{FileId, at, sync_directory, sync_file};
+use crate::process::data_file;
+use crate::process::data_file::at;
+use crate::process::files::{FileId, sync_directory, sync_file};
 use crate::store::history::History;
 use crate::types::from_hex;
 

@@ -28,10 +28,10 @@ use preallocate::PreallocatedSegment;
 pub(super) use segment::{Expected, Segment, Survey, read_frames, read_segment};
 pub(super) use segments::{Closed, Segments};
 
-use super::files::{
+use crate::process::data_file::{self, at};
+use crate::process::files::{
     create_private, is_in_place, make_directory, remove_file, rename, sync_data, sync_file,
 };
-use crate::data_file::{self, at};
 use crate::store::error::StoreError;
 use crate::store::history::History;
 use head::{HEAD_BYTES, Head};

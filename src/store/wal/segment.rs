@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
 use super::{ENDING, OLD_ENDING, StoreError};
-use crate::data_file::{self, at};
+use crate::process::data_file::{self, at};
 use crate::store::history::{History, Lineage};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::segment::Segment;
+use crate::process::files::{FileId, remove_file};
 use crate::store::error::StoreError;
-use crate::store::files::{FileId, remove_file};
 use crate::store::history::History;
 
 pub(in crate::store) struct Closed {

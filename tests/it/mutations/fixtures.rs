@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
 
-use playgate::domain;
+use playgate::records;
 use playgate::store::{Options, Store};
 use playgate::types::{PartnerKind, Role};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ impl ServerFixture {
                 sync: false,
                 ..Options::default()
             };
-            Store::open(&data, domain::schema(), options).unwrap()
+            Store::open(&data, records::schema(), options).unwrap()
         };
         let server = TestServer::build(Some(path), store, &[]);
         Self {

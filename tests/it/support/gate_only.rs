@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -197,7 +198,7 @@ impl GateOnly {
             lab: Some(lab),
             entropy: Arc::new(SeededEntropy::new(1)),
         };
-        let store = Store::in_memory(playgate::domain::schema());
+        let store = Store::in_memory(playgate::records::schema());
         let parts = Parts {
             config,
             store,
@@ -206,7 +207,9 @@ impl GateOnly {
             tls: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
-            examine: Arc::new(playgate::domain::backups::examine),
+            examine: Arc::new(|path: &Path| {
+                playgate::domain::backups::examine(path, &playgate::records::schema())
+            }),
             restart: None,
             is_standby: false,
         };

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::{LazyLock, Mutex};
 
 use http::Method;
-use playgate::domain::journal::{JournalFilter, JournalRecord};
 use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route::JournalRule;
+use playgate::records::journal::{JournalFilter, JournalRecord};
 use playgate::types::PartnerKind;
 
 use crate::support::openapi_conformance::{asked, route};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use playgate::app::{App, Parts, Ports};
 use playgate::config::{Inputs, load};
-use playgate::domain;
 use playgate::http::route_facts::RouteSet;
 use playgate::http::routing::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, RunningServer, serve};
@@ -14,6 +13,7 @@ use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;
 use playgate::ports::entropy::SeededEntropy;
 use playgate::ports::{Clock, LabClock};
+use playgate::records;
 use playgate::services::Services;
 use playgate::store::Store;
 use playgate::types::{PartnerKind, Role};
@@ -64,7 +64,7 @@ impl TestServer {
 
     /// Starts the service with other settings, as key and value.
     pub fn with(settings: &[(&'static str, &str)]) -> Self {
-        Self::with_store(|_| Store::in_memory(domain::schema()), settings)
+        Self::with_store(|_| Store::in_memory(records::schema()), settings)
     }
 
     /// Starts the service with a store that is opened in its data directory.
@@ -78,7 +78,7 @@ impl TestServer {
     /// Starts the service with a configuration file.
     pub fn with_file(file: &Path) -> Self {
         let file = Some(file.to_owned());
-        Self::build(file, |_| Store::in_memory(domain::schema()), &[])
+        Self::build(file, |_| Store::in_memory(records::schema()), &[])
     }
 
     pub fn build(
@@ -121,7 +121,9 @@ impl TestServer {
             tls: None,
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
-            examine: Arc::new(playgate::domain::backups::examine),
+            examine: Arc::new(|path: &Path| {
+                playgate::domain::backups::examine(path, &playgate::records::schema())
+            }),
             restart: None,
             is_standby: false,
         };

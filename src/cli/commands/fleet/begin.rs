@@ -15,7 +15,6 @@ use crate::cli::client::fleet;
 use crate::cli::client::read_secret;
 use crate::cli::output::{self, CommandResult, Exit, Failure};
 use crate::config::{ListenAddress, Provenance};
-use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::local_state::FleetState;
 use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
@@ -23,8 +22,10 @@ use crate::fleet::peer_keys::PeerKeys;
 use crate::fleet::recovery::PendingRecovery;
 use crate::fleet::{peers, public_key};
 use crate::ports::private_file;
+use crate::process::files::make_directory;
+use crate::records;
 use crate::store::replication::{SharedLog as _, SharedLogError};
-use crate::store::{FleetAccess, Join, check_unused, make_directory};
+use crate::store::{FleetAccess, Join, check_unused};
 use crate::types::from_hex;
 
 /// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
@@ -164,7 +165,7 @@ impl Fleet {
         snapshot: &Path,
         json: bool,
     ) -> CommandResult {
-        let format = domain::schema().format();
+        let format = records::schema().format();
         let welcome = self.runtime.block_on(peers::join(
             invitation,
             // Any seed will do: the key of the fleet comes with the answer.
@@ -314,7 +315,7 @@ impl Fleet {
         snapshot: &Path,
     ) -> Result<u64, Failure> {
         let client = fleet::peer_client(self.config(), own)?;
-        let format = domain::schema().format();
+        let format = records::schema().format();
         let copied = client.copy(&owner.address, format, snapshot);
         let welcome = self.runtime.block_on(copied)?;
         let again = "run `playgate fleet reseed` again";
@@ -358,7 +359,7 @@ impl Fleet {
         let join = Join {
             directory: data,
             snapshot,
-            schema: &domain::schema(),
+            schema: &records::schema(),
             instance: self.ports.entropy.array(),
             replace,
         };

@@ -22,9 +22,9 @@ use crate::cli::client::{fleet, open_for_command};
 use crate::cli::global::Global;
 use crate::cli::output::{CommandResult, Exit, Failure};
 use crate::config::{Config, Loaded};
-use crate::domain;
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
 use crate::fleet::membership::Membership;
+use crate::records;
 use crate::store::{FleetAccess, Store};
 use crate::types::VERSION;
 
@@ -214,7 +214,7 @@ impl Fleet {
             applied,
             seen: self.ports.clock.now().0,
             may_own: self.config().fleet.may_own,
-            tables: Some(domain::schema().count()),
+            tables: Some(records::schema().count()),
             ..MemberRecord::default()
         }
     }

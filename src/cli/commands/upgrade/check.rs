@@ -16,9 +16,9 @@ use crate::cli::commands::backup::offline_change;
 use crate::cli::global::{Global, load_and_check};
 use crate::cli::output::{self, CommandResult, Failure};
 use crate::config::{Config, Loaded};
-use crate::data_file;
-use crate::domain;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
+use crate::process::data_file;
+use crate::records;
 use crate::store::{FleetAccess, FormatUpgrade, StoreError, bytes_below, copy_store};
 use crate::types::VERSION;
 
@@ -127,7 +127,7 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
     let (from, to_data) = (&loaded.config.server.data_dir, &to.server.data_dir);
     match Admin::running(loaded).await? {
         Some(mut admin) => copy_from_server(&mut admin, to).await?,
-        None => copy_store(from, to_data, &domain::schema())?,
+        None => copy_store(from, to_data, &records::schema())?,
     }
     // Without its keys the copy could not open sealed records.
     let keys = from.join("keys");
@@ -157,7 +157,7 @@ async fn copy_from_server(admin: &mut Admin, to: &Config) -> CommandResult {
             adopt: true,
             change: offline_change("upgrade_check", DIRECTORY.to_owned(), &*ports.clock),
         };
-        let directory = BackupDirectory::new_offline(backup_settings(to));
+        let directory = BackupDirectory::new_offline(backup_settings(to), records::schema);
         directory.restore_offline(snapshot, restoring).map(drop)
     };
     admin
@@ -178,7 +178,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
         accept_loss: false,
         upgrade: FormatUpgrade::Run,
         fleet: FleetAccess::Refuse,
-        examine: Arc::new(examine),
+        examine: Arc::new(|path: &Path| examine(path, &records::schema())),
         on_failure: Arc::new(
             |error| tracing::error!(%error, "the upgrade check failed: its copy of the store cannot be written or read"),
         ),
@@ -197,7 +197,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
                 "the upgrade check failed: its copy of the store cannot be written or read"
             )
         }),
-        examine: Arc::new(examine),
+        examine: Arc::new(|path: &Path| examine(path, &records::schema())),
         restart: None,
         is_standby: false,
     })?;

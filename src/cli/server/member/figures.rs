@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::domain::quality::QualityError;
 use crate::fleet::etcd::MemberRecord;
 use crate::fleet::peers::PeerClient;
 use crate::fleet::standing::Standing;
+use crate::records::quality::QualityError;
 use crate::services::Services;
 use crate::store::replication::SharedLogError;
 

@@ -24,7 +24,6 @@ use crate::cli::server::signals::ServerSignals;
 use crate::cli::server::startup::Startup;
 use crate::cli::server::systemd;
 use crate::config::{Config, ListenAddress};
-use crate::domain;
 use crate::fleet::candidacy::Candidacy;
 use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
 use crate::fleet::health::FleetExaminer;
@@ -36,6 +35,7 @@ use crate::http::freshness::Freshness;
 use crate::http::server::forwarded::ForwardedConnections;
 use crate::http::server::listener::tcp_socket;
 use crate::http::state::HttpState;
+use crate::records;
 use crate::store::Store;
 use crate::types::UserId;
 
@@ -107,7 +107,7 @@ impl FleetMember {
             keys: client.keys(),
             data_dir: config.server.data_dir.clone(),
             store: store.clone(),
-            format: domain::schema().format(),
+            format: records::schema().format(),
             clock: Arc::clone(&startup.ports.clock),
             promise: driver.promise(),
             last_commit: driver.last_commit(),

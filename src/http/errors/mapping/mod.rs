@@ -18,7 +18,7 @@ pub(crate) use crate::http::errors::mapping::catalog::denial;
 
 use crate::domain::StoreError;
 use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::worker_pool::pool::{JobError, PoolFull};
+use crate::process::worker_pool::pool::{JobError, PoolFull};
 
 const MIB: u64 = 1024 * 1024;
 

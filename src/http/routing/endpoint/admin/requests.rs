@@ -1,7 +1,6 @@
 //! Requests about the request journal.
 
 use crate::decode::nearest;
-use crate::domain::journal::{JournalFilter, StatusFilter};
 use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use crate::http::request::payload::Payload;
 use crate::http::request::query::Query;
@@ -10,6 +9,7 @@ use crate::http::routing::endpoint::admin::fault_targets;
 use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::http::routing::resolve::PartnerIdOrName;
 use crate::http::routing::resolve::UserIdOrEmail;
+use crate::records::journal::{JournalFilter, StatusFilter};
 use crate::types::{AssetId, Malformed, SessionId};
 
 /// Longest wait, in seconds. Proxies close a connection that is silent for a minute.

@@ -1,9 +1,9 @@
 //! Requests about telemetry.
 
-use crate::domain::quality::{Dimension, GroupBy, ViewOutcome};
 use crate::http::errors::api_error::{ApiError, CombineResults};
 use crate::http::request::payload::Payload;
 use crate::http::routing::endpoint::{Input, ParseRequest, digits};
+use crate::records::quality::{Dimension, GroupBy, ViewOutcome};
 use crate::types::time::DAY;
 use crate::types::{Malformed, UnixSeconds, UserId};
 
