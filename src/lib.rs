@@ -40,7 +40,7 @@
 //! them, and `app`, which only `cli` imports, fills both.
 //! `domain` and `records` name no hyper, http, `serde_json`, tokio or sled; `http` never names `store`; only
 //! `store/engine/sled_engine.rs` names sled. A single package cannot enforce that, so `tests/it/tidy.rs` reads the
-//! source and does. No files import each other in a circle, but for those that `tests/it/import_circles.rs` lists.
+//! source and does. No files import each other in a circle, which `tests/it/import_circles.rs` checks.
 //!
 //! # Invariants
 //!
@@ -67,7 +67,7 @@
 //!
 //! # To add an endpoint
 //!
-//! A row in `http/routing/route_table.rs`, which names request type and handler; the request type with its parser in
+//! A row in `http/route_table.rs`, which names request type and handler; the request type with its parser in
 //! `http/routing/endpoint`; a verb in `domain`; a handler of ten lines in `http/api`; its wire type in `http/wire`; its
 //! description in `data/openapi`; a test in `tests/it`. The compiler or a test names each one that is missing, the
 //! coverage test tries every wrong token on it, and every answer of a test is compared with the description.

@@ -28,7 +28,7 @@ use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
 use crate::domain::store_admin::StoreAdmin;
-use crate::http::routing::route_table::http_state;
+use crate::http::route_table::http_state;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;

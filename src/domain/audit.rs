@@ -80,7 +80,9 @@ impl Record for ChangeRecord {
 
 /// Version 1, without `claimed`.
 mod v1 {
-    use super::{Deserialize, OperatorId, Role, UnixSeconds};
+    use serde::Deserialize;
+
+    use crate::types::{OperatorId, Role, UnixSeconds};
 
     #[derive(Deserialize)]
     struct Change {

@@ -12,7 +12,7 @@
 //! connection
 //! standby
 //! pipeline
-//! routing/route_table            the rows; openapi describes them
+//! route_table, openapi            the rows and their description
 //! api, admin                     handlers
 //! routing                        typed requests, routes, router
 //! state, faults, metrics         what requests share
@@ -39,6 +39,7 @@ pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 pub mod route_facts;
+pub mod route_table;
 pub mod routing;
 pub mod server;
 pub(crate) mod standby;

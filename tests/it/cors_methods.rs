@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use playgate::config::http::CorsOrigins;
 use playgate::http::route_facts::RouteSet;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Route;
-use playgate::http::routing::route_table::ROUTERS;
 
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Answer, Wire, request};

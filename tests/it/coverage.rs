@@ -2,8 +2,8 @@
 
 use playgate::http::route_facts::RouteMethod;
 use playgate::http::route_facts::RouteSet;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Endpoint;
-use playgate::http::routing::route_table::ROUTERS;
 use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route_table::ROUTERS;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};

@@ -21,7 +21,7 @@ use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::output::{self, Exit, Failure};
 use crate::cli::process::verify_subprocess;
 use crate::config::Loaded;
-use crate::http::routing::route_table::ROUTERS;
+use crate::http::route_table::ROUTERS;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
 use crate::observe::log;

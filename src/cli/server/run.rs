@@ -20,7 +20,7 @@ use crate::cli::output::{self, CommandResult, Exit, Failure};
 use crate::cli::process::signals::SignalAction;
 use crate::cli::process::verify_subprocess;
 use crate::config::limits::SHUTDOWN_TIME;
-use crate::http::routing::route_table::ROUTERS;
+use crate::http::route_table::ROUTERS;
 use crate::http::server::listener::{Listener, RunningServer};
 use crate::http::state::HttpState;
 use crate::jobs::Jobs;

@@ -10,6 +10,7 @@ use crate::domain::playback::{self, RequestTime, Session};
 use crate::http::access::auth::{Anyone, UserAuth};
 use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::metrics::LicenseResult;
+use crate::http::pipeline::journal_entry::SERVICE_CERTIFICATE;
 use crate::http::request::context::Context;
 use crate::http::response::reply::{Reply, media};
 use crate::http::routing::endpoint::playback::{LicenseRequest, SignedLicenseRequest, key_ids};
@@ -25,9 +26,6 @@ use crate::types::{Drm, UserId};
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.
 const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
-
-/// What the request journal says of a request for the service certificate, which is no license.
-pub(crate) const SERVICE_CERTIFICATE: &str = "the service certificate";
 
 pub(crate) async fn license(
     http: &HttpState,

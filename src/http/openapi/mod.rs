@@ -51,7 +51,7 @@ mod tests {
     use crate::http::errors::api_error::ErrorCode;
     use crate::http::request::headers::HeaderNames;
     use crate::http::response::localized_messages::Messages;
-    use crate::http::routing::route_table::ROUTERS;
+    use crate::http::route_table::ROUTERS;
 
     fn document_of(router: &Router, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();

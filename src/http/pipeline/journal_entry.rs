@@ -50,6 +50,8 @@ const MASKED_MEMBERS: [&str; 6] = [
     "password",
     "pinCode",
 ];
+/// What a record says of a request for the service certificate, which is no license.
+pub(crate) const SERVICE_CERTIFICATE: &str = "the service certificate";
 /// Recorded in place of a request id that is a token.
 const MASKED_ID: &str = "***";
 const MASK: &str = "\"***\"";

@@ -3,5 +3,4 @@
 pub(crate) mod endpoint;
 pub(crate) mod resolve;
 pub mod route;
-pub mod route_table;
 pub mod router;

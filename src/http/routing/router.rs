@@ -245,7 +245,7 @@ fn unknown_path(router: &Router, method: &Method, path: &str) -> ApiError {
 mod tests {
     use super::*;
     use crate::http::request::head_validation::check_path;
-    use crate::http::routing::route_table::ROUTERS;
+    use crate::http::route_table::ROUTERS;
 
     fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
         check_path(path).map_err(|e| e.code())?;

@@ -3,8 +3,8 @@
 
 use playgate::http::openapi::is_described;
 use playgate::http::route_facts::RouteSet;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::{Endpoint, Route};
-use playgate::http::routing::route_table::ROUTERS;
 use serde_json::Value;
 
 use crate::mutations::fixtures::BatchData;

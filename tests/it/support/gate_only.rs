@@ -20,7 +20,7 @@ use playgate::http::access::auth::{
 };
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route_table::{ROUTERS, http_state};
+use playgate::http::route_table::{ROUTERS, http_state};
 use playgate::http::server::listener::{Listener, RunningServer, serve, unix_socket};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;

@@ -10,8 +10,8 @@ use playgate::http::request::headers::HeaderNames;
 use playgate::http::response::descriptions::About;
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::route_facts::RouteSet;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Route;
-use playgate::http::routing::route_table::ROUTERS;
 use playgate::http::routing::router::RouteMatch;
 use serde_json::{Map, Value};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use playgate::app::{App, Parts, Ports};
 use playgate::config::{Inputs, load};
 use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route_table::ROUTERS;
+use playgate::http::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, RunningServer, serve};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;

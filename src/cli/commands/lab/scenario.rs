@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::output::Failure;
+use crate::http::route_table::ROUTERS;
 use crate::http::routing::endpoint::admin::fault_targets;
-use crate::http::routing::route_table::ROUTERS;
 use crate::types::{format_span, parse_span};
 
 macro_rules! shipped {
