@@ -270,6 +270,7 @@ impl FleetMember {
     fn handover(&self) -> Handover {
         Handover {
             own: self.name.clone(),
+            tables: records::schema().count(),
             others: Arc::new(self.driver.others()),
             client: self.client.clone(),
             runtime: Handle::current(),

@@ -54,6 +54,8 @@ impl Stepping {
 #[derive(Clone)]
 pub(super) struct Handover {
     pub own: String,
+    /// How many tables the version of this member knows.
+    pub tables: u32,
     pub others: Others,
     pub client: PeerClient,
     pub runtime: Handle,
@@ -62,11 +64,11 @@ pub(super) struct Handover {
 
 impl Handover {
     pub(super) fn on_request(self) -> HandOver {
-        Arc::new(move |to| self.hand_over(to))
+        Arc::new(move |to| self.hand_over(to, Reason::Request))
     }
 
     /// Chooses the next owner, and lets this member step down. Blocks.
-    fn hand_over(&self, to: Option<&str>) -> Result<HandedOver, HandoverRefusal> {
+    fn hand_over(&self, to: Option<&str>, reason: Reason) -> Result<HandedOver, HandoverRefusal> {
         let refused = |why: String| Err(HandoverRefusal::NotPossible(why));
         if to == Some(&*self.own) {
             return refused(format!("{} is the owner already", self.own));
@@ -85,23 +87,9 @@ impl Handover {
             )));
         }
         let asked = self.runtime.block_on(self.ask(others.clone()));
-        let (mut able, mut reasons) = (Vec::new(), Vec::new());
-        for (record, state) in asked {
-            if to.is_some_and(|name| name != record.name) {
-                continue;
-            }
-            match inability(state.as_ref()) {
-                None => able.push((state.map_or(0, |state| state.commit), record)),
-                Some(why) => reasons.push(format!("{} {why}", record.name)),
-            }
-        }
-        // The one that has least to apply.
-        let Some((_, next)) = able.into_iter().max_by_key(|(commit, _)| *commit) else {
-            let why = match reasons.is_empty() {
-                true => "the fleet has no other member".to_owned(),
-                false => reasons.join("; "),
-            };
-            return refused(format!("no other member can take over: {why}"));
+        let next = match choose(asked, to, self.tables, reason) {
+            Ok(next) => next,
+            Err(why) => return refused(format!("no other member can take over: {why}")),
         };
         let waiting = others.into_iter().filter(|other| other.id != next.id);
         self.runtime.block_on(self.let_yield(waiting));
@@ -152,7 +140,8 @@ impl Handover {
             }
             let handover = self.clone();
             // Calls of etcd block.
-            let handed = tokio::task::spawn_blocking(move || handover.hand_over(None)).await;
+            let handing = move || handover.hand_over(None, Reason::NoChanges);
+            let handed = tokio::task::spawn_blocking(handing).await;
             match handed {
                 Ok(Ok(_)) => return,
                 Ok(Err(refusal)) if logged.as_ref() != Some(&refusal) => {
@@ -167,6 +156,50 @@ impl Handover {
             sleep(TRY_AGAIN).await;
         }
     }
+}
+
+/// Why an owner hands over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Request,
+    /// This owner can make no changes, so any other one is better.
+    NoChanges,
+}
+
+/// Returns the next owner: the named member, or the best one. `tables`: those of this version.
+fn choose(
+    asked: Vec<(MemberRecord, Option<MemberState>)>,
+    to: Option<&str>,
+    tables: u32,
+    reason: Reason,
+) -> Result<MemberRecord, String> {
+    let (mut able, mut reasons) = (Vec::new(), Vec::new());
+    for (record, state) in asked {
+        if to.is_some_and(|name| name != record.name) {
+            continue;
+        }
+        let is_older = record.tables < Some(tables);
+        let why = match inability(state.as_ref()) {
+            None if is_older && reason == Reason::Request => Some(format!(
+                "has the older version {}, which may not know what this version writes; install the version of this member there first",
+                record.version
+            )),
+            other => other,
+        };
+        match why {
+            None => able.push((!is_older, state.map_or(0, |state| state.commit), record)),
+            Some(why) => reasons.push(format!("{} {why}", record.name)),
+        }
+    }
+    // The one that has least to apply.
+    let best = able
+        .into_iter()
+        .max_by_key(|(is_new, commit, _)| (*is_new, *commit));
+    best.map(|(.., record)| record)
+        .ok_or_else(|| match reasons.is_empty() {
+            true => "the fleet has no other member".to_owned(),
+            false => reasons.join("; "),
+        })
 }
 
 /// Why a member cannot be the next owner.
@@ -218,5 +251,46 @@ mod tests {
             assert!(why.contains(text), "{why}");
         }
         assert!(inability(None).unwrap().contains("does not answer"));
+    }
+
+    #[test]
+    fn a_member_of_an_older_version_is_the_next_owner_only_if_this_one_can_make_no_changes() {
+        let member = |name: &str, tables: Option<u32>, commit| {
+            let record = MemberRecord {
+                name: name.to_owned(),
+                version: format!("1.{}", tables.unwrap_or_default()),
+                tables,
+                ..MemberRecord::default()
+            };
+            let state = MemberState {
+                commit,
+                can_own: true,
+                may_own: true,
+                ..MemberState::default()
+            };
+            (record, Some(state))
+        };
+        let chosen = |members: &[_], to, reason| {
+            choose(members.to_vec(), to, 7, reason).map(|record| record.name)
+        };
+        let (old, new) = (member("old", Some(6), 9), member("new", Some(7), 8));
+        let both = [old.clone(), new];
+        // Without a name another one is chosen, although the older one has less to apply.
+        assert_eq!(chosen(&both, None, Reason::Request).unwrap(), "new");
+        assert_eq!(chosen(&both, Some("new"), Reason::Request).unwrap(), "new");
+        for first in [old.clone(), member("old", None, 9)] {
+            let why = choose(vec![first], Some("old"), 7, Reason::Request).unwrap_err();
+            assert!(why.starts_with("old has the older version 1."), "{why}");
+            assert!(why.contains("install the version of this member"), "{why}");
+        }
+        let alone = [old];
+        assert!(chosen(&alone, None, Reason::Request).is_err());
+        assert_eq!(chosen(&alone, None, Reason::NoChanges).unwrap(), "old");
+        assert_eq!(chosen(&both, None, Reason::NoChanges).unwrap(), "new");
+        // Control: equal and newer versions.
+        for tables in [7, 8] {
+            let one = [member("one", Some(tables), 1)];
+            assert_eq!(chosen(&one, Some("one"), Reason::Request).unwrap(), "one");
+        }
     }
 }
