@@ -9,9 +9,8 @@ use crate::domain::accounts::{Accounts, AccountsError, AttemptKind};
 use crate::domain::lab::Lab;
 use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
-use crate::http::access::auth::RateClass;
 use crate::http::access::auth::{
-    Authenticator, OperatorIdentity, PARTNER_LIMIT, PartnerIdentity, UserIdentity,
+    Authenticator, OperatorIdentity, PARTNER_LIMIT, PartnerIdentity, RateClass, UserIdentity,
 };
 use crate::services::Services;
 use crate::types::{LimitReached, Locale, PartnerId, PartnerKind, TokenHash, UnixSeconds, UserId};

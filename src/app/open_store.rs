@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use super::{AppError, Ports, key_files};
 use crate::config::Config;
-use crate::domain;
 use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
 use crate::domain::catalog;
-use crate::records;
 use crate::store::{
     self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
     StoreLock,
 };
+use crate::{domain, records};
 
 /// How long the start waits for the engine. A small store is verified within this time; clients do not wait for a large
 /// one.

@@ -1,11 +1,10 @@
 //! Converts the configuration to the settings of each service, so that the effect of every key can be found
 //! here.
 
-use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fs, io};
 
 use chrono::{NaiveDate, NaiveTime};
 use ring::digest;

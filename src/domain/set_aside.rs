@@ -3,10 +3,9 @@
 //! Both may have data of users that were erased since, so they are deleted once they are old. Keys are never deleted: no
 //! other copy of one may exist.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::process::data_file::{self, at, is_set_aside};
 use crate::types::UnixSeconds;

@@ -1,9 +1,8 @@
 //! The membership of a data directory in a fleet, which is the file `fleet/member.json`, and the invitation of another
 //! member.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest::{SHA256, digest};

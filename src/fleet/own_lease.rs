@@ -5,10 +5,9 @@
 //! to answer reads. The lock of the store proves that, because it ends with its process. It covers one directory on one
 //! running machine, so a lease that was recorded in another boot or in a copied directory is not revoked.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,8 @@
 //! beside the old one, they present the new one, and they accept the old one no more. So two members always accept each other.
 //! Every step can be repeated, and each member remembers its own in `next-key.json` beside `member.json`.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use data_encoding::HEXLOWER;
 use parking_lot::RwLock;

@@ -6,7 +6,6 @@ use crate::catalog_file::{
     parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
 };
 use crate::config::{Inputs, load};
-use crate::domain;
 use crate::domain::catalog::{Catalog, CatalogSettings, Mode};
 use crate::domain::schedule::import::decompress::unpack;
 use crate::domain::schedule::import::encoding::to_utf8;
@@ -16,11 +15,10 @@ use crate::domain::schedule::import::{GuideEvents, xmltv_time};
 use crate::domain::schedule::ratings::Ratings;
 use crate::http::wire::epg_json::JsonGuide;
 use crate::ports::entropy::SeededEntropy;
-use crate::records;
-use crate::store::fuzzing as store;
-use crate::store::{Schema, Store};
+use crate::store::{Schema, Store, fuzzing as store};
 use crate::types::slug::slug;
 use crate::types::{LivestreamId, Zone, zone};
+use crate::{domain, records};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(records::schema);
 

@@ -9,16 +9,14 @@ use serde_json::{Number, Value};
 
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
-use crate::http::access::auth::RateClass;
 use crate::http::access::auth::{
-    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, UserIdentity,
+    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
 };
 use crate::http::access::local_admin::Administrator;
 use crate::http::pipeline::authentication::{Proof, check_own_record, prove};
 use crate::http::request::head_validation::check_path;
 use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::request::payload::BodyRule;
-use crate::http::request::payload::Payload;
+use crate::http::request::payload::{BodyRule, Payload};
 use crate::http::request::query::Query;
 use crate::http::response::range::{RangePart, part};
 use crate::http::route_facts::{AllRouteFacts, RouteSet};

@@ -22,55 +22,51 @@ macro_rules! files {
     };
 }
 
-static CONSOLE: LazyLock<Console> = LazyLock::new(Console::built_in);
+static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
 
-struct Console(Vec<EmbeddedFile>);
-
-impl Console {
-    fn built_in() -> Self {
-        let files = files! {
-            "index.html": media::HTML,
-            "console.css": media::CSS,
-            "icon.svg": media::SVG,
-            "console.js": media::SCRIPT,
-            "access.js": media::SCRIPT,
-            "api.js": media::SCRIPT,
-            "audit.js": media::SCRIPT,
-            "broadcast.js": media::SCRIPT,
-            "catalog.js": media::SCRIPT,
-            "catalog_edit.js": media::SCRIPT,
-            "catalog_import.js": media::SCRIPT,
-            "chart.js": media::SCRIPT,
-            "csv.js": media::SCRIPT,
-            "dom.js": media::SCRIPT,
-            "fleet.js": media::SCRIPT,
-            "grid.js": media::SCRIPT,
-            "guides.js": media::SCRIPT,
-            "i18n.js": media::SCRIPT,
-            "lab.js": media::SCRIPT,
-            "list.js": media::SCRIPT,
-            "mail.js": media::SCRIPT,
-            "overview.js": media::SCRIPT,
-            "panel.js": media::SCRIPT,
-            "quality.js": media::SCRIPT,
-            "requests.js": media::SCRIPT,
-            "schedule.js": media::SCRIPT,
-            "sessions.js": media::SCRIPT,
-            "store.js": media::SCRIPT,
-            "user.js": media::SCRIPT,
-            "users.js": media::SCRIPT,
-            "why.js": media::SCRIPT,
-            "words_de.js": media::SCRIPT,
-            "words_sv.js": media::SCRIPT,
-            "zones.js": media::SCRIPT,
-        };
-        Self(files.map(embed).into())
-    }
+fn built_in() -> Vec<EmbeddedFile> {
+    let files = files! {
+        "index.html": media::HTML,
+        "console.css": media::CSS,
+        "icon.svg": media::SVG,
+        "console.js": media::SCRIPT,
+        "access.js": media::SCRIPT,
+        "api.js": media::SCRIPT,
+        "audit.js": media::SCRIPT,
+        "broadcast.js": media::SCRIPT,
+        "catalog.js": media::SCRIPT,
+        "catalog_edit.js": media::SCRIPT,
+        "catalog_import.js": media::SCRIPT,
+        "chart.js": media::SCRIPT,
+        "csv.js": media::SCRIPT,
+        "dom.js": media::SCRIPT,
+        "fleet.js": media::SCRIPT,
+        "grid.js": media::SCRIPT,
+        "guides.js": media::SCRIPT,
+        "i18n.js": media::SCRIPT,
+        "lab.js": media::SCRIPT,
+        "list.js": media::SCRIPT,
+        "mail.js": media::SCRIPT,
+        "overview.js": media::SCRIPT,
+        "panel.js": media::SCRIPT,
+        "quality.js": media::SCRIPT,
+        "requests.js": media::SCRIPT,
+        "schedule.js": media::SCRIPT,
+        "sessions.js": media::SCRIPT,
+        "store.js": media::SCRIPT,
+        "user.js": media::SCRIPT,
+        "users.js": media::SCRIPT,
+        "why.js": media::SCRIPT,
+        "words_de.js": media::SCRIPT,
+        "words_sv.js": media::SCRIPT,
+        "zones.js": media::SCRIPT,
+    };
+    files.map(embed).into()
 }
 
 #[must_use]
 pub(crate) fn file(name: &str) -> Option<Reply> {
-    let file = find(&CONSOLE.0, name)?;
+    let file = find(&FILES, name)?;
     #[cfg(debug_assertions)]
     let file = &on_disk(name, file);
     Some(reply(file, POLICY))

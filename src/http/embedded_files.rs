@@ -5,8 +5,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use crate::http::response::prepared::CompressibleBody;
-use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
 use crate::http::response::reply::Reply;
 
 /// Browsers revalidate each time: scripts must match the binary and one another.

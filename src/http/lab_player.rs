@@ -20,32 +20,28 @@ macro_rules! files {
     };
 }
 
-static PLAYER: LazyLock<LabPlayer> = LazyLock::new(LabPlayer::built_in);
+static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
 
-struct LabPlayer(Vec<EmbeddedFile>);
-
-impl LabPlayer {
-    fn built_in() -> Self {
-        let own = files! {
-            "index.html": media::HTML,
-            "lab.css": media::CSS,
-            "calls.js": media::SCRIPT,
-            "client.js": media::SCRIPT,
-            "dom.js": media::SCRIPT,
-            "interface.js": media::SCRIPT,
-            "lab.js": media::SCRIPT,
-            "manifest.js": media::SCRIPT,
-            "media.js": media::SCRIPT,
-            "situations.js": media::SCRIPT,
-            "telemetry.js": media::SCRIPT,
-        };
-        let icon = include_str!("../../data/console/icon.svg");
-        let shared = [("icon.svg", media::SVG, icon)];
-        Self(own.into_iter().chain(shared).map(embed).collect())
-    }
+fn built_in() -> Vec<EmbeddedFile> {
+    let own = files! {
+        "index.html": media::HTML,
+        "lab.css": media::CSS,
+        "calls.js": media::SCRIPT,
+        "client.js": media::SCRIPT,
+        "dom.js": media::SCRIPT,
+        "interface.js": media::SCRIPT,
+        "lab.js": media::SCRIPT,
+        "manifest.js": media::SCRIPT,
+        "media.js": media::SCRIPT,
+        "situations.js": media::SCRIPT,
+        "telemetry.js": media::SCRIPT,
+    };
+    let icon = include_str!("../../data/console/icon.svg");
+    let shared = [("icon.svg", media::SVG, icon)];
+    own.into_iter().chain(shared).map(embed).collect()
 }
 
 #[must_use]
 pub(crate) fn file(name: &str) -> Option<Reply> {
-    find(&PLAYER.0, name).map(|file| reply(file, POLICY))
+    find(&FILES, name).map(|file| reply(file, POLICY))
 }

@@ -8,15 +8,15 @@ use crate::config::http::HttpSettings;
 use crate::config::limits::{
     BODY_BACKUP, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
-use crate::http::access::auth::RateClass;
-use crate::http::access::auth::{Anyone, Authenticator, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::access::auth::{
+    Anyone, Authenticator, OperatorAuth, PartnerAuth, RateClass, UserAuth,
+};
 use crate::http::request::payload::BodyRule;
 use crate::http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
 use crate::http::response::descriptions::About;
 use crate::http::response::localized_messages::Messages;
-use crate::http::route_facts::RouteMethod;
 use crate::http::route_facts::RouteMethod::{Delete, Get, Post, Put};
-use crate::http::route_facts::RouteSet;
+use crate::http::route_facts::{RouteMethod, RouteSet};
 use crate::http::routing::endpoint::admin::activity::ActivityRequest;
 use crate::http::routing::endpoint::admin::audit::AuditRequest;
 use crate::http::routing::endpoint::admin::backups::{

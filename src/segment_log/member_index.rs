@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use super::member_header::{EMPTY_DEFLATE, END_BYTES};
-use super::read_at;
-use super::{append_checksum, without_checksum};
+use super::{append_checksum, read_at, without_checksum};
 
 /// Magic, method, flags (`FEXTRA`), time, extra flags and system.
 const GZIP: [u8; 10] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff";

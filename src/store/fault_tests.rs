@@ -1,13 +1,11 @@
 //! Tests of faults while the store is in use: what must continue and what must end.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use parking_lot::Mutex;
 

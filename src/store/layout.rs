@@ -8,9 +8,8 @@
 //! aside/      files moved away by a recovery or restore; never read
 //! ```
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use data_encoding::HEXLOWER;
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::history::CommitId;
-use super::layout::Identity;
-use super::layout::StoreLayout;
+use super::layout::{Identity, StoreLayout};
 use super::write_batch::WriteBatch;
 use super::*;
 

@@ -2,13 +2,12 @@
 //! when damaged or foreign, and interrupted by kills.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use playgate::records;
 use playgate::store::{Options, Store};

@@ -2,12 +2,10 @@
 //! resource are produced here.
 
 use std::collections::HashSet;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
+use std::sync::{Arc, mpsc};
+use std::{fs, thread};
 
 use playgate::http::errors::code::ErrorCode;
 use playgate::observe::fleet::HandoverRefusal;

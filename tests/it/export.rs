@@ -15,9 +15,8 @@ use crate::support::external_tools::program;
 use crate::support::gate_only::{GateOnly, NOON};
 use crate::support::process::InTime as _;
 use crate::support::raw_http::{Answer, ask, request};
-use crate::support::schedule_fixture::unpacked;
 use crate::support::schedule_fixture::{
-    CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with,
+    CATALOG, ROWS, ask_with, at, get, guide, post, set_clock, stocked, stocked_with, unpacked,
 };
 use crate::support::synthetic_guide::xmltv_time;
 

@@ -31,11 +31,8 @@ use crate::cli::output::{Exit, Failure};
 use crate::cli::process::{THIS_PROGRAM, caller, system_log};
 use crate::config::{DEFAULT_FILE, data_dir};
 use crate::ports::named_file;
-use named_files::NamedFiles;
-use named_files::command_of;
-use named_files::is_given;
-use trusted_path::is_unmapped;
-use trusted_path::trace;
+use named_files::{NamedFiles, command_of, is_given};
+use trusted_path::{is_unmapped, trace};
 
 /// Tells the second of the three processes whom to become, as `user:group`.
 const BECOME: &str = "BECOME_OWNER_FOR_PLAYGATE";

@@ -7,7 +7,6 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::backup::{offline_change, readable};
-use crate::app;
 use crate::cli::client::{Admin, path};
 use crate::cli::global::Global;
 use crate::cli::output::{self, CommandResult, Failure};
@@ -15,8 +14,8 @@ use crate::cli::server::Startup;
 use crate::domain::audit::Audit;
 use crate::domain::set_aside;
 use crate::ports::named_file;
-use crate::records;
 use crate::store::{self, Exported, Salvaged, SnapshotExport};
+use crate::{app, records};
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]

@@ -2,9 +2,8 @@
 //! log in one file. It must contain no table of the store and no token.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

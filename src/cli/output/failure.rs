@@ -1,8 +1,7 @@
 //! Exit codes that scripts rely on, and the error message of a failed command.
 
-use std::fmt;
-use std::io;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use serde_json::{Map, Value, json};
 

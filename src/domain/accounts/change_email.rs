@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use super::attempt_limits::{AttemptKind, AttemptSubject};
 use super::tables::{UserRecord, Users, UsersByEmail};
-use super::user_record;
-use super::{Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle};
+use super::{
+    Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle, user_record,
+};
 use crate::domain::mail;
 use crate::store::{Commit, Txn};
 use crate::types::{Email, Password, UnixSeconds, UserId};

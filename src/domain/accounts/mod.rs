@@ -61,16 +61,19 @@ use crate::ports::Entropy;
 use crate::store::{
     Commit, Durability, MemoryTable, PackedTable, Schema, Store, StoreError, Txn, WritePriority,
 };
-use crate::types::{Email, PartnerId, PartnerKind, Password, PersonName, TokenHash, UserId};
-use crate::types::{LimitReached, Malformed, UnixSeconds};
+use crate::types::{
+    Email, LimitReached, Malformed, PartnerId, PartnerKind, Password, PersonName, TokenHash,
+    UnixSeconds, UserId,
+};
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use attempt_limits::AttemptSubject;
 use decoy_hash::DecoyHashes;
-use known_clients::KnownClientTable;
-use known_clients::KnownClients;
-use tables::{CredentialRecord, CredentialTable, Logins, Throttles, UserRecord, UserTable, Users};
-use tables::{ResetTokens, UsersByEmail};
+use known_clients::{KnownClientTable, KnownClients};
+use tables::{
+    CredentialRecord, CredentialTable, Logins, ResetTokens, Throttles, UserRecord, UserTable,
+    Users, UsersByEmail,
+};
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 
 use super::attempt_limits::{AttemptKind, AttemptSubject};
-use super::known_clients;
 use super::login_sessions::is_alive;
 use super::tables::{CredentialTable, ResetRecord, ResetTokens, ResetsByUser, UsersByEmail};
 use super::{
-    Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, throttle,
-    user_record,
+    Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, known_clients,
+    throttle, user_record,
 };
 use crate::domain::mail;
 use crate::store::{Commit, Durability, StoreError, Txn};

@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 
 use super::attempt_limits::{AttemptKind, AttemptSubject};
-use super::hashing;
 use super::tables::{CredentialRecord, CredentialTable, Throttles, UserRecord, Users};
 use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
-    user_record,
+    hashing, user_record,
 };
 use crate::domain::mail;
 use crate::store::{Commit, Durability, Txn};

@@ -2,10 +2,9 @@
 //! open.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use chrono::NaiveTime;
 

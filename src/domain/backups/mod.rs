@@ -11,11 +11,10 @@ mod nightly;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use parking_lot::Mutex;
 

@@ -3,8 +3,7 @@
 use super::evaluate::EntitlementService;
 use super::model::{Decision, Denied};
 use crate::domain::accounts::User;
-use crate::domain::decision::DecisionStep;
-use crate::domain::decision::{DecisionTrace, RightsRefusal};
+use crate::domain::decision::{DecisionStep, DecisionTrace, RightsRefusal};
 use crate::types::{AssetId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
 pub struct EntitlementExplanation {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::evaluate::{EntitlementService, held, later};
-use super::model::Denied;
-use super::model::OfferState;
+use super::model::{Denied, OfferState};
 use super::position::PositionRights;
 use crate::domain::catalog::{Livestream, Offer, OfferKind};
 use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};

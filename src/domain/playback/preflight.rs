@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::domain::decision::DecisionStep;
-use crate::domain::decision::DecisionTrace;
+use crate::domain::decision::{DecisionStep, DecisionTrace};
 use crate::store::{Commit, Durability, Txn, WritePriority};
 use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
-use super::Playback;
 use super::context::{Playable, Viewer};
 use super::entitlement_token::HeldEntitlement;
 use super::error::PlaybackError;
@@ -21,7 +19,7 @@ use super::playlist_url::{Playlist, UrlValues};
 use super::session::Liveness;
 use super::session_map::SessionMap;
 use super::stream_limits::{self, StreamRequest};
-use super::tables;
+use super::{Playback, tables};
 
 #[derive(Clone, Debug)]
 pub struct Start {

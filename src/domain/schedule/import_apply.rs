@@ -3,15 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::Broadcast;
 use super::channel::Channel;
 use super::chunk_store::{ChunkStore, PendingGeneration};
 use super::diff::{ChannelDiff, DiffCounts, diff_channel};
 use super::import::parsed_guide::ParsedGuide;
 use super::import_preview::Edits;
 use super::json_arena::JsonArena;
-use super::known_channels;
-use super::lost_overrides;
 use super::plausibility::PlausibilityIssue;
 use super::prepare::{PreparedChannel, plausibility_issues_of, prepare_channels};
 use super::report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
@@ -19,6 +16,7 @@ use super::rights::{BroadcastRights, ChannelFacts, Rights};
 use super::service::{Schedule, ScheduleError, first_day, render};
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::SourceSpans;
+use super::{Broadcast, known_channels, lost_overrides};
 use crate::types::time::DAY;
 use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 

@@ -16,8 +16,7 @@ use crate::http::routing::endpoint::admin::requests::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
 use crate::http::routing::resolve;
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::http::routing::resolve::UserIdOrEmail;
+use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
 use crate::http::state::HttpState;
 use crate::http::wire::har::HarReply;
 use crate::http::wire::requests::RequestLine;

@@ -20,8 +20,7 @@ use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamErr
 use crate::process::worker_pool::fair_queue::Turn;
 use crate::process::worker_pool::slots::NoSlot;
 use crate::services::Services;
-use crate::types::SessionId;
-use crate::types::{Drm, UserId};
+use crate::types::{Drm, SessionId, UserId};
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.

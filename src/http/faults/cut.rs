@@ -10,8 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use crate::domain::lab::{AppliedFault, CutAt, FaultAction};
-use crate::http::response::body::ConnectionCut;
-use crate::http::response::body::{BodyError, ResponseBody};
+use crate::http::response::body::{BodyError, ConnectionCut, ResponseBody};
 
 /// Time for the first half to be written. An error drops what is not written yet.
 const FLUSH_TIME: Duration = Duration::from_millis(100);

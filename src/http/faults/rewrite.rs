@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use crate::domain::lab::{LicenseFault, PlaylistFault};
 use crate::http::request::head_validation::decode;
-use crate::http::response::reply::Answer;
-use crate::http::response::reply::{Content, Reply, media};
+use crate::http::response::reply::{Answer, Content, Reply, media};
 use crate::http::state::HttpState;
 use crate::types::MediaPath;
 

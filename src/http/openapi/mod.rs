@@ -18,8 +18,7 @@ mod type_notation;
 
 use std::sync::Arc;
 
-use crate::http::response::descriptions::About;
-use crate::http::response::descriptions::RenderedDescription;
+use crate::http::response::descriptions::{About, RenderedDescription};
 use crate::http::response::reset_page_view::policy;
 use crate::http::routing::router::Router;
 pub use document::{Document, document, is_described};

@@ -9,8 +9,7 @@ use super::shared_parts::{SharedParts, header, header_refs, parameter};
 use super::type_notation::Note;
 use crate::http::request::payload::BodyRule;
 use crate::http::response::descriptions::About;
-use crate::http::routing::route::Endpoint;
-use crate::http::routing::route::Route;
+use crate::http::routing::route::{Endpoint, Route};
 use crate::types::Role;
 
 const JSON: &str = "application/json";

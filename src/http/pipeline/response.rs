@@ -20,13 +20,11 @@ use crate::http::pipeline::cors;
 use crate::http::pipeline::journal_entry::journal;
 use crate::http::pipeline::record::RequestRecord;
 use crate::http::request::headers::RequestHeaders;
-use crate::http::response::body::ConnectionCut;
-use crate::http::response::body::ResponseBody;
+use crate::http::response::body::{ConnectionCut, ResponseBody};
 use crate::http::response::render::{
     CompressionJobs, ErrorForm, ResponseOptions, render, render_error,
 };
-use crate::http::response::reply::Answer;
-use crate::http::response::reply::Reply;
+use crate::http::response::reply::{Answer, Reply};
 use crate::http::response::reset_page_view::ResetPageView;
 use crate::http::route_facts::RouteSet;
 use crate::http::state::HttpState;

@@ -18,8 +18,7 @@ use crate::http::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
 };
 use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
-use crate::http::response::prepared::CompressibleBody;
-use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
 use crate::http::response::range::{RangePart, part};
 use crate::http::response::reply::{Content, FileContent, FileReply, Reply, media};
 use crate::http::response::soap;

@@ -10,9 +10,7 @@ use serde::Serialize;
 
 use crate::http::errors::api_error::ApiError;
 use crate::http::response::body::ResponseStream;
-use crate::http::response::prepared::CachedResponse;
-use crate::http::response::prepared::Kept;
-use crate::http::response::prepared::Prepared;
+use crate::http::response::prepared::{CachedResponse, Kept, Prepared};
 use crate::http::response::xmltv_cache::GzipExport;
 use crate::types::UnixSeconds;
 

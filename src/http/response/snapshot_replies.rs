@@ -40,8 +40,7 @@ impl<S> SnapshotReplies<S> {
         }
         // Without the lock. Two requests may make a reply at the same time.
         let made = make()?;
-        let mut newest = self.0.lock();
-        newest.at(snapshot).replies.push((name, made.clone()));
+        self.0.lock().at(snapshot).keep(name, made.clone());
         Ok(Reply::prepared(made))
     }
 }
@@ -60,6 +59,12 @@ impl<S> Newest<S> {
             *self = Self::of(Arc::downgrade(snapshot));
         }
         self
+    }
+
+    fn keep(&mut self, name: &'static str, reply: Prepared) {
+        // Two requests may have made it.
+        self.replies.retain(|(known, _)| *known != name);
+        self.replies.push((name, reply));
     }
 
     fn find(&self, name: &str) -> Option<Prepared> {

@@ -8,12 +8,9 @@ use std::time::Duration;
 use crate::config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
-use crate::http::access::auth::RateClass;
-use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, UserAuth};
+use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, RateClass, UserAuth};
 use crate::http::request::payload::BodyRule;
-use crate::http::route_facts::RequiredToken;
-use crate::http::route_facts::RouteFacts;
-use crate::http::route_facts::RouteMethod;
+use crate::http::route_facts::{RequiredToken, RouteFacts, RouteMethod};
 use crate::http::routing::endpoint::Handler;
 use crate::types::Role;
 

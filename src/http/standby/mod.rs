@@ -10,10 +10,13 @@ mod forward;
 
 use std::sync::Arc;
 
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+
 use crate::http::pipeline::deadline::with_deadline;
 use crate::http::pipeline::record::RequestRecord;
-use crate::http::pipeline::response::ResponseFuture;
-use crate::http::pipeline::response::{Answered, build_response};
+use crate::http::pipeline::response::{Answered, ResponseFuture, build_response};
 use crate::http::pipeline::{PipelineStep, Service};
 use crate::http::request::head_validation::{check_framing, check_path};
 use crate::http::request::headers::RequestHeaders;
@@ -26,9 +29,6 @@ use crate::http::standby_fleet::AnsweredBy;
 use crate::http::state::HttpState;
 use crate::types::SessionId;
 pub(crate) use connections::OwnerConnections;
-use http::request::Parts;
-use http::{Method, Request, StatusCode};
-use hyper::body::Incoming;
 
 /// Where a request is answered.
 enum Place {

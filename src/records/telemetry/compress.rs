@@ -21,8 +21,7 @@ use crate::process::data_file;
 use crate::process::files::sync_file;
 use crate::segment_log::open;
 use crate::segment_log::packed::SegmentForm;
-use crate::segment_log::packer::MEMBER_BYTES;
-use crate::segment_log::packer::Packer;
+use crate::segment_log::packer::{MEMBER_BYTES, Packer};
 use crate::store::WritePriority;
 use crate::types::UnixSeconds;
 

@@ -1,11 +1,10 @@
 //! Notices files that another program has deleted or replaced while the store has them open, such as a cleaner of old logs. What is
 //! written to such a file is gone when the process ends.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::{fs, io};
 
 use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
 use crate::store::error::StoreError;

@@ -25,8 +25,7 @@ use crate::store::snapshot::durable_state::{DurableState, replay};
 use crate::store::snapshot::format::Snapshot;
 use crate::store::table::{Tables, TreeName};
 use crate::store::wal::Segment;
-use crate::store::write_batch::BatchPart;
-use crate::store::write_batch::RawChange;
+use crate::store::write_batch::{BatchPart, RawChange};
 
 pub(in crate::store) struct DeferredEngine {
     shared: Arc<DeferredState>,

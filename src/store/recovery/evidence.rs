@@ -1,8 +1,7 @@
 //! Reads snapshots, WAL and end record, and checks whether they have every promised commit.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::store::error::StoreError;
 use crate::store::history::{History, Lineage};

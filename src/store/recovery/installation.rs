@@ -1,8 +1,7 @@
 //! Installs a restored, joined or imported store in the place of the present one.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;

@@ -14,8 +14,7 @@ use crate::store::error::StoreError;
 use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
 use crate::store::table::{Tables, TreeName};
 use crate::store::wal::{announced_size, parse};
-use crate::store::write_batch::RawChange;
-use crate::store::write_batch::visit;
+use crate::store::write_batch::{RawChange, visit};
 
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;

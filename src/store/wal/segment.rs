@@ -4,9 +4,8 @@
 //! one was begun, so only the last one can end in a torn write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};

@@ -1,10 +1,9 @@
 //! The list of the segments of a log that is open, and which files of it another program has deleted.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use parking_lot::Mutex;
 

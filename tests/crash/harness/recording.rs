@@ -3,12 +3,11 @@
 //! The recorded process sees another boot id than the processes that are started on a simulated disk later, as after a power cut.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use std::{fs, thread};
 
 use tempfile::TempDir;
 

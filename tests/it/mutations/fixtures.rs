@@ -2,12 +2,11 @@
 //! and objects, so that a batch cannot damage the next.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::thread;
+use std::{fs, thread};
 
 use playgate::records;
 use playgate::store::{Options, Store};

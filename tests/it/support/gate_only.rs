@@ -3,8 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,9 +13,8 @@ use playgate::config::http::HttpSettings;
 use playgate::config::limits::LimitsConfig;
 use playgate::config::{Inputs, load};
 use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
-use playgate::http::access::auth::RateClass;
 use playgate::http::access::auth::{
-    Authenticator, OperatorIdentity, PartnerIdentity, UserIdentity,
+    Authenticator, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
 };
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::route_facts::RouteSet;

@@ -22,9 +22,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::support::gate_only::NOON;
-use crate::support::journal_completeness;
-use crate::support::openapi_conformance;
 use crate::support::raw_http::{Answer, ask, request};
+use crate::support::{journal_completeness, openapi_conformance};
 
 /// A password that meets the rules.
 pub const PASSWORD: &str = "troll under the bridge";

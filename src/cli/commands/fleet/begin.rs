@@ -1,18 +1,15 @@
 //! Commands that make a data directory that of a member: `fleet init`, `invite`, `join`, `reseed`.
 
-use std::fs;
-use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use data_encoding::HEXLOWER;
 use serde_json::json;
 
 use super::Fleet;
-use crate::app;
-use crate::cli::client::fleet;
-use crate::cli::client::read_secret;
+use crate::cli::client::{fleet, read_secret};
 use crate::cli::output::{self, CommandResult, Exit, Failure};
 use crate::config::{ListenAddress, Provenance};
 use crate::fleet::etcd::{EtcdLog, MemberRecord};
@@ -23,10 +20,10 @@ use crate::fleet::recovery::PendingRecovery;
 use crate::fleet::{peers, public_key};
 use crate::ports::private_file;
 use crate::process::files::make_directory;
-use crate::records;
 use crate::store::replication::{SharedLog as _, SharedLogError};
 use crate::store::{FleetAccess, Join, check_unused};
 use crate::types::from_hex;
+use crate::{app, records};
 
 /// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
 /// the owner, and every member can become the owner.

@@ -11,10 +11,9 @@ use quick_xml::events::{BytesStart, Event};
 use super::episode::EpisodeNumber;
 use super::repairs::Repairs;
 use super::xml_cursor::XmlCursor;
-use super::xmltv_details;
 use super::{
     GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
-    Skip,
+    Skip, xmltv_details,
 };
 use crate::domain::schedule::details::Details;
 use crate::domain::schedule::import::xmltv_time;

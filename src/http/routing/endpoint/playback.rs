@@ -14,10 +14,10 @@ use crate::http::request::payload::Payload;
 use crate::http::request::strict_json::Object;
 use crate::http::routing::endpoint::{Input, ParseRequest};
 use crate::types::decimal::whole_part;
-use crate::types::device_text;
 use crate::types::text::check_visible;
 use crate::types::{
     AssetId, DeviceId, Drm, LiveOffset, Malformed, Pin, Protocol, SessionId, TokenHash, TokenKind,
+    device_text,
 };
 
 pub(crate) enum PinEntry {

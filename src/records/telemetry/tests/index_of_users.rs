@@ -11,8 +11,7 @@ use super::*;
 use crate::records::telemetry::frame::key_of;
 use crate::segment_log::member_index::{IndexedMember, MemberIndex};
 use crate::segment_log::packed::SegmentReader;
-use crate::segment_log::packer::MEMBER_BYTES;
-use crate::segment_log::packer::Packer;
+use crate::segment_log::packer::{MEMBER_BYTES, Packer};
 
 fn members(bench: &Bench) -> Option<Vec<IndexedMember>> {
     MemberIndex::read(&File::open(path(bench)).unwrap()).unwrap()

@@ -13,8 +13,7 @@ use crate::http::routing::endpoint::admin::clock::MoveClockRequest;
 use crate::http::routing::endpoint::admin::fault_targets;
 use crate::http::routing::endpoint::admin::fault_targets::Carried;
 use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::http::routing::resolve::UserIdOrEmail;
+use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
 use crate::types::{Email, Malformed, SessionId, UserId, parse_span};
 
 /// Longest delay. Clients and proxies time out before it ends.

@@ -7,8 +7,7 @@ use crate::http::request::query::Query;
 use crate::http::route_facts::RouteFacts;
 use crate::http::routing::endpoint::admin::fault_targets;
 use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::http::routing::resolve::UserIdOrEmail;
+use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
 use crate::records::journal::{JournalFilter, StatusFilter};
 use crate::types::{AssetId, Malformed, SessionId};
 

@@ -7,10 +7,7 @@ use crate::http::request::payload::Payload;
 use crate::http::routing::endpoint::admin::user_line::UnknownMembers;
 use crate::http::routing::endpoint::users::ParentalControlChange;
 use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::http::routing::resolve::UserIdOrEmail;
-use crate::http::routing::resolve::known;
-use crate::http::routing::resolve::partner_in_query;
+use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail, known, partner_in_query};
 use crate::types::{
     AssetId, BirthDate, Country, DeviceId, Email, LiveOffset, Locale, Malformed, OfferId,
     PersonName, Pin, UnixSeconds, UserId,
