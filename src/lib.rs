@@ -83,13 +83,14 @@
 // A test build has no callers from outside, so that every `pub` in it is unreachable.
 #![cfg_attr(not(test), deny(unreachable_pub))]
 
+pub mod api;
 pub mod app;
-pub(crate) mod catalog_file;
 pub mod cli;
 pub mod config;
 pub(crate) mod decode;
 pub mod domain;
 pub mod fleet;
+pub(crate) mod formats;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod http;

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::api::route_table::http_state;
 use crate::config::Config;
 use crate::config::http::HttpSettings;
 use crate::domain::accounts;
@@ -28,7 +29,6 @@ use crate::domain::operators::Operators;
 use crate::domain::partners::Partners;
 use crate::domain::playback_context::ServiceContext;
 use crate::domain::store_admin::StoreAdmin;
-use crate::http::route_table::http_state;
 use crate::http::state::HttpState;
 use crate::observe::metrics::Registry;
 use crate::observe::readiness::Readiness;

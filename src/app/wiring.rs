@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::key_files::KeyError;
 use super::{AppError, key_files, settings};
+use crate::api::partner::telemetry::events::write_line;
 use crate::config::Config;
 use crate::domain::accounts::{Accounts, Dependencies, Eraser};
 use crate::domain::catalog::{self, Catalog};
@@ -15,8 +16,7 @@ use crate::domain::partners::Partners;
 use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
 use crate::domain::playback_context::ServiceContext;
 use crate::domain::schedule::{self, Schedule};
-use crate::http::wire::epg_json;
-use crate::http::wire::telemetry::write_line;
+use crate::formats::epg_json;
 use crate::ports::Entropy;
 use crate::ports::fetch::Fetch;
 use crate::records::journal::{self, RequestJournal};

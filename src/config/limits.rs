@@ -51,7 +51,6 @@ pub const BODY_BACKUP: usize = 256 * 1024 * 1024 * 1024;
 pub const BODY_USERS: usize = 4 * 1024 * 1024 * 1024;
 /// Bytes of one line of a user import: many times a user's record.
 pub const USER_LINE: usize = 16 * 1024;
-pub const JSON_DEPTH: usize = 32;
 pub const LIST_IDS: usize = 200;
 /// Bytes of cached schedule responses: about ten of the largest (a day of 200 livestreams), or thousands of
 /// usual ones.

@@ -9,6 +9,7 @@
 
 mod decoder;
 pub(crate) mod json;
+pub(crate) mod strict_json;
 mod table;
 pub(crate) mod toml;
 mod toml_mistake;

@@ -2,9 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::catalog_file::{
-    parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
-};
 use crate::config::{Inputs, load};
 use crate::domain::catalog::{Catalog, CatalogSettings, Mode};
 use crate::domain::schedule::import::decompress::unpack;
@@ -13,7 +10,10 @@ use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
 use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
 use crate::domain::schedule::import::{GuideEvents, xmltv_time};
 use crate::domain::schedule::ratings::Ratings;
-use crate::http::wire::epg_json::JsonGuide;
+use crate::formats::catalog_file::{
+    parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
+};
+use crate::formats::epg_json::JsonGuide;
 use crate::ports::entropy::SeededEntropy;
 use crate::store::{Schema, Store, fuzzing as store};
 use crate::types::slug::slug;

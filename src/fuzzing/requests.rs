@@ -7,8 +7,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Number, Value};
 
+use crate::api::route_table::ROUTERS;
 use crate::domain::accounts::ForeignHash;
 use crate::domain::playback::license_challenge::key_ids;
+use crate::formats::cmcd::{CmcdBatch, ReportedSession, dictionary};
 use crate::http::access::auth::{
     Authenticator, Credentials, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
 };
@@ -20,10 +22,8 @@ use crate::http::request::payload::{BodyRule, Payload};
 use crate::http::request::query::Query;
 use crate::http::response::range::{RangePart, part};
 use crate::http::route_facts::{AllRouteFacts, RouteSet};
-use crate::http::route_table::ROUTERS;
 use crate::http::routing::endpoint::Input;
 use crate::http::routing::router::RouteMatch;
-use crate::http::wire::cmcd::{CmcdBatch, ReportedSession, dictionary};
 use crate::records::telemetry::EVENT_BYTES_MAX;
 use crate::types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
@@ -171,12 +171,12 @@ fn ask(
 /// Reads any bytes as strict JSON. Values that are accepted must be the same to another reader, and after being
 /// written and read again.
 pub fn json(data: &[u8]) {
-    let Ok(value) = crate::http::request::strict_json::strict(data) else {
+    let Ok(value) = crate::decode::strict_json::strict(data) else {
         return;
     };
     let other = serde_json::from_slice::<Value>(data);
     assert_eq!(other.ok().as_ref(), Some(&value), "another value to others");
-    let again = crate::http::request::strict_json::strict(value.to_string().as_bytes());
+    let again = crate::decode::strict_json::strict(value.to_string().as_bytes());
     let same = again.is_ok_and(|again| are_same(&again, &value));
     assert!(same, "another value once it was written: {value}");
 }

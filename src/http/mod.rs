@@ -22,27 +22,19 @@
 //! ```
 
 pub mod access;
-pub(crate) mod admin;
-pub(crate) mod api;
 pub(crate) mod connection;
 pub(crate) mod connection_state;
-pub(crate) mod console;
-pub(crate) mod embedded_files;
 pub mod errors;
 pub(crate) mod faults;
 pub mod freshness;
-pub mod lab_player;
 pub(crate) mod metrics;
 pub(crate) mod offload;
-pub mod openapi;
 pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
 pub mod route_facts;
-pub mod route_table;
 pub mod routing;
 pub mod server;
 pub(crate) mod standby;
 pub(crate) mod standby_fleet;
 pub mod state;
-pub(crate) mod wire;

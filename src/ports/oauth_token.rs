@@ -2,6 +2,7 @@
 //!
 //! A token is kept until shortly before it expires. Secrets are in request bodies only, never in an error.
 
+use crate::types::percent_encoded;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -168,7 +169,7 @@ impl TokenSource {
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| {
             let value = value?;
-            Some(format!("{name}={}", form_encoded(value)))
+            Some(format!("{name}={}", percent_encoded(value)))
         });
         fields.collect::<Vec<_>>().join("&")
     }
@@ -212,19 +213,6 @@ impl TokenSource {
         state.access = Some((token.to_owned(), until));
         Ok(token.to_owned())
     }
-}
-
-/// Encodes a value of a form: everything but the unreserved characters of RFC 3986.
-fn form_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub(crate) mod ids;
 pub(crate) mod media_path;
 pub(crate) mod partner_kind;
 pub(crate) mod pasted;
+mod percent_encoding;
 mod profile;
 pub(crate) mod rate_limit;
 mod relayed_beat;
@@ -41,6 +42,7 @@ pub use ids::{
 };
 pub use media_path::MediaPath;
 pub use partner_kind::PartnerKind;
+pub use percent_encoding::percent_encoded;
 pub use profile::{BirthDate, Country, Locale, PersonName};
 pub use rate_limit::LimitReached;
 pub use relayed_beat::RelayedBeat;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use playgate::api::route_table::ROUTERS;
 use playgate::config::http::CorsOrigins;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Route;
 
 use crate::support::gate_only::GateOnly;

@@ -1,7 +1,7 @@
 //! Authorization of every route: it rejects every kind of wrong token, and each role reaches exactly its routes.
 
+use playgate::api::route_table::ROUTERS;
 use playgate::http::route_facts::{RouteMethod, RouteSet};
-use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Endpoint;
 use playgate::types::time::DAY;
 use playgate::types::{Role, Token, TokenKind};

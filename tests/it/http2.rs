@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use playgate::api::route_table::ROUTERS;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, serve};
 use playgate::ports::tls::Tls;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use playgate::http::route_table::ROUTERS;
+use playgate::api::route_table::ROUTERS;
 use playgate::http::routing::route::{Endpoint, Route};
 use serde_json::{Value, json};
 

@@ -3,7 +3,6 @@
 //! With a running server it connects to the administration socket. Without one it opens the store and
 //! serves the same interface in its own process. Commands cannot tell the difference.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use super::request_body::{self, RequestBody};
 use crate::cli::output::{self, Failure};
 use crate::cli::process::caller;
 use crate::http::access::local_admin::LOCAL_SCHEME;
+use crate::types::percent_encoded;
 
 pub(crate) struct Admin {
     pub(super) sender: SendRequest<RequestBody>,
@@ -304,7 +304,7 @@ pub(crate) fn path(segments: &[&str]) -> String {
     let mut path = "/admin/v1".to_owned();
     for segment in segments {
         path.push('/');
-        encode(&mut path, segment);
+        path.push_str(&percent_encoded(segment));
     }
     path
 }
@@ -316,23 +316,11 @@ pub(crate) fn with_query(mut path: String, parameters: &[(&str, Option<&str>)]) 
             path.push(separator);
             path.push_str(name);
             path.push('=');
-            encode(&mut path, value);
+            path.push_str(&percent_encoded(value));
             separator = '&';
         }
     }
     path
-}
-
-fn encode(path: &mut String, text: &str) {
-    for byte in text.bytes() {
-        // The unreserved characters of RFC 3986, 2.3.
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(path, "%{byte:02X}");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::lenient_stream::IgnoreWriteErrors;
 use super::{Admin, admin_socket, request_body};
+use crate::api::route_table::ROUTERS;
 use crate::app::{App, Parts, Ports, StoreOpener, open_store};
 use crate::cli::output::{self, Exit, Failure};
 use crate::cli::process::verify_subprocess;
 use crate::config::Loaded;
-use crate::http::route_table::ROUTERS;
 use crate::http::server::listener;
 use crate::http::state::HttpState;
 use crate::observe::log;

@@ -13,6 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::api::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
 use crate::app::backup_settings;
 use crate::cli::client::{Admin, path, request_body, with_query};
 use crate::cli::global::Global;
@@ -22,7 +23,6 @@ use crate::config::{Loaded, data_dir};
 use crate::domain::audit::AuditedChange;
 use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
 use crate::http::access::local_admin::Administrator;
-use crate::http::wire::backups::{BackupLine, ContentsBody, RestoredBody};
 use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy, named_file, private_file};
 use crate::records;
 use crate::store::StoreError;

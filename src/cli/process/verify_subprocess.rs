@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
+use crate::api::operators::backups::answer::ContentsBody;
 use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
-use crate::http::wire::backups::ContentsBody;
 use crate::records;
 use crate::store::StoreError;
 

@@ -148,7 +148,7 @@ fn fixture(settings: EntitlementSettings) -> Fixture {
         catalog::CatalogSettings { zone },
     );
     let catalog = catalog.unwrap();
-    let file = crate::catalog_file::parse(CATALOGUE, None);
+    let file = crate::formats::catalog_file::parse(CATALOGUE, None);
     let difference = catalog.import(file, Mode::Replace, false, &|_| false);
     assert!(!difference.unwrap().changes.is_empty());
     let source = catalog.clone();

@@ -13,7 +13,7 @@ use crate::domain::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOutcome, Rights, Schedule, ScheduleSettings,
     tables,
 };
-use crate::http::wire::epg_json;
+use crate::formats::epg_json;
 use crate::ports::entropy::SeededEntropy;
 use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
 use crate::ports::fetch_options::FetchOptions;

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::domain::decision::RightsRefusal;
 use crate::domain::lab::AppliedFault;
+use crate::formats::rights::rule_step;
 use crate::http::errors::api_error::ApiError;
 use crate::http::pipeline::record::RequestRecord;
 use crate::http::request::head_validation::decode;
@@ -23,7 +24,6 @@ use crate::http::request::query::Query;
 use crate::http::route_facts::RouteFacts;
 use crate::http::routing::route::Route;
 use crate::http::state::HttpState;
-use crate::http::wire::rights::rule_step;
 use crate::records::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use crate::services::Services;
 use crate::types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};

@@ -6,7 +6,7 @@ pub mod body_budget;
 pub(crate) mod context;
 pub(crate) mod head_validation;
 pub mod headers;
+pub(crate) mod object;
 pub mod params;
 pub mod payload;
 pub(crate) mod query;
-pub(crate) mod strict_json;

@@ -9,7 +9,7 @@ use crate::http::errors::api_error::{ApiError, ErrorCode};
 use crate::http::request::body::{BodyStream, SentBody, too_large};
 use crate::http::request::body_budget::BodyCharge;
 use crate::http::request::headers::{RequestHeaders, SingleHeader};
-use crate::http::request::strict_json::Object;
+use crate::http::request::object::Object;
 
 /// How a route treats a request body. Limits are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -155,22 +155,6 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Percent-encodes a value for a path or a query.
-pub(crate) fn encoded(text: &str) -> String {
-    use std::fmt::Write;
-
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiError> {
     decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
 }

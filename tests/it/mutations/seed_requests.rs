@@ -1,9 +1,9 @@
 //! Valid requests of every route, generated from the API descriptions and the fixtures, so that a new route is included
 //! automatically.
 
-use playgate::http::openapi::is_described;
+use playgate::api::openapi::is_described;
+use playgate::api::route_table::ROUTERS;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::{Endpoint, Route};
 use serde_json::Value;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use playgate::api::route_table::{ROUTERS, http_state};
 use playgate::app::{Parts, Ports, open_services};
 use playgate::config::http::HttpSettings;
 use playgate::config::limits::LimitsConfig;
@@ -18,7 +19,6 @@ use playgate::http::access::auth::{
 };
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::{ROUTERS, http_state};
 use playgate::http::server::listener::{Listener, RunningServer, serve, unix_socket};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;

@@ -4,13 +4,13 @@
 use std::sync::LazyLock;
 
 use http::Method;
+use playgate::api::openapi::{document, is_described};
+use playgate::api::route_table::ROUTERS;
 use playgate::config::http::HttpSettings;
-use playgate::http::openapi::{document, is_described};
 use playgate::http::request::headers::HeaderNames;
 use playgate::http::response::descriptions::About;
 use playgate::http::response::localized_messages::Messages;
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::ROUTERS;
 use playgate::http::routing::route::Route;
 use playgate::http::routing::router::RouteMatch;
 use serde_json::{Map, Value};

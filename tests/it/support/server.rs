@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use playgate::api::route_table::ROUTERS;
 use playgate::app::{App, Parts, Ports};
 use playgate::config::{Inputs, load};
 use playgate::http::route_facts::RouteSet;
-use playgate::http::route_table::ROUTERS;
 use playgate::http::server::listener::{Listener, RunningServer, serve};
 use playgate::http::state::HttpState;
 use playgate::ports::clock::ManualClock;

@@ -12,13 +12,13 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::epg_report;
-use crate::catalog_file::{FILE_MAX, inline_key_files};
 use crate::cli::client::key_files::key_file;
 use crate::cli::client::{Admin, AdminError, missing_media, path, request_body, with_query};
 use crate::cli::global::Global;
 use crate::cli::output::members::{elements, number, text, texts};
 use crate::cli::output::{self, CommandResult, Failure};
 use crate::cli::server::Startup;
+use crate::formats::catalog_file::{FILE_MAX, inline_key_files};
 use crate::ports::named_file;
 
 /// Catalogue: livestreams, assets, offers, keys and rights

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::operators::faults::targets;
+use crate::api::route_table::ROUTERS;
 use crate::cli::output::Failure;
-use crate::http::route_table::ROUTERS;
-use crate::http::routing::endpoint::admin::fault_targets;
 use crate::types::{format_span, parse_span};
 
 macro_rules! shipped {
@@ -230,7 +230,7 @@ impl StepFile {
 impl OnFile {
     fn check(self) -> Result<Trigger, String> {
         let routes = ROUTERS.facts().public;
-        let labels: Vec<&str> = fault_targets::routes(&routes, &self.route)
+        let labels: Vec<&str> = targets::routes(&routes, &self.route)
             .iter()
             .map(|route| route.label)
             .collect();

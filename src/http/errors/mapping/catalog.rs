@@ -3,8 +3,8 @@
 use crate::decode::Mistake;
 use crate::domain::catalog::CatalogError;
 use crate::domain::entitlement::{Denied, GrantError};
+use crate::formats::catalog_report::ImportReply;
 use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
-use crate::http::wire::catalog::ImportReply;
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {

@@ -1,21 +1,18 @@
 //! Maps errors of the schedule to API errors.
 
+use crate::domain::schedule::import::GuideError;
 use crate::domain::schedule::{QueryError, ScheduleError};
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode};
-use crate::http::wire::import_report;
+use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
 
 impl From<ScheduleError> for ApiError {
     fn from(error: ScheduleError) -> Self {
         match error {
             ScheduleError::Guide(error) => Self::new(
                 ErrorCode::ImportInvalid,
-                format!(
-                    "{}; nothing was imported",
-                    import_report::guide_fault(&error)
-                ),
+                format!("{}; nothing was imported", guide_fault(&error)),
             )
             .with_details(Details::Problems {
-                problems: vec![import_report::problem(&error)],
+                problems: vec![problem(&error)],
             }),
             ScheduleError::Store(error) => error.into(),
         }
@@ -33,5 +30,33 @@ impl From<QueryError> for ApiError {
             QueryError::Broadcast => (ErrorCode::BroadcastNotFound, "no broadcast has this id"),
         };
         Self::new(code, message)
+    }
+}
+
+fn problem(error: &GuideError) -> ImportProblem {
+    let line = match error {
+        GuideError::Truncated { line } | GuideError::Broken { line, .. } => Some(*line),
+        GuideError::Unreadable(_) | GuideError::NotAGuide(_) | GuideError::TooLarge(_) => None,
+    };
+    ImportProblem {
+        line,
+        message: guide_fault(error),
+    }
+}
+
+#[must_use]
+pub(crate) fn guide_fault(error: &GuideError) -> String {
+    match error {
+        // The texts of I/O and decompression libraries say nothing to a user, and may contain paths.
+        GuideError::Unreadable(_) => {
+            "the guide cannot be read or unpacked: send it whole, as plain text, gzip or xz"
+                .to_owned()
+        }
+        GuideError::Truncated { line } => format!(
+            "the guide is incomplete: it breaks off at line {line}; get the whole file and import it again"
+        ),
+        GuideError::Broken { line, what } => format!("the guide is broken at line {line}: {what}"),
+        GuideError::NotAGuide(what) => format!("this is not a guide: {what}"),
+        GuideError::TooLarge(what) => format!("the guide is too large: {what}"),
     }
 }

@@ -1,0 +1,148 @@
+//! Handlers of the catalogue file: export, import, history, undo.
+
+pub(crate) mod answer;
+pub(crate) mod request;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::api::operators::catalog::answer::{UndoReply, VersionLine};
+use crate::api::operators::catalog::request::{
+    CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
+};
+use crate::domain::accounts::Accounts;
+use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
+use crate::domain::entitlement::Grants;
+use crate::formats::catalog_file;
+use crate::formats::catalog_report::ImportReply;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::offload::{bulk, cold};
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::services::Services;
+use crate::types::{BroadcastId, UnixSeconds};
+
+pub(crate) async fn export_catalog(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ExportCatalogRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.catalog.snapshot();
+    let (media, text) = cold(services, move || -> Result<_, ApiError> {
+        Ok(match request.format {
+            CatalogFormat::Toml => {
+                let media = HeaderValue::from_static("application/toml");
+                (media, catalog_file::to_toml(&snapshot))
+            }
+            CatalogFormat::Json => (media::JSON, catalog_file::to_json(&snapshot)),
+        })
+    })
+    .await?;
+    Ok(Reply::bytes(media, text))
+}
+
+pub(crate) async fn import_catalog(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ImportCatalogRequest,
+) -> Result<Reply, ApiError> {
+    let (catalog, now) = (services.catalog.clone(), cx.now);
+    let (accounts, grants) = (services.accounts.clone(), services.grants.clone());
+    let schedule = Arc::clone(&services.schedule);
+    let reply = bulk(services, move || -> Result<_, ApiError> {
+        let text = std::str::from_utf8(&request.file)
+            .map_err(|_| ApiError::malformed("the file is not UTF-8"))?;
+        // Without a function that opens key files: the server must not read paths that a client names.
+        let file = catalog_file::parse(text, None);
+        let mode = if request.merge {
+            Mode::Merge
+        } else {
+            Mode::Replace
+        };
+        let is_broadcast = |id: &str| {
+            BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
+        };
+        let holders = holders(accounts, grants, now);
+        let options = FileImport {
+            mode,
+            dry_run: request.dry_run,
+            accept: request.accept,
+            now,
+            holders: &holders,
+            write: &catalog_file::to_json,
+        };
+        let imported = catalog.import_file(file, &options, &is_broadcast)?;
+        // Rights are part of the rendered broadcasts, so these are rendered again.
+        if !request.dry_run && !imported.difference.changes.is_empty() {
+            schedule.refresh().map_err(ApiError::internal)?;
+        }
+        Ok(ImportReply::new(imported, request.dry_run))
+    })
+    .await?;
+    Reply::json(&reply)
+}
+
+/// Counts the users who hold an offer. Counting is expensive, so it happens only if an offer is removed, and then once.
+fn holders(accounts: Accounts, grants: Grants, now: UnixSeconds) -> impl Fn(&Offer) -> usize {
+    let held = OnceCell::new();
+    let all_users = OnceCell::new();
+    move |offer| match offer.kind {
+        OfferKind::Default => *all_users.get_or_init(|| accounts.counts().values().sum()),
+        _ => {
+            let held = held.get_or_init(|| grants.holders(now));
+            held.get(&offer.id).copied().unwrap_or_default()
+        }
+    }
+}
+
+pub(crate) async fn history(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let catalog = services.catalog.clone();
+    let versions = cold(services, move || catalog.history()).await?;
+    let lines: Vec<_> = versions.into_iter().map(VersionLine::from).collect();
+    Reply::json(&lines)
+}
+
+pub(crate) async fn undo(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UndoCatalogRequest,
+) -> Result<Reply, ApiError> {
+    let (catalog, now) = (services.catalog.clone(), cx.now);
+    let (accounts, grants) = (services.accounts.clone(), services.grants.clone());
+    let schedule = Arc::clone(&services.schedule);
+    let reply = bulk(services, move || -> Result<_, ApiError> {
+        let is_broadcast = |id: &str| {
+            BroadcastId::parse(id).is_ok_and(|id| schedule.snapshot().program(&id).is_some())
+        };
+        let holders = holders(accounts, grants, now);
+        let options = Undo {
+            version: request.version,
+            dry_run: request.dry_run,
+            now,
+            holders: &holders,
+            write: &catalog_file::to_json,
+            read: &|text| catalog_file::parse(text, None),
+        };
+        let (version, undone) = catalog.undo(&options, &is_broadcast)?;
+        // As after an import: rendered broadcasts contain their rights.
+        if !request.dry_run && !undone.difference.changes.is_empty() {
+            schedule.refresh().map_err(ApiError::internal)?;
+        }
+        Ok(UndoReply {
+            version,
+            report: ImportReply::new(undone, request.dry_run),
+        })
+    })
+    .await?;
+    Reply::json(&reply)
+}

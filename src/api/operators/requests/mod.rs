@@ -1,0 +1,298 @@
+//! Handlers of the request journal for operators.
+
+pub(crate) mod answer;
+pub(crate) mod request;
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::LINK;
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::operators::requests::answer::RequestLine;
+use crate::api::operators::requests::request::{
+    ListAddress, RecordPosition, RequestRequest, RequestsRequest,
+};
+use crate::formats::har::HarReply;
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::cold;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::resolve;
+use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+use crate::http::state::HttpState;
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::records::journal::{
+    ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
+};
+use crate::services::Services;
+use crate::types::{PartnerId, UserId};
+
+/// Segments that are read in one turn of the pool, so that those of others come in between.
+const SEGMENTS_A_TURN: u32 = 2;
+/// Turns of a request. After them the response says where the search continues.
+const TURNS_MAX: usize = 4;
+
+/// A part of the list, newest first, and its `Link` header.
+pub(crate) struct RequestPage {
+    records: Vec<JournalRecord>,
+    links: Option<HeaderValue>,
+}
+
+impl RequestPage {
+    pub(crate) fn reply<T: Serialize>(
+        self,
+        body: impl FnOnce(Vec<JournalRecord>) -> T,
+    ) -> Result<Reply, ApiError> {
+        let reply = Reply::json(&body(self.records))?;
+        Ok(match self.links {
+            Some(links) => reply.with_header(LINK, links),
+            None => reply,
+        })
+    }
+}
+
+pub(crate) async fn requests(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let page = list(services, cx, request, None).await?;
+    page.reply(|records| lines(services, records))
+}
+
+pub(crate) async fn archive(
+    http: &HttpState,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestsRequest,
+) -> Result<Reply, ApiError> {
+    let page = list(&http.services, cx, request, None).await?;
+    page.reply(|records| HarReply::new(records, &http.settings.public_url))
+}
+
+pub(crate) async fn request(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: RequestRequest,
+) -> Result<Reply, ApiError> {
+    let record = find(services, request, None).await?;
+    Reply::json(&line(services, record))
+}
+
+pub(crate) fn line(services: &Services, record: JournalRecord) -> RequestLine {
+    let partner = record.partner.and_then(|id| services.partners.name(&id));
+    let user = record.user.and_then(|id| services.accounts.user(&id));
+    let email = user.map(|user| user.email.to_string());
+    RequestLine::new(record, partner).with_email(email)
+}
+
+pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {
+    let records = records.into_iter();
+    records.map(|record| line(services, record)).collect()
+}
+
+/// `own` is the lab partner that asks.
+pub(crate) async fn list(
+    services: &Services,
+    cx: &Context,
+    request: RequestsRequest,
+    own: Option<PartnerId>,
+) -> Result<RequestPage, ApiError> {
+    let (limit, wait) = (request.limit, Duration::from_secs(request.wait.into()));
+    let until = Instant::now() + wait;
+    let filter = resolve_filter(services, &request, own).await?;
+    let turn = Turn::for_client(own, cx.peer);
+    // Older records are there already.
+    let waits = wait > Duration::ZERO && filter.before.is_none();
+    // Before the search, so that no record is missed between both.
+    let arrival = waits.then(|| services.journal.arrival(filter.clone()));
+    let arrival = arrival.map(|arrival| arrival.ok_or_else(ApiError::overloaded));
+    let arrival = arrival.transpose()?;
+    let mut page = search(services, turn, &filter, limit).await?;
+    // All records up to now have been searched, and the next ones are handed over.
+    if let Some(arrival) = arrival.filter(|_| page.records.is_empty() && page.rest.is_none())
+        && let Ok(Some(arrived)) = timeout_at(until, arrival).await
+    {
+        page = arrived_page(arrived, &filter, limit);
+    }
+    Ok(answered(page, &filter, &request.address))
+}
+
+fn arrived_page(arrived: ArrivedRecords, filter: &JournalFilter, limit: usize) -> JournalPage {
+    let ArrivedRecords { mut records, upto } = arrived;
+    if filter.after.is_none() {
+        records.reverse();
+    }
+    let is_whole = records.len() <= limit;
+    records.truncate(limit);
+    let last = records.last().filter(|_| !is_whole);
+    JournalPage {
+        rest: last.map(|record| record.number),
+        records,
+        upto,
+    }
+}
+
+/// Searches in several turns of the pool.
+async fn search(
+    services: &Services,
+    turn: Turn,
+    filter: &JournalFilter,
+    limit: usize,
+) -> Result<JournalPage, ApiError> {
+    let mut found = JournalPage::default();
+    for _ in 0..TURNS_MAX {
+        let mut wanted = filter.clone();
+        match (found.rest, filter.after) {
+            (Some(rest), Some(_)) => wanted.after = Some(rest),
+            (Some(rest), None) => wanted.before = Some(rest),
+            (None, _) => {}
+        }
+        let (journal, room) = (services.journal.clone(), limit - found.records.len());
+        let searching = services.cold.run_for(turn, move |()| {
+            journal.page(&wanted, room, ReadBudget::segments(SEGMENTS_A_TURN))
+        });
+        let mut page = searching?.await??;
+        found.records.append(&mut page.records);
+        // Later records were written during the search, and are not in its first part.
+        found.upto = match found.rest {
+            Some(_) if filter.after.is_none() => found.upto,
+            _ => page.upto,
+        };
+        found.rest = page.rest;
+        if found.rest.is_none() || found.records.len() >= limit {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn answered(page: JournalPage, filter: &JournalFilter, address: &ListAddress) -> RequestPage {
+    let JournalPage {
+        mut records,
+        rest,
+        upto,
+    } = page;
+    let mut links = Vec::new();
+    if filter.after.is_some() {
+        // Newest first, like every list.
+        records.reverse();
+        links.push((address.newer(rest.unwrap_or(upto)), "prev"));
+    } else {
+        links.extend(rest.map(|rest| (address.older(rest), "next")));
+        if filter.before.is_none() {
+            links.push((address.newer(upto), "prev"));
+        }
+    }
+    let links = links
+        .iter()
+        .map(|(address, relation)| format!("<{address}>; rel=\"{relation}\""));
+    let links = links.collect::<Vec<_>>().join(", ");
+    let links = Some(links).filter(|links| !links.is_empty());
+    RequestPage {
+        records,
+        links: links.and_then(|links| HeaderValue::try_from(links).ok()),
+    }
+}
+
+async fn resolve_filter(
+    services: &Services,
+    request: &RequestsRequest,
+    own: Option<PartnerId>,
+) -> Result<JournalFilter, ApiError> {
+    // A partner gets its own id, whatever the parameter says: it must not read the requests of another partner.
+    let partner = match (own, &request.partner) {
+        (Some(own), _) => Some(own),
+        (None, Some(named)) => Some(resolve::partner(services, named)?),
+        (None, None) => None,
+    };
+    let user = match &request.user {
+        Some(named) => Some(user(services, named.clone(), own).await?),
+        None => None,
+    };
+    Ok(JournalFilter {
+        partner,
+        user,
+        before: number(services, request.before.clone(), own).await?,
+        after: number(services, request.after.clone(), own).await?,
+        ..request.filter.clone()
+    })
+}
+
+/// Resolves the number of a record.
+pub(super) async fn number(
+    services: &Services,
+    position: Option<RecordPosition>,
+    own: Option<PartnerId>,
+) -> Result<Option<u64>, ApiError> {
+    match position {
+        Some(RecordPosition::Number(number)) => Ok(Some(number)),
+        Some(RecordPosition::Id(id)) => {
+            let request = RequestRequest { id, number: None };
+            Ok(Some(find(services, request, own).await?.number))
+        }
+        None => Ok(None),
+    }
+}
+
+async fn user(
+    services: &Services,
+    named: UserIdOrEmail,
+    own: Option<PartnerId>,
+) -> Result<UserId, ApiError> {
+    // A partner looks an address up among its own users only.
+    let named = match (named, own) {
+        (UserIdOrEmail::Email(email, _), Some(own)) => {
+            UserIdOrEmail::Email(email, Some(PartnerIdOrName::Id(own)))
+        }
+        (named, _) => named,
+    };
+    let user = resolve::user(services, &named).await?;
+    // A partner must not learn which users another one has.
+    if own.is_some_and(|own| user.partner != own) {
+        return Err(ApiError::new(
+            ErrorCode::UserNotFound,
+            "there is no such user",
+        ));
+    }
+    Ok(user.id)
+}
+
+pub(crate) async fn find(
+    services: &Services,
+    request: RequestRequest,
+    own: Option<PartnerId>,
+) -> Result<JournalRecord, ApiError> {
+    let journal = services.journal.clone();
+    let of_own = JournalFilter {
+        partner: own,
+        ..JournalFilter::default()
+    };
+    let by_id = JournalFilter {
+        id: Some(request.id),
+        ..of_own.clone()
+    };
+    // The bounds are exclusive. By id first: an id may consist of digits only.
+    let by_number = request.number.map(|number| JournalFilter {
+        before: Some(number.saturating_add(1)),
+        after: Some(number.saturating_sub(1)),
+        ..of_own
+    });
+    let found = cold(services, move || {
+        let filters = std::iter::once(by_id).chain(by_number);
+        let mut records = filters.flat_map(|filter| journal.records(filter));
+        records.next().transpose()
+    });
+    found.await?.ok_or_else(|| {
+        ApiError::new(
+            ErrorCode::RequestNotFound,
+            "the journal has no request with this id: it keeps refusals, sign-ups, logins, entitlements, preflights, \
+             licenses and ends of sessions, and heartbeats whose answer changes, for `journal.keep`",
+        )
+    })
+}

@@ -1,0 +1,59 @@
+//! Handlers of the schedule for operators. The responses are those that partners get, for all
+//! livestreams unless some are named. They are never cached: an operator who has just changed a
+//! right must see the change.
+
+pub(crate) mod request;
+
+use crate::api::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
+use crate::domain::schedule::{QueryError, ScheduleResponse};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::request::query::IdList;
+use crate::http::response::reply::{Reply, media};
+use crate::services::Services;
+use crate::types::LivestreamId;
+
+pub(crate) fn live(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ScheduleLiveRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    respond(services, request.livestreams, |livestreams| {
+        snapshot.live(livestreams, request.offset, cx.now)
+    })
+}
+
+pub(crate) fn day(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ScheduleDayRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    respond(services, request.livestreams, |livestreams| {
+        snapshot.day(livestreams, request.day, services.schedule.view())
+    })
+}
+
+fn respond(
+    services: &Services,
+    named: Option<IdList<LivestreamId>>,
+    ask: impl FnOnce(&[LivestreamId]) -> Result<ScheduleResponse, QueryError>,
+) -> Result<Reply, ApiError> {
+    let answer = match named {
+        Some(named) => ask(named.as_slice())?,
+        None => {
+            let catalog = services.catalog.snapshot();
+            let all: Vec<_> = catalog.livestreams().map(|one| one.id.clone()).collect();
+            // An empty catalogue is no error, because no livestream was named.
+            if all.is_empty() {
+                return Ok(Reply::empty_object());
+            }
+            ask(&all)?
+        }
+    };
+    Ok(Reply::bytes(media::JSON, answer.body.joined()))
+}

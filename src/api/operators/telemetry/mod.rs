@@ -1,0 +1,134 @@
+//! Handlers of telemetry: the export of events, quality reports and series.
+
+pub(crate) mod answer;
+pub(crate) mod export;
+pub(crate) mod request;
+
+use crate::api::operators::telemetry::answer::{ReportBody, ViewBody};
+use crate::api::operators::telemetry::export::EventPieces;
+use crate::api::operators::telemetry::request::{
+    ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
+};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::body::ChunkStream;
+use crate::http::response::reply::{Reply, media};
+use crate::records::quality::{QualityQuery, ViewsQuery};
+use crate::records::telemetry::Selection;
+use crate::services::Services;
+use crate::types::UnixSeconds;
+use crate::types::time::{DAY, HOUR};
+
+const MINUTE: i64 = 60;
+
+pub(crate) async fn export(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: ExportTelemetryRequest,
+) -> Result<Reply, ApiError> {
+    let telemetry = services.telemetry.clone();
+    let ExportTelemetryRequest { from, to, user } = request;
+    let selection = Selection { from, to, user };
+    let events = services
+        .cold
+        .run(move |()| telemetry.events(selection))?
+        .await??;
+    let body = ChunkStream::new(EventPieces::lines(events));
+    Ok(Reply::stream(media::NDJSON, None, Box::pin(body)))
+}
+
+pub(crate) async fn report(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: ReportTelemetryRequest,
+) -> Result<Reply, ApiError> {
+    figures_reply(services, cx, request, |_| None).await
+}
+
+pub(crate) async fn series(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: TelemetrySeriesRequest,
+) -> Result<Reply, ApiError> {
+    let TelemetrySeriesRequest { report, step } = request;
+    figures_reply(services, cx, report, move |length| {
+        // Gives about a hundred points, which a chart can show.
+        let fitting = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR];
+        let fitting = fitting.into_iter().find(|step| length / step <= 120);
+        Some(step.or(fitting).unwrap_or(DAY))
+    })
+    .await
+}
+
+pub(crate) async fn views(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: TelemetryViewsRequest,
+) -> Result<Reply, ApiError> {
+    let query = ViewsQuery {
+        from: request.from.unwrap_or_default(),
+        to: request.to.unwrap_or(cx.now + 1),
+        filters: request.filters,
+        outcome: request.outcome,
+        limit: request.limit,
+    };
+    let (quality, accounts) = (services.quality.clone(), services.accounts.clone());
+    services
+        .bulk
+        .run(move |()| {
+            let views = quality.views(&query)?;
+            let bodies = views.iter().map(|view| {
+                let user = view.user.and_then(|id| accounts.user(&id));
+                ViewBody::new(view, user.map(|user| user.email.to_string()))
+            });
+            Reply::json(&bodies.collect::<Vec<_>>())
+        })?
+        .await?
+}
+
+async fn figures_reply(
+    services: &Services,
+    cx: &Context,
+    request: ReportTelemetryRequest,
+    step: impl FnOnce(i64) -> Option<i64>,
+) -> Result<Reply, ApiError> {
+    const SPAN_MAX: i64 = 400 * DAY;
+    let ReportTelemetryRequest {
+        from,
+        to,
+        by,
+        filters,
+    } = request;
+    // Rounded to whole minutes: a part of a minute would look like a drop.
+    let to = to.unwrap_or(cx.now + 1);
+    let to = UnixSeconds(to.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE);
+    let from = from.unwrap_or(to - DAY);
+    let from = UnixSeconds(from.0.div_euclid(MINUTE) * MINUTE);
+    let length = to.since(from);
+    if !(0..=SPAN_MAX).contains(&length) {
+        return Err(ApiError::field(
+            "from",
+            "must be at most 400 days before to",
+        ));
+    }
+    let query = QualityQuery {
+        from,
+        to,
+        by,
+        filters,
+        step: step(length),
+    };
+    let (quality, now) = (services.quality.clone(), cx.now);
+    services
+        .bulk
+        .run(move |()| {
+            let report = quality.report(&query, now)?;
+            Reply::json(&ReportBody::new(&query, &report))
+        })?
+        .await?
+}

@@ -1,0 +1,54 @@
+//! Handlers of a user's devices and running streams, for the people who help viewers.
+
+use crate::api::operators::users::request::{UserDeviceRequest, UserRequest};
+use crate::api::partner::playback::answer::{DeviceBody, PlaybackSessionBody};
+use crate::http::access::auth::OperatorAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::offload::cold;
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::routing::resolve;
+use crate::services::Services;
+
+pub(crate) async fn devices(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(services, &request.user).await?.id;
+    let playback = services.playback.clone();
+    let devices = cold(services, move || playback.devices_of(&id)).await?;
+    let bodies: Vec<DeviceBody> = devices.into_iter().map(DeviceBody::from).collect();
+    Reply::json(&bodies)
+}
+
+pub(crate) async fn remove(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserDeviceRequest,
+) -> Result<Reply, ApiError> {
+    let id = resolve::user(services, &request.user).await?.id;
+    services
+        .playback
+        .remove_device(&id, request.device, cx.now)
+        .await?;
+    Ok(Reply::no_content())
+}
+
+pub(crate) async fn streams(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(services, &request.user).await?;
+    let email = user.email.to_string();
+    let views = services.playback.sessions_of(&user.id, cx.now);
+    let bodies: Vec<_> = views
+        .into_iter()
+        .map(|view| PlaybackSessionBody::for_operator(view, Some(email.clone())))
+        .collect();
+    Reply::json(&bodies)
+}

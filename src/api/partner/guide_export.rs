@@ -1,0 +1,229 @@
+//! Handlers of the XMLTV and M3U export, for players and recorders that support only these formats.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, LOCATION};
+use http::{HeaderValue, StatusCode};
+
+use crate::api::partner::schedule::request::{
+    M3uRequest, MANIFESTS, PlaylistRedirectRequest, XmltvRequest,
+};
+use crate::domain::catalog::{Livestream, Location};
+use crate::domain::entitlement::Denied;
+use crate::domain::playback::PlaybackError;
+use crate::formats::m3u::{self, M3uEntry};
+use crate::formats::xmltv;
+use crate::http::access::auth::PartnerAuth;
+use crate::http::errors::api_error::ApiError;
+use crate::http::request::context::Context;
+use crate::http::response::prepared::{Kept, Prepared};
+use crate::http::response::reply::{Reply, media};
+use crate::http::response::xmltv_cache::GzipExport;
+use crate::http::state::HttpState;
+use crate::media::loop_channel::{self, ManifestRange};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::services::Services;
+use crate::types::percent_encoded;
+use crate::types::time::{DAY, HOUR};
+use crate::types::{MediaPath, Protocol, UnixSeconds};
+
+/// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
+/// on is worth little; long enough not to interrupt an evening.
+const VALIDITY_MAX: i64 = 12 * HOUR;
+
+pub(crate) async fn xmltv(
+    http: &HttpState,
+    cx: &Context,
+    auth: PartnerAuth,
+    request: XmltvRequest,
+) -> Result<Reply, ApiError> {
+    // Channel ids are livestream ids, so that an export can be imported again without a channel map.
+    let services = &http.services;
+    // Read before the schedule: an export must not be kept for a generation that is newer than it.
+    let generation = services.schedule.generation();
+    let turn = Turn::for_client(Some(auth.partner()), cx.peer);
+    let exporting = Arc::clone(services);
+    let part = ExportPart::new(&request, cx.now);
+    let key = part.key(&request);
+    let make = move || async move {
+        let livestreams = exported_livestreams(&exporting, &request);
+        let pieces = xmltv::pieces(Arc::clone(&exporting.schedule), livestreams, part.span)
+            .map(|piece| piece.map_err(Into::into));
+        let made = exporting.compression.run_for(turn, move |()| {
+            GzipExport::from_pieces(pieces).map_err(ApiError::internal)
+        })?;
+        made.await?
+    };
+    // Built once per change of the schedule: it is the same for all partners.
+    let export = http.xmltv.get_or_make(generation, key, make).await?;
+    let kept = Kept {
+        tag: export.tag(),
+        max_age: services.config.schedule.max_age,
+    };
+    Ok(Reply::export(kept, media::XML, export))
+}
+
+/// The part of the schedule that a request asks for.
+struct ExportPart {
+    /// Begin and end, in full hours, so that requests of an hour share one export.
+    span: (UnixSeconds, UnixSeconds),
+}
+
+impl ExportPart {
+    fn new(request: &XmltvRequest, now: UnixSeconds) -> Self {
+        let hour = now.0.div_euclid(HOUR) * HOUR;
+        let back = request
+            .days_back
+            .map(|days| UnixSeconds(hour - i64::from(days) * DAY));
+        let ahead = request
+            .days
+            .map(|days| UnixSeconds(hour + HOUR + i64::from(days) * DAY));
+        Self {
+            span: (
+                back.unwrap_or(UnixSeconds(i64::MIN)),
+                ahead.unwrap_or(UnixSeconds(i64::MAX)),
+            ),
+        }
+    }
+
+    /// Empty for the whole schedule.
+    fn key(&self, request: &XmltvRequest) -> String {
+        let livestreams = request.livestreams.as_ref();
+        if request.days.is_none() && request.days_back.is_none() && livestreams.is_none() {
+            return String::new();
+        }
+        let livestreams = livestreams.map_or_else(String::new, ToString::to_string);
+        format!("{} {} {livestreams}", self.span.0, self.span.1)
+    }
+}
+
+fn exported_livestreams(services: &Services, request: &XmltvRequest) -> Vec<Arc<Livestream>> {
+    let (catalog, schedule) = (services.catalog.snapshot(), services.schedule.snapshot());
+    let exported = catalog.livestreams().filter(|livestream| {
+        let channel = schedule.channel(livestream.id.as_str());
+        // The XMLTV validator rejects a channel without programmes.
+        let asked = request.livestreams.as_ref();
+        channel.is_some_and(|channel| !channel.is_empty())
+            && asked.is_none_or(|asked| asked.as_slice().contains(&livestream.id))
+    });
+    exported.cloned().collect()
+}
+
+pub(crate) fn m3u(
+    http: &HttpState,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: M3uRequest,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    let base = format!("{}/api/schedule/v1", http.settings.public_url);
+    let token = percent_encoded(&request.access_token);
+    let country = cx.country(services.geoip.as_deref());
+    // One snapshot for the whole list: an import in between must not mix two catalogues.
+    let snapshot = services.catalog.snapshot();
+    let entries = snapshot.livestreams().filter_map(|livestream| {
+        let open =
+            services
+                .entitlement
+                .public_access(&livestream.id, country, cx.now, VALIDITY_MAX);
+        // The current program may be withheld while the next one is not: list the livestream
+        // anyway.
+        matches!(open, Ok(_) | Err(Denied::NoLiveRights)).then_some(())?;
+        let mut manifests = MANIFESTS.iter();
+        let live = ManifestRange::Live;
+        let (protocol, manifest) =
+            manifests.find(|(one, _)| open_manifest(livestream, *one, live).is_some())?;
+        let id = percent_encoded(livestream.id.as_str());
+        // An address that redirects when it is used: rights are checked when a viewer tunes in. Players send
+        // no headers, so it carries the token; the list is as secret as that.
+        let address = format!("{base}/m3u/{id}/{manifest}?accessToken={token}");
+        let any = ManifestRange::Window {
+            start: cx.now,
+            stop: cx.now,
+        };
+        // Players fill in the start of the program.
+        let catchup =
+            livestream.catchup_days > 0 && open_manifest(livestream, *protocol, any).is_some();
+        let catchup = catchup.then(|| format!("{address}&utc={{utc}}"));
+        Some(M3uEntry {
+            livestream,
+            address,
+            catchup,
+        })
+    });
+    let guide = format!("{base}/xmltv?accessToken={token}");
+    let list = m3u::list(&guide, entries);
+    let kept = Kept {
+        tag: Kept::tag_of(list.as_bytes()),
+        max_age: services.config.schedule.max_age,
+    };
+    Ok(Reply::prepared(Prepared {
+        media: media::M3U,
+        body: Arc::new(list.into()),
+        kept,
+        until: None,
+    }))
+}
+
+pub(crate) fn watch(
+    http: &HttpState,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: PlaylistRedirectRequest,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    let country = cx.country(services.geoip.as_deref());
+    let (entitlement, id) = (&services.entitlement, &request.livestream);
+    let (livestream, range, until) = match request.catchup {
+        None => {
+            let open = entitlement.public_access(id, country, cx.now, VALIDITY_MAX)?;
+            (open.livestream, ManifestRange::Live, open.until)
+        }
+        Some(at) => {
+            let open = entitlement.public_catchup(id, country, (at, cx.now), VALIDITY_MAX)?;
+            let (start, stop) = (open.start, open.stop);
+            (
+                open.livestream,
+                ManifestRange::Window { start, stop },
+                open.until,
+            )
+        }
+    };
+    let manifest = open_manifest(&livestream, request.protocol, range);
+    let address = match manifest.ok_or(PlaybackError::ProtocolNotAvailable)? {
+        OpenManifest::Origin(path) => {
+            // No heartbeat can end this playback, so the address expires with the next program without live
+            // rights, with the offer, or after twelve hours.
+            let address = services.playback.origin_address(&path, until, cx.now);
+            format!("{}{address}", http.settings.public_url)
+        }
+        OpenManifest::Address(address) => address,
+    };
+    let address = HeaderValue::from_str(&address).map_err(ApiError::internal)?;
+    Ok(Reply::no_content()
+        .with_status(StatusCode::FOUND)
+        .with_header(LOCATION, address)
+        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+enum OpenManifest {
+    Origin(MediaPath),
+    Address(String),
+}
+
+/// Returns the manifest of a livestream that can be played without a session.
+fn open_manifest(
+    livestream: &Livestream,
+    protocol: Protocol,
+    range: ManifestRange,
+) -> Option<OpenManifest> {
+    match livestream.playlist.location(protocol)? {
+        Location::Loop(path) => loop_channel::manifest(path, range).map(OpenManifest::Origin),
+        // Only a loop channel has addresses of past programs.
+        Location::Origin(_) | Location::Address(_) if range != ManifestRange::Live => None,
+        Location::Origin(path) => MediaPath::parse(path).map(OpenManifest::Origin),
+        // Only a session can fill in the placeholders.
+        Location::Address(address) if address.contains('{') => None,
+        Location::Address(address) => Some(OpenManifest::Address(address.to_owned())),
+    }
+}

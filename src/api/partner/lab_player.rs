@@ -1,0 +1,116 @@
+//! The lab's player page, built into the binary. The page plays through the partner interface with the browser's own
+//! media functions; it has no third-party script. In production it is refused: a page that holds tokens of viewers and
+//! ends sessions has no place next to real users.
+
+use std::sync::LazyLock;
+
+use http::header::LOCATION;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::api::embedded_files::EmbeddedFileRequest;
+use crate::api::embedded_files::{self, EmbeddedFile};
+use crate::config::http::Environment;
+use crate::http::access::auth::Anyone;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::http::state::HttpState;
+use crate::services::DemoAccess;
+
+/// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`).
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; media-src blob:; \
+     frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+
+macro_rules! files {
+    ($($name:literal: $media:expr),* $(,)?) => {
+        [$(($name, $media, include_str!(concat!("../../../data/lab/", $name)))),*]
+    };
+}
+
+static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
+
+fn built_in() -> Vec<EmbeddedFile> {
+    let own = files! {
+        "index.html": media::HTML,
+        "lab.css": media::CSS,
+        "calls.js": media::SCRIPT,
+        "client.js": media::SCRIPT,
+        "dom.js": media::SCRIPT,
+        "interface.js": media::SCRIPT,
+        "lab.js": media::SCRIPT,
+        "manifest.js": media::SCRIPT,
+        "media.js": media::SCRIPT,
+        "situations.js": media::SCRIPT,
+        "telemetry.js": media::SCRIPT,
+    };
+    let icon = include_str!("../../../data/console/icon.svg");
+    let shared = [("icon.svg", media::SVG, icon)];
+    own.into_iter()
+        .chain(shared)
+        .map(embedded_files::embed)
+        .collect()
+}
+
+fn embedded(name: &str) -> Option<Reply> {
+    embedded_files::find(&FILES, name).map(|file| embedded_files::reply(file, POLICY))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettingsBody<'a> {
+    environment: &'static str,
+    header_prefix: &'a str,
+    public_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    demo: Option<&'a DemoAccess>,
+}
+
+fn check_environment(http: &HttpState) -> Result<(), ApiError> {
+    match http.settings.environment {
+        Environment::Staging => Ok(()),
+        Environment::Production => Err(ApiError::new(
+            ErrorCode::PathNotFound,
+            "the lab player is not served, because `environment` is `production`; use a staging server or `playgate demo`",
+        )),
+    }
+}
+
+pub(crate) fn entry(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    check_environment(http)?;
+    Ok(Reply::no_content()
+        .with_status(StatusCode::FOUND)
+        // Relative, so that it also works behind a proxy that adds a path prefix.
+        .with_header(LOCATION, HeaderValue::from_static("lab/")))
+}
+
+pub(crate) fn page(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    find(http, "index.html")
+}
+
+pub(crate) fn settings(http: &HttpState, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
+    check_environment(http)?;
+    Reply::json(&SettingsBody {
+        environment: http.settings.environment.as_str(),
+        header_prefix: &http.settings.header_prefix,
+        public_url: &http.settings.public_url,
+        demo: http.services.demo.access.get(),
+    })
+}
+
+pub(crate) fn file(
+    http: &HttpState,
+    _cx: &Context,
+    _: Anyone,
+    request: EmbeddedFileRequest,
+) -> Result<Reply, ApiError> {
+    find(http, &request.name)
+}
+
+fn find(http: &HttpState, name: &str) -> Result<Reply, ApiError> {
+    check_environment(http)?;
+    let found = embedded(name);
+    found.ok_or_else(|| ApiError::new(ErrorCode::PathNotFound, "the lab player has no such file"))
+}

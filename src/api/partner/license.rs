@@ -1,0 +1,254 @@
+//! Handlers of DRM licenses and certificates.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http::StatusCode;
+
+use crate::api::partner::playback::answer::ClearKeyBody;
+use crate::api::partner::playback::request::{LicenseRequest, SignedLicenseRequest, key_ids};
+use crate::domain::playback::{self, RequestTime, Session};
+use crate::http::access::auth::{Anyone, UserAuth};
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::metrics::LicenseResult;
+use crate::http::pipeline::journal_entry::SERVICE_CERTIFICATE;
+use crate::http::request::context::Context;
+use crate::http::response::reply::{Reply, media};
+use crate::http::state::HttpState;
+use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
+use crate::process::worker_pool::fair_queue::Turn;
+use crate::process::worker_pool::slots::NoSlot;
+use crate::services::Services;
+use crate::types::{Drm, SessionId, UserId};
+
+/// Length in bytes of a Widevine request for a service certificate. A license challenge has
+/// hundreds.
+const CERTIFICATE_REQUEST: std::ops::RangeInclusive<usize> = 2..=4;
+
+pub(crate) async fn license(
+    http: &HttpState,
+    cx: &Context,
+    auth: UserAuth,
+    request: LicenseRequest,
+) -> Result<Reply, ApiError> {
+    let LicenseRequest {
+        system: drm,
+        challenge,
+        kids,
+        ..
+    } = request;
+    let keys = key_names(drm, &challenge, &kids);
+    let attempt = playback::LicenseAttempt {
+        user: &auth.user(),
+        session: Some(request.session),
+        token: request.entitlement,
+        device: None,
+        drm,
+        kids: &kids,
+        keys: &keys,
+        trace: &cx.trace,
+    };
+    let authorized = http.services.playback.license(&attempt, cx.time());
+    // Checked before the license server is called, so that it never sees a request without a right.
+    let session = authorized.inspect_err(|_| {
+        count(
+            http,
+            cx,
+            drm,
+            (auth.user(), request.session),
+            LicenseResult::Denied,
+        );
+    })?;
+    let clear_keys = |keys: &[_]| Reply::json(&ClearKeyBody::new(keys));
+    issue(http, cx, &session, challenge, &kids, clear_keys).await
+}
+
+/// The address names and authorizes the session, for players that can set an address and no headers.
+pub(crate) async fn license_signed(
+    http: &HttpState,
+    cx: &Context,
+    _anyone: Anyone,
+    SignedLicenseRequest { token, challenge }: SignedLicenseRequest,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    // Before the check, so that the journal of a refusal names the session too.
+    if let Some(named) = services.playback.license_session(&token, cx.server_now) {
+        trace_named(cx, &named);
+    }
+    let session = services.playback.signed_session(&token, cx.server_now)?;
+    let drm = session.start.drm;
+    let kids = key_ids(drm, &challenge)?;
+    let keys = key_names(drm, &challenge, &kids);
+    let time = RequestTime {
+        partner: cx.server_now + services.lab.clock_offset(&session.start.partner),
+        server: cx.server_now,
+    };
+    let allowed = services
+        .playback
+        .license_signed(&session, (&kids, &keys), &cx.trace, time);
+    allowed.inspect_err(|_| {
+        count(
+            http,
+            cx,
+            drm,
+            (session.user, session.id),
+            LicenseResult::Denied,
+        );
+    })?;
+    // One type for the licenses of all systems: players pass the bytes on.
+    let clear_keys = |keys: &[_]| {
+        let body = serde_json::to_vec(&ClearKeyBody::new(keys)).map_err(ApiError::internal)?;
+        Ok(Reply::bytes(media::BYTES, body))
+    };
+    issue(http, cx, &session, challenge, &kids, clear_keys).await
+}
+
+/// Records whom a signed address names.
+pub(super) fn trace_named(cx: &Context, session: &Session) {
+    cx.trace.partner(session.start.partner);
+    cx.trace.user(session.user);
+    cx.trace.session(session.id);
+    cx.trace.asset(&session.start.asset);
+}
+
+/// Gets the license of a request that was checked.
+async fn issue(
+    http: &HttpState,
+    cx: &Context,
+    session: &Session,
+    challenge: Bytes,
+    kids: &[[u8; 16]],
+    clear_keys: fn(&[([u8; 16], [u8; 16])]) -> Result<Reply, ApiError>,
+) -> Result<Reply, ApiError> {
+    let services = &http.services;
+    let (drm, asset) = (session.start.drm, &session.start.asset);
+    let count = |result| count(http, cx, drm, (session.user, session.id), result);
+    if drm == Drm::Clearkey {
+        let keys = services.playback.clear_keys(asset, kids);
+        let keys = keys.inspect_err(|_| count(LicenseResult::Denied))?;
+        count(LicenseResult::Issued);
+        return clear_keys(&keys);
+    }
+    let server = services
+        .licenses
+        .get(drm)
+        .ok_or_else(|| not_configured(drm))?;
+    let subject = LicenseSubject {
+        user: session.user,
+        session: session.id,
+        // The key ids of the asset, not of the challenge: the license server must not issue keys that a client asks
+        // for.
+        kids: services.playback.key_ids(asset),
+        asset: asset.clone(),
+        // License servers compare it with their own clock.
+        now: cx.server_now,
+    };
+    let turn = Turn::for_client(Some(session.start.partner), cx.peer);
+    let slot = services.slots.licenses.acquire(drm, session.id, turn).await;
+    let _slot = slot.map_err(|refused| {
+        count(LicenseResult::NotAsked);
+        no_slot(refused)
+    })?;
+    let certificate = is_certificate(drm, &challenge);
+    let asked = Instant::now();
+    let answer = server.license(challenge, subject).await;
+    cx.trace.step("licenseServer", answer.is_ok(), || {
+        let millis = asked.elapsed().as_millis();
+        match &answer {
+            Ok(_) => format!("answered with a license in {millis} ms"),
+            Err(error) => format!("{error}, after {millis} ms"),
+        }
+    });
+    count(match &answer {
+        // Counted apart from licenses: every player asks for it once, and it decrypts nothing.
+        Ok(_) if certificate => LicenseResult::Certificate,
+        Ok(_) => LicenseResult::Issued,
+        Err(error) => LicenseResult::from_error(error),
+    });
+    match answer {
+        Ok(license) => Ok(forward(license)),
+        // The refusal of the license server reaches the player unchanged, with 403: neither this
+        // service nor the license server has failed.
+        Err(UpstreamError::Refused(Refusal {
+            fault: Some(fault), ..
+        })) => Ok(forward(fault).with_status(StatusCode::FORBIDDEN)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_slot(refused: NoSlot) -> ApiError {
+    match refused {
+        NoSlot::Session => ApiError::new(
+            ErrorCode::RateLimited,
+            "too many license requests of this session are waiting; see Retry-After",
+        ),
+        NoSlot::All => ApiError::new(
+            ErrorCode::Overloaded,
+            "too many license requests are waiting; try again shortly",
+        ),
+    }
+}
+
+fn count(
+    http: &HttpState,
+    cx: &Context,
+    drm: Drm,
+    (user, session): (UserId, SessionId),
+    result: LicenseResult,
+) {
+    http.metrics.license(drm, result);
+    if matches!(result, LicenseResult::Denied | LicenseResult::Refused) {
+        let quality = &http.services.quality;
+        quality.license_refused(&user, session, cx.server_now);
+    }
+}
+
+fn is_certificate(drm: Drm, challenge: &[u8]) -> bool {
+    drm == Drm::Widevine && CERTIFICATE_REQUEST.contains(&challenge.len())
+}
+
+/// The key ids of a challenge, or what tells it from others if they cannot be read.
+fn key_names(drm: Drm, challenge: &[u8], kids: &[[u8; 16]]) -> String {
+    const SHOWN: usize = 16;
+    if is_certificate(drm, challenge) {
+        return SERVICE_CERTIFICATE.to_owned();
+    }
+    if kids.is_empty() {
+        let hash = ring::digest::digest(&ring::digest::SHA256, challenge);
+        let start = hash.as_ref().first_chunk::<6>();
+        return format!(
+            "not readable in challenge {}",
+            HEXLOWER.encode(start.map_or(&[], |s| s))
+        );
+    }
+    let shown = kids.iter().take(SHOWN);
+    let names: Vec<String> = shown.map(|kid| HEXLOWER.encode(kid)).collect();
+    names.join(" ")
+}
+
+fn forward(License { media, body }: License) -> Reply {
+    Reply::bytes(media.unwrap_or(media::BYTES), body)
+}
+
+fn not_configured(drm: Drm) -> ApiError {
+    let name = drm.as_str();
+    ApiError::new(
+        ErrorCode::LicenseServerFailed,
+        format!("no license server is configured for {name}: set `license.{name}.url`"),
+    )
+}
+
+pub(crate) async fn fairplay_certificate(
+    services: &Services,
+    _cx: &Context,
+    _anyone: Anyone,
+) -> Result<Reply, ApiError> {
+    match &services.licenses.fairplay_certificate {
+        Some(certificate) => Ok(Reply::bytes(media::BYTES, certificate.clone())),
+        None => Err(ApiError::new(
+            ErrorCode::CertificateNotConfigured,
+            "no certificate is configured: set `license.fairplay.certificate`",
+        )),
+    }
+}

@@ -1,0 +1,134 @@
+//! Handlers of the page that a reset mail links to.
+//!
+//! The page needs no partner token: a token in a public page would be public. The reset token (256
+//! random bits, single use) identifies the user. The rate limits are those of the partners' route.
+
+pub(crate) mod request;
+
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+
+use crate::api::partner::reset_page::request::{LinkToken, ResetFormRequest, ResetPageRequest};
+use crate::domain::accounts::AttemptKind;
+use crate::http::access::auth::Anyone;
+use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::http::offload::{cold_for, pool};
+use crate::http::request::context::Context;
+use crate::http::response::reply::Reply;
+use crate::http::response::reset_page_view::{ResetForm, ResetFormError, ResetPageView};
+use crate::http::state::HttpState;
+use crate::services::Services;
+use crate::types::{Password, TokenHash};
+
+pub(crate) async fn show(
+    http: &HttpState,
+    cx: &Context,
+    _: Anyone,
+    request: ResetPageRequest,
+) -> Result<Reply, ApiError> {
+    // Checked already here, so that a user with an old mail learns it before choosing a password.
+    let LinkToken { text, hash } = request.token;
+    let (accounts, now) = (http.services.accounts.clone(), cx.now);
+    // The token is only looked up here: mail scanners open links before users do.
+    let account = cold_for(&http.services, cx, None, move || {
+        accounts.check_reset_token(&hash, now)
+    })
+    .await?;
+    let view = form(http, &text, account.as_str(), None);
+    Ok(page(http, cx, StatusCode::OK, &view))
+}
+
+pub(crate) async fn complete(
+    http: &HttpState,
+    cx: &Context,
+    _: Anyone,
+    request: ResetFormRequest,
+) -> Result<Reply, ApiError> {
+    let ResetFormRequest {
+        token,
+        password,
+        again,
+        username,
+    } = request;
+    if password != again {
+        let fault = Some(ResetFormError::Mismatch);
+        let view = form(http, &token.text, &username, fault);
+        return Ok(page(http, cx, StatusCode::BAD_REQUEST, &view));
+    }
+    match set_password(&http.services, cx, token.hash, &password).await {
+        Ok(()) => Ok(page(http, cx, StatusCode::OK, &ResetPageView::Done)),
+        Err(error) if is_correctable(error.code()) => {
+            // In the browser's language, because the user is not logged in.
+            let language = accept_language(cx);
+            let why = http.messages.pick(error.code(), language, None);
+            let fault = Some(ResetFormError::Message(why));
+            let view = form(http, &token.text, &username, fault);
+            let reply = page(http, cx, error.code().status(), &view);
+            Ok(match error.retry_after() {
+                Some(seconds) => reply.with_header(RETRY_AFTER, seconds.into()),
+                None => reply,
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn form<'a>(
+    http: &HttpState,
+    token: &'a str,
+    account: &'a str,
+    fault: Option<ResetFormError<'a>>,
+) -> ResetPageView<'a> {
+    let least = http.services.config.accounts.password_min;
+    ResetPageView::Form(ResetForm {
+        token,
+        account,
+        least: usize::try_from(least).unwrap_or_default(),
+        fault,
+    })
+}
+
+async fn set_password(
+    services: &Services,
+    cx: &Context,
+    token: TokenHash,
+    password: &str,
+) -> Result<(), ApiError> {
+    let password =
+        Password::new(password).map_err(|why| ApiError::new(ErrorCode::PasswordTooLong, why.0))?;
+    let (from, now) = (cx.peer, cx.now);
+    let kind = AttemptKind::ResetAddress;
+    services
+        .accounts
+        .check_address_rate(kind, None, from, now)?;
+    let pool = pool(services, cx, None);
+    pool.guess(
+        services
+            .accounts
+            .complete_reset(None, token, &password, from, now, &pool),
+    )
+    .await
+}
+
+/// Whether the user can send the same form again, with another password or later.
+const fn is_correctable(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PasswordTooShort
+            | ErrorCode::PasswordTooLong
+            | ErrorCode::PasswordTooCommon
+            | ErrorCode::TooManyAttempts
+            | ErrorCode::Overloaded
+    )
+}
+
+fn accept_language(cx: &Context) -> Option<&str> {
+    cx.accept_language
+        .as_ref()
+        .and_then(|value| value.to_str().ok())
+}
+
+fn page(http: &HttpState, cx: &Context, status: StatusCode, view: &ResetPageView<'_>) -> Reply {
+    let language = http.messages.language(accept_language(cx), None);
+    http.pages.reset(language, status, view)
+}

@@ -1,0 +1,278 @@
+//! The explanation of a broadcast's rights, and the list of rules.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
+use crate::domain::decision::{DecisionStep, RightsRefusal, RightsSource};
+use crate::domain::schedule::{Broadcast, Schedule};
+use crate::formats::catalog_file::{rights_to_json, rule_to_json};
+
+#[derive(Serialize)]
+pub(crate) struct RuleLine {
+    number: usize,
+    rule: Value,
+    text: String,
+}
+
+impl RuleLine {
+    pub(crate) fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
+        Ok(Self {
+            number,
+            rule: rule_to_json(rule)?,
+            text: rule.to_string(),
+        })
+    }
+}
+
+/// The effective rights of a broadcast, with all layers and the layer that determines each right.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplainRightsReply {
+    broadcast_id: String,
+    livestream_id: String,
+    title: String,
+    start: i64,
+    stop: i64,
+    zone: &'static str,
+    categories: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pg_age: Option<u8>,
+    layers: Vec<LayerLine>,
+    rights: Vec<RightLine>,
+    live_available: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catchup_interval: Option<Interval>,
+}
+
+/// One layer: the livestream's defaults, a rule, or the override of the broadcast.
+#[derive(Serialize)]
+pub(crate) struct LayerLine {
+    by: String,
+    applies: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misfit: Option<&'static str>,
+    /// The rule as one line of text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    says: Value,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RightLine {
+    right: &'static str,
+    value: Value,
+    by: String,
+}
+
+#[derive(Serialize)]
+struct Interval {
+    from: i64,
+    to: i64,
+}
+
+impl ExplainRightsReply {
+    pub(crate) fn new(
+        broadcast: &Broadcast,
+        explained: &ExplainedRight,
+    ) -> serde_json::Result<Self> {
+        let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
+        let metadata = &broadcast.metadata;
+        let categories = metadata.categories.iter();
+        Ok(Self {
+            broadcast_id: broadcast.id.as_str().to_owned(),
+            livestream_id: explained.livestream.id.as_str().to_owned(),
+            title: metadata.title.to_string(),
+            start: broadcast.start.0,
+            stop: broadcast.stop.0,
+            zone: explained.livestream.zone.name(),
+            categories: categories.map(|one| one.to_string()).collect(),
+            pg_age: metadata.pg_age,
+            layers: layers?,
+            rights: rights(explained),
+            live_available: explained.rights.live,
+            catchup_interval: explained.rights.catchup.map(|(from, to)| Interval {
+                from: from.0,
+                to: to.0,
+            }),
+        })
+    }
+}
+
+fn layer(layer: &Layer) -> serde_json::Result<LayerLine> {
+    Ok(LayerLine {
+        by: name(&layer.source),
+        applies: layer.mismatch.is_none(),
+        misfit: layer.mismatch,
+        rule: match &layer.source {
+            Source::Rule(_, rule) => Some(rule.to_string()),
+            Source::Livestream | Source::Broadcast => None,
+        },
+        says: rights_to_json(&layer.effects)?,
+    })
+}
+
+fn name(source: &Source) -> String {
+    match source {
+        Source::Livestream => "livestream".to_owned(),
+        Source::Rule(number, _) => format!("rule {number}"),
+        Source::Broadcast => "broadcast".to_owned(),
+    }
+}
+
+type Getter = fn(&Effects) -> Option<Value>;
+
+/// All rights, by their names in catalogue files.
+const RIGHTS: [(&str, Getter); 7] = [
+    ("live", |says| says.live.map(Value::from)),
+    ("catchup", |says| says.catchup.map(Value::from)),
+    ("catchup_days", |says| says.catchup_days.map(Value::from)),
+    ("start_over", |says| says.start_over.map(Value::from)),
+    ("pause", |says| says.pause.map(Value::from)),
+    ("rewind", |says| says.rewind.map(Value::from)),
+    ("fastForward", |says| says.fast_forward.map(Value::from)),
+];
+
+/// Makes the step of a refusal that names what withholds the rights at a position, and what would allow it. Reads the
+/// broadcast from disk; a failure only omits the step.
+pub(crate) fn rule_step(
+    schedule: &Schedule,
+    catalog: &CatalogSnapshot,
+    refusal: &RightsRefusal,
+) -> Option<DecisionStep> {
+    let (subject, finding) = match &refusal.source {
+        RightsSource::LivestreamDefaults => (None, in_gap(refusal.live).to_owned()),
+        RightsSource::Program(id) => {
+            let (livestream, broadcast) = schedule.broadcast(id).ok()??;
+            let explained = catalog.explain(&livestream, &broadcast)?;
+            let why = withheld(&broadcast, &explained, refusal);
+            let title = &broadcast.metadata.title;
+            (Some(id.as_str().to_owned()), format!("`{title}`: {why}"))
+        }
+    };
+    Some(DecisionStep {
+        check: "rule".into(),
+        subject,
+        finding,
+        passed: false,
+    })
+}
+
+const fn in_gap(live: bool) -> &'static str {
+    if live {
+        "the schedule has no program at this position, so the livestream's defaults decide: live is off. To allow \
+         it, set live on for the livestream"
+    } else {
+        "the schedule has no program at this position, so the livestream's defaults decide: neither start-over nor \
+         catch-up covers the position. To allow it, set start_over on or more catchup_days for the livestream"
+    }
+}
+
+/// Names the layer that denies the missing right and how to allow it, and then the other rights that are off.
+fn withheld(broadcast: &Broadcast, explained: &ExplainedRight, refusal: &RightsRefusal) -> String {
+    let all = rights(explained);
+    let line = |right: &str| all.iter().find(|line| line.right == right);
+    let is_off = |line: &&RightLine| {
+        line.value == Value::Bool(false) || (line.right == "catchup_days" && line.value == 0)
+    };
+    let window = explained.rights.catchup;
+    let (finding, decided) = if refusal.live {
+        // Off, or the program would have been allowed.
+        (None, line("live"))
+    } else if refusal.at < broadcast.start {
+        let start = broadcast.start.in_utc();
+        return format!("it begins on {start}, and none of it may be watched before");
+    } else if refusal.at < broadcast.stop {
+        (None, line("start_over"))
+    } else if let Some((from, _)) = window.filter(|(from, _)| refusal.at < *from) {
+        return format!("its catch-up begins on {}", from.in_utc());
+    } else if let Some((_, to)) = window {
+        let ended = format!("its catch-up ended on {}: ", to.in_utc());
+        (Some(ended), line("catchup_days"))
+    } else {
+        let catchup = line("catchup").filter(is_off);
+        (None, catchup.or_else(|| line("catchup_days")))
+    };
+    let Some(decided) = decided else {
+        return "no layer gives the rights".to_owned();
+    };
+    let (right, value, by) = (decided.right, shown(&decided.value), described(decided));
+    let wanted = match right {
+        "catchup_days" => "more catchup_days".to_owned(),
+        // With live rights, which are on here, either lets a viewer go back.
+        "start_over" => "start_over or rewind on".to_owned(),
+        _ => format!("{right} on"),
+    };
+    let rule = explained
+        .layers
+        .iter()
+        .find_map(|layer| match &layer.source {
+            // Quoted, because the numbers of rules change.
+            Source::Rule(_, rule) if name(&layer.source) == decided.by => Some(rule),
+            Source::Rule(..) | Source::Livestream | Source::Broadcast => None,
+        });
+    let rule = rule.map_or_else(String::new, |rule| format!(" (`{rule}`)"));
+    let others: Vec<String> = all
+        .iter()
+        .filter(|line| line.right != right && is_off(line))
+        .map(|line| format!("{} by {}", line.right, described(line)))
+        .collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        others => format!(". Also off: {}", others.join(", ")),
+    };
+    format!(
+        "{}{right} is {value} by {by}{rule}. To allow it, set {wanted} {}{others}",
+        finding.unwrap_or_default(),
+        places(&decided.by)
+    )
+}
+
+/// A value in the words of the command line.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "on".to_owned(),
+        Value::Bool(false) => "off".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn described(line: &RightLine) -> &str {
+    match line.by.as_str() {
+        "livestream" => "the livestream's default",
+        "broadcast" => "the override of this broadcast",
+        rule => rule,
+    }
+}
+
+/// The layers that can change a right which the layer `by` decides: itself, and later ones.
+fn places(by: &str) -> String {
+    match by {
+        "livestream" => "for the livestream, by a rule or for this broadcast".to_owned(),
+        "broadcast" => "in the override of this broadcast, or remove the override".to_owned(),
+        rule => format!("in {rule}, in a later rule or for this broadcast"),
+    }
+}
+
+fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
+    let line = |(right, said): &(&'static str, Getter)| {
+        let layer = explained.winner(|says| said(says).is_some())?;
+        Some(RightLine {
+            right,
+            value: said(&layer.effects)?,
+            by: name(&layer.source),
+        })
+    };
+    let mut lines: Vec<RightLine> = RIGHTS.iter().filter_map(line).collect();
+    // Removing live rights also removes start-over, even if no layer sets it.
+    let blackout = explained.winner(|says| says.live.is_some());
+    let start_over = lines.iter_mut().find(|line| line.right == "start_over");
+    if let (Some(line), Some(blackout)) = (start_over, blackout)
+        && line.value == Value::Bool(true)
+        && !explained.rights.start_over
+    {
+        line.value = Value::Bool(false);
+        line.by = name(&blackout.source);
+    }
+    lines
+}
