@@ -26,21 +26,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::domain::schedule::source_spans::ImportPriority;
+use playgate_domain::schedule::source_spans::ImportPriority;
 use stop_on_drop::StopOnDrop;
 use synthetic_guide::SyntheticGuide;
 
-use playgate::domain::schedule::import::decompress::unpack;
-use playgate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
-use playgate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use playgate::domain::schedule::ratings::Ratings;
-use playgate::domain::schedule::{
+use playgate_domain::schedule::import::decompress::unpack;
+use playgate_domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
+use playgate_domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use playgate_domain::schedule::ratings::Ratings;
+use playgate_domain::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOptions, ImportReport, Rights, Schedule,
     ScheduleSettings, tables,
 };
-use playgate::store::{Durability, Options, Schema, Store};
-use playgate::types::time::DAY;
-use playgate::types::{LiveOffset, LivestreamId, UnixSeconds};
+use playgate_store::{Durability, Options, Schema, Store};
+use playgate_types::time::DAY;
+use playgate_types::{LiveOffset, LivestreamId, UnixSeconds};
 use record::{BenchRecord, BenchTable};
 
 const CHANNELS: usize = 500;
@@ -58,7 +58,7 @@ impl Rights for Catalogue {
     }
 
     fn channel(&self, _: &LivestreamId) -> Option<ChannelFacts> {
-        let zone = playgate::types::Zone::stored("Europe/Stockholm");
+        let zone = playgate_types::Zone::stored("Europe/Stockholm");
         Some(ChannelFacts { zone })
     }
 
@@ -80,7 +80,7 @@ impl Rights for Catalogue {
 
 fn import(schedule: &Schedule, path: &Path) -> ImportReport {
     let options = XmltvOptions {
-        zone: playgate::types::Zone::utc(),
+        zone: playgate_types::Zone::utc(),
         ignore_offsets: false,
         languages: vec!["en".to_owned()],
         ratings: Arc::new(Ratings::built_in()),

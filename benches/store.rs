@@ -20,7 +20,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate::store::{Durability, Options, Schema, Store};
+use playgate_store::{Durability, Options, Schema, Store};
 use record::{BenchRecord, BenchTable};
 use yardstick::{median, sorted};
 

@@ -1,4 +1,4 @@
-//! Entry point: runs the command line and returns its exit code.
+//! Entry point: runs the command line and returns its exit code. `docs/architecture.md` has the floors of the house.
 
 use std::process::ExitCode;
 
@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    playgate::cli::main()
+    playgate_cli::main()
 }

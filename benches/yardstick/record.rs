@@ -1,6 +1,6 @@
 //! A table with records of a typical size, for measurements of the store.
 
-use playgate::store::{Record, Table};
+use playgate_store::{Record, Table};
 
 pub struct BenchTable;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::payload::Payload;
-use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
-use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::payload::Payload;
+use playgate_http::response::prepared::{CompressibleBody, Kept, Prepared};
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
 
 pub(crate) struct EmbeddedFileRequest {
     pub name: String,

@@ -3,95 +3,93 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::api::embedded_files::EmbeddedFileRequest;
-use crate::api::openapi;
-use crate::api::operators::activity::request::ActivityRequest;
-use crate::api::operators::audit::request::AuditRequest;
-use crate::api::operators::backups::request::{
+use crate::embedded_files::EmbeddedFileRequest;
+use crate::openapi;
+use crate::operators::activity::request::ActivityRequest;
+use crate::operators::audit::request::AuditRequest;
+use crate::operators::backups::request::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
-use crate::api::operators::catalog::request::{
+use crate::operators::catalog::request::{
     ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
-use crate::api::operators::clock::request::MoveClockRequest;
-use crate::api::operators::conformance::request::ConformanceRequest;
-use crate::api::operators::epg_sources::request::{
+use crate::operators::clock::request::MoveClockRequest;
+use crate::operators::conformance::request::ConformanceRequest;
+use crate::operators::epg_sources::request::{
     ImportGuideRequest, RefreshSourceRequest, SourceRequest,
 };
-use crate::api::operators::fleet::request::HandOverRequest;
-use crate::api::operators::grants::request::{
+use crate::operators::fleet::request::HandOverRequest;
+use crate::operators::grants::request::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest,
 };
-use crate::api::operators::lab::request::{
+use crate::operators::lab::request::{
     AddFaultRequest, FaultRequest, MovePartnerClockRequest, ReportScenarioRequest,
     ResetPartnerRequest,
 };
-use crate::api::operators::mail::request::{
+use crate::operators::mail::request::{
     MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
 };
-use crate::api::operators::operators::request::{
+use crate::operators::operator_accounts::request::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
-use crate::api::operators::partners::request::{
+use crate::operators::partners::request::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
     PartnerTokenRequest,
 };
-use crate::api::operators::playback::request::EndPlaybackSessionRequest;
-use crate::api::operators::requests::request::{RequestRequest, RequestsRequest};
-use crate::api::operators::rights::request::{
+use crate::operators::playback::request::EndPlaybackSessionRequest;
+use crate::operators::requests::request::{RequestRequest, RequestsRequest};
+use crate::operators::rights::request::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
-use crate::api::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
-use crate::api::operators::telemetry::request::{
+use crate::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
+use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
-use crate::api::operators::users::new_user::AddUserRequest;
-use crate::api::operators::users::request::{
+use crate::operators::users::new_user::AddUserRequest;
+use crate::operators::users::request::{
     ChangeUserRequest, ImportUsersRequest, SetPinRequest, UserDeviceRequest, UserRequest,
     UsersRequest,
 };
-use crate::api::partner::front_page::FrontPageRequest;
-use crate::api::partner::login::request::{
-    LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
-};
-use crate::api::partner::media::OriginRequest;
-use crate::api::partner::playback::request::{
+use crate::partner::front_page::FrontPageRequest;
+use crate::partner::login::request::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
+use crate::partner::media::OriginRequest;
+use crate::partner::playback::request::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, LicenseRequest, PreflightRequest,
     SignedLicenseRequest,
 };
-use crate::api::partner::reset_page::request::{ResetFormRequest, ResetPageRequest};
-use crate::api::partner::schedule::request::{
+use crate::partner::reset_page::request::{ResetFormRequest, ResetPageRequest};
+use crate::partner::schedule::request::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest, M3uRequest, PageRequest, PlaylistRedirectRequest, XmltvRequest,
 };
-use crate::api::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
-use crate::api::partner::users::request::{
+use crate::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
+use crate::partner::users::request::{
     ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest,
     SessionRequest, UpdateUserRequest,
 };
-use crate::api::{operators, partner};
-use crate::config::http::HttpSettings;
-use crate::config::limits::{
+use crate::{operators, partner};
+use playgate_config::http::HttpSettings;
+use playgate_config::limits::{
     BODY_BACKUP, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
-use crate::formats::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
-use crate::http::access::auth::{
+use playgate_formats::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
+use playgate_http::access::auth::{
     Anyone, Authenticator, OperatorAuth, PartnerAuth, RateClass, UserAuth,
 };
-use crate::http::request::payload::BodyRule;
-use crate::http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
-use crate::http::response::descriptions::About;
-use crate::http::response::localized_messages::Messages;
-use crate::http::route_facts::RouteMethod::{Delete, Get, Post, Put};
-use crate::http::route_facts::{RouteMethod, RouteSet};
-use crate::http::routing::endpoint::{Handler, HandlerOutcome, bind};
-use crate::http::routing::route::JournalRule::{Changes, Everything};
-use crate::http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
-use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::router::{Router, Routers};
-use crate::http::state::{HttpState, InvalidSetting};
-use crate::services::Services;
-use crate::types::{AssetId, LivestreamId, Role};
+use playgate_http::request::payload::BodyRule;
+use playgate_http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
+use playgate_http::response::descriptions::About;
+use playgate_http::response::localized_messages::Messages;
+use playgate_http::route_facts::RouteMethod::{Delete, Get, Post, Put};
+use playgate_http::route_facts::{RouteMethod, RouteSet};
+use playgate_http::routing::endpoint::{Handler, HandlerOutcome, bind};
+use playgate_http::routing::route::JournalRule::{Changes, Everything};
+use playgate_http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
+use playgate_http::routing::route::{Endpoint, Route};
+use playgate_http::routing::router::{Router, Routers};
+use playgate_http::state::{HttpState, InvalidSetting};
+use playgate_services::Services;
+use playgate_types::{AssetId, LivestreamId, Role};
 
 macro_rules! handler {
     ($request:ty, $handler:expr) => {
@@ -343,12 +341,12 @@ static OPS: &[Route] = &[
     ops(Get, "/admin/v1/partners/{partner}/scenario", "admin_scenario", READ_SYSTEM, now!(PartnerRequest => operators::lab::scenario), Ignored, Memory),
     ops(Put, "/admin/v1/partners/{partner}/scenario", "admin_report_scenario", EDIT_SYSTEM, now!(ReportScenarioRequest => operators::lab::report_scenario), SMALL, Memory).read_only(),
     ops(Get, "/admin/v1/partners/{partner}/conformance", "admin_conformance", READ_USERS, later!(ConformanceRequest => operators::conformance::conformance), Ignored, Bulk),
-    ops(Get, "/admin/v1/operators", "admin_operators", READ_SYSTEM, later!(operators::operators::operators), Ignored, Store),
-    ops(Post, "/admin/v1/operators", "admin_add_operator", EDIT_SYSTEM, later!(AddOperatorRequest => operators::operators::add_operator), SMALL, Store),
-    ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", EDIT_SYSTEM, later!(OperatorRequest => operators::operators::revoke_operator), Ignored, Store),
-    ops(Get, "/admin/v1/operators/{operator}/tokens", "admin_operator_tokens", READ_SYSTEM, later!(OperatorRequest => operators::operators::tokens), Ignored, Store),
-    ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", EDIT_SYSTEM, later!(AddOperatorTokenRequest => operators::operators::add_token), SMALL, Store),
-    ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", EDIT_SYSTEM, later!(OperatorTokenRequest => operators::operators::revoke_token), Ignored, Store),
+    ops(Get, "/admin/v1/operators", "admin_operators", READ_SYSTEM, later!(operators::operator_accounts::operators), Ignored, Store),
+    ops(Post, "/admin/v1/operators", "admin_add_operator", EDIT_SYSTEM, later!(AddOperatorRequest => operators::operator_accounts::add_operator), SMALL, Store),
+    ops(Delete, "/admin/v1/operators/{operator}", "admin_revoke_operator", EDIT_SYSTEM, later!(OperatorRequest => operators::operator_accounts::revoke_operator), Ignored, Store),
+    ops(Get, "/admin/v1/operators/{operator}/tokens", "admin_operator_tokens", READ_SYSTEM, later!(OperatorRequest => operators::operator_accounts::tokens), Ignored, Store),
+    ops(Post, "/admin/v1/operators/{operator}/tokens", "admin_add_operator_token", EDIT_SYSTEM, later!(AddOperatorTokenRequest => operators::operator_accounts::add_token), SMALL, Store),
+    ops(Delete, "/admin/v1/operators/{operator}/tokens/{token}", "admin_revoke_operator_token", EDIT_SYSTEM, later!(OperatorTokenRequest => operators::operator_accounts::revoke_token), Ignored, Store),
     ops(Get, "/admin/v1/audit", "admin_audit", READ_SYSTEM, later!(AuditRequest => operators::audit::audit), Ignored, Store),
     ops(Get, "/admin/v1/catalog", "admin_export_catalog", READ_CONTENT, later!(ExportCatalogRequest => operators::catalog::export_catalog), Ignored, Store),
     ops(Get, "/admin/v1/catalog/history", "admin_catalog_history", READ_CONTENT, later!(operators::catalog::history), Ignored, Store),
@@ -443,7 +441,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::types::Role;
+    use playgate_types::Role;
 
     #[test]
     fn labels_are_unique_and_metric_safe() {

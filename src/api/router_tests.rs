@@ -2,10 +2,10 @@
 
 use http::Method;
 
-use crate::api::route_table::ROUTERS;
-use crate::http::errors::api_error::ErrorCode;
-use crate::http::request::head_validation::check_path;
-use crate::http::routing::router::RouteMatch;
+use crate::route_table::ROUTERS;
+use playgate_http::errors::api_error::ErrorCode;
+use playgate_http::request::head_validation::check_path;
+use playgate_http::routing::router::RouteMatch;
 
 fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
     check_path(path).map_err(|e| e.code())?;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-use crate::domain::accounts::{Accounts, AccountsError, AttemptKind};
-use crate::domain::lab::Lab;
-use crate::domain::operators::Operators;
-use crate::domain::partners::Partners;
-use crate::http::access::auth::{
+use playgate_domain::accounts::{Accounts, AccountsError, AttemptKind};
+use playgate_domain::lab::Lab;
+use playgate_domain::operators::Operators;
+use playgate_domain::partners::Partners;
+use playgate_http::access::auth::{
     Authenticator, OperatorIdentity, PARTNER_LIMIT, PartnerIdentity, RateClass, UserIdentity,
 };
-use crate::services::Services;
-use crate::types::{LimitReached, Locale, PartnerId, PartnerKind, TokenHash, UnixSeconds, UserId};
+use playgate_services::Services;
+use playgate_types::{
+    LimitReached, Locale, PartnerId, PartnerKind, TokenHash, UnixSeconds, UserId,
+};
 
 pub(super) struct TokenAuthenticator {
     partners: Partners,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::AppError;
-use crate::config::FleetConfig;
-use crate::ports::client_tls::{ClientTls, ClientTlsFiles};
+use playgate_config::FleetConfig;
+use playgate_ports::client_tls::{ClientTls, ClientTlsFiles};
 
 /// Returns `None` if etcd is not asked over TLS, or with the authorities of the operating system alone.
 pub fn etcd_tls(given: &FleetConfig) -> Result<Option<Arc<ClientTls>>, AppError> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport, OwnState};
-use crate::observe::metrics::{Registry, metric_value};
+use playgate_observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport, OwnState};
+use playgate_observe::metrics::{Registry, metric_value};
 
 pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
     let of = |read: fn(&FleetReport) -> Option<i64>| {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use ring::hmac;
 
-use crate::ports::{Entropy, private_file};
-use crate::process::data_file;
-use crate::types::from_hex;
+use playgate_ports::{Entropy, private_file};
+use playgate_process::data_file;
+use playgate_types::from_hex;
 
 const DIRECTORY: &str = "keys";
 /// Encrypts content keys.
@@ -157,7 +157,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::ports::entropy::SeededEntropy;
+    use playgate_ports::entropy::SeededEntropy;
 
     #[test]
     fn a_key_is_complete_and_readable_only_by_its_owner() {

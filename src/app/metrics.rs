@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::{fleet_metrics, quality_metrics};
-use crate::config::Config;
-use crate::domain::accounts::HashCounts;
-use crate::domain::backups::{BackupStatus, Backups};
-use crate::domain::clock_guard::ClockGuard;
-use crate::domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
-use crate::domain::mail::{self, Mail};
-use crate::domain::playback::Playback;
-use crate::domain::schedule::Schedule;
-use crate::domain::schedule::snapshot::ScheduleSnapshot;
-use crate::domain::store_admin::{NEEDS, StoreAdmin, Written};
-use crate::observe::metrics::{Registry, metric_value};
-use crate::ports::Clock;
-use crate::records::journal::{JournalCounts, RequestJournal};
-use crate::records::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
-use crate::services::Services;
+use playgate_config::Config;
+use playgate_domain::accounts::HashCounts;
+use playgate_domain::backups::{BackupStatus, Backups};
+use playgate_domain::clock_guard::ClockGuard;
+use playgate_domain::epg_sources::{EpgSourceState, EpgSources, HoldReason};
+use playgate_domain::mail::{self, Mail};
+use playgate_domain::playback::Playback;
+use playgate_domain::schedule::Schedule;
+use playgate_domain::schedule::snapshot::ScheduleSnapshot;
+use playgate_domain::store_admin::{NEEDS, StoreAdmin, Written};
+use playgate_observe::metrics::{Registry, metric_value};
+use playgate_ports::Clock;
+use playgate_records::journal::{JournalCounts, RequestJournal};
+use playgate_records::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
+use playgate_services::Services;
 
 pub(super) fn register(services: &Services) {
     let (metrics, clock) = (&*services.metrics, &services.clock);
@@ -136,7 +136,7 @@ fn register_playback(metrics: &Registry, playback: &Playback, clock: &Arc<dyn Cl
 
 fn register_telemetry(metrics: &Registry, config: &Config, telemetry: &Telemetry) {
     let environment = config.server.environment.as_str();
-    let version = crate::types::VERSION;
+    let version = playgate_types::VERSION;
     let labels = &[("environment", environment), ("version", version)];
     metrics.gauge_of(
         "playgate_build_info",
@@ -391,11 +391,10 @@ fn register_epg_sources(metrics: &Registry, sources: &EpgSources) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Inputs, load};
-    use crate::records;
-    use crate::records::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
-    use crate::store::Store;
-    use crate::types::{PartnerId, UnixSeconds, UserId};
+    use playgate_config::{Inputs, load};
+    use playgate_records::telemetry::{Budgets, NewEvent, Sender, TelemetrySettings};
+    use playgate_store::Store;
+    use playgate_types::{PartnerId, UnixSeconds, UserId};
 
     #[test]
     fn reported_events_appear_in_the_metrics() {
@@ -411,7 +410,7 @@ mod tests {
             sync: false,
             exists: |_, _| Ok(true),
         };
-        let store = Store::in_memory(records::schema());
+        let store = Store::in_memory(playgate_records::schema());
         let now = UnixSeconds(1_800_000_000);
         let telemetry = Telemetry::open(store, settings, |error| panic!("{error}")).unwrap();
         telemetry.begin(now).unwrap();

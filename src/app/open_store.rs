@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AppError, Ports, key_files};
-use crate::config::Config;
-use crate::domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
-use crate::domain::catalog;
-use crate::store::{
-    self, FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError,
-    StoreLock,
+use playgate_config::Config;
+use playgate_domain::backups::{Examine, KEY_NOTE, VERSION_NOTE};
+use playgate_domain::catalog;
+use playgate_store::{
+    FleetAccess, FormatUpgrade, Import, Imported, OnFailure, Options, Store, StoreError, StoreLock,
 };
-use crate::{domain, records};
 
 /// How long the start waits for the engine. A small store is verified within this time; clients do not wait for a large
 /// one.
@@ -33,7 +31,7 @@ pub struct StoreOpener {
 
 #[must_use]
 pub fn has_store(config: &Config) -> bool {
-    store::has_data(&config.server.data_dir)
+    playgate_store::has_data(&config.server.data_dir)
 }
 
 /// Opens the store, and with it takes the lock of the data directory.
@@ -43,7 +41,7 @@ pub fn open_store(
     opening: StoreOpener,
 ) -> Result<Store, StoreError> {
     let options = options(config, ports, opening);
-    Store::open(&config.server.data_dir, records::schema(), options)
+    Store::open(&config.server.data_dir, playgate_records::schema(), options)
 }
 
 pub fn import_store(
@@ -55,10 +53,10 @@ pub fn import_store(
 ) -> Result<Imported, StoreError> {
     let import = Import {
         directory: &config.server.data_dir,
-        schema: &records::schema(),
+        schema: &playgate_records::schema(),
         options: options(config, ports, opening),
         bytes,
-        own: &domain::OWN_TABLES,
+        own: &playgate_domain::OWN_TABLES,
     };
     import.run(input)
 }
@@ -96,7 +94,7 @@ fn options(config: &Config, ports: &Ports, opening: StoreOpener) -> Options {
         upgrade,
         fleet,
         notes: Arc::new(move || {
-            let version = crate::types::VERSION.to_owned();
+            let version = playgate_types::VERSION.to_owned();
             let key = key_files::fingerprint(&data, key_files::CONTENT);
             let mut notes = BTreeMap::from([(VERSION_NOTE.to_owned(), version)]);
             // The key is created at the first start, after the store; the next snapshot records it.

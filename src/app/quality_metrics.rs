@@ -1,7 +1,7 @@
 //! Registers the metrics of quality figures.
 
-use crate::observe::metrics::{Registry, metric_value};
-use crate::records::quality::{Quality, QualityCounts, RecentFigures};
+use playgate_observe::metrics::{Registry, metric_value};
+use playgate_records::quality::{Quality, QualityCounts, RecentFigures};
 
 pub(super) fn register(metrics: &Registry, quality: &Quality) {
     let of = |read: fn(QualityCounts) -> u64| {

@@ -10,25 +10,25 @@ use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
 use super::{AppError, key_files};
-use crate::config::http::{CorsOrigins, HttpSettings, Network};
-use crate::config::{self, Config, ListenAddress, Secret};
-use crate::domain::schedule::ratings::Ratings;
-use crate::domain::{
+use playgate_config::http::{CorsOrigins, HttpSettings, Network};
+use playgate_config::{Config, ListenAddress, Secret};
+use playgate_domain::schedule::ratings::Ratings;
+use playgate_domain::{
     accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule,
 };
-use crate::http::response::localized_messages::Messages;
-use crate::ports::event_sink::HttpSink;
-use crate::ports::geoip::GeoIp;
-use crate::ports::license_server::{
+use playgate_http::response::localized_messages::Messages;
+use playgate_ports::event_sink::HttpSink;
+use playgate_ports::geoip::GeoIp;
+use playgate_ports::license_server::{
     self, HttpLicenseServer, LicenseServerSettings, LicenseServers,
 };
-use crate::ports::mailer::Mailer;
-use crate::ports::oauth_token::OAuthSettings;
-use crate::ports::smtp::{SmtpLogin, SmtpMailer, SmtpSettings};
-use crate::ports::tls::Tls;
-use crate::records::{journal, telemetry};
-use crate::types::Drm;
-use crate::types::time::DAY;
+use playgate_ports::mailer::Mailer;
+use playgate_ports::oauth_token::OAuthSettings;
+use playgate_ports::smtp::{SmtpLogin, SmtpMailer, SmtpSettings};
+use playgate_ports::tls::Tls;
+use playgate_records::{journal, telemetry};
+use playgate_types::Drm;
+use playgate_types::time::DAY;
 
 const MINUTE: i64 = 60;
 
@@ -357,7 +357,7 @@ pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
 
 fn license_server(
     drm: Drm,
-    given: &config::LicenseServerConfig,
+    given: &playgate_config::LicenseServerConfig,
     spc: Option<license_server::SpcForm>,
 ) -> Result<Option<Arc<dyn license_server::LicenseServer>>, AppError> {
     let Some(url) = &given.url else {
@@ -448,7 +448,7 @@ pub(super) fn signing_key(secret: &Secret) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Inputs, load};
+    use playgate_config::{Inputs, load};
 
     fn config(flags: Vec<(&'static str, &'static str, String)>) -> Config {
         let inputs = Inputs {

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use super::key_files::KeyError;
 use super::{AppError, key_files, settings};
-use crate::api::partner::telemetry::events::write_line;
-use crate::config::Config;
-use crate::domain::accounts::{Accounts, Dependencies, Eraser};
-use crate::domain::catalog::{self, Catalog};
-use crate::domain::clock_guard::ExpiryClock;
-use crate::domain::entitlement;
-use crate::domain::epg_sources::EpgSources;
-use crate::domain::mail::{Mail, MailError};
-use crate::domain::partners::Partners;
-use crate::domain::playback::{self, Playback, PlaybackContext, Signing};
-use crate::domain::playback_context::ServiceContext;
-use crate::domain::schedule::{self, Schedule};
-use crate::formats::epg_json;
-use crate::ports::Entropy;
-use crate::ports::fetch::Fetch;
-use crate::records::journal::{self, RequestJournal};
-use crate::records::quality::{Quality, QualitySettings};
-use crate::records::telemetry::{self, Forwarder, Telemetry};
-use crate::store::Store;
+use playgate_api::partner::telemetry::events::write_line;
+use playgate_config::Config;
+use playgate_domain::accounts::{Accounts, Dependencies, Eraser};
+use playgate_domain::catalog::{self, Catalog};
+use playgate_domain::clock_guard::ExpiryClock;
+use playgate_domain::entitlement;
+use playgate_domain::epg_sources::EpgSources;
+use playgate_domain::mail::{Mail, MailError};
+use playgate_domain::partners::Partners;
+use playgate_domain::playback::{self, Playback, PlaybackContext, Signing};
+use playgate_domain::playback_context::ServiceContext;
+use playgate_domain::schedule::{self, Schedule};
+use playgate_formats::epg_json;
+use playgate_ports::Entropy;
+use playgate_ports::fetch::Fetch;
+use playgate_records::journal::{self, RequestJournal};
+use playgate_records::quality::{Quality, QualitySettings};
+use playgate_records::telemetry::{self, Forwarder, Telemetry};
+use playgate_store::Store;
 
 pub(super) struct Assembly<'a> {
     config: &'a Config,

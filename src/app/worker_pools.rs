@@ -6,13 +6,13 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::{AppError, metrics};
-use crate::domain::accounts::HashMemory;
-use crate::observe::metrics::{Registry, metric_value};
-use crate::process::thread_priority;
-use crate::process::worker_pool::export_slots::ExportSlots;
-use crate::process::worker_pool::license_slots::LicenseSlots;
-use crate::process::worker_pool::pool::WorkerPool;
-use crate::services::RequestSlots;
+use playgate_domain::accounts::HashMemory;
+use playgate_observe::metrics::{Registry, metric_value};
+use playgate_process::thread_priority;
+use playgate_process::worker_pool::export_slots::ExportSlots;
+use playgate_process::worker_pool::license_slots::LicenseSlots;
+use playgate_process::worker_pool::pool::WorkerPool;
+use playgate_services::RequestSlots;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are
 /// rejected, since clients can retry.

@@ -10,7 +10,7 @@ use super::doctor::Doctor;
 use super::global::Global;
 use super::output::EXIT_CODES;
 use super::server::Serve;
-use crate::types::VERSION;
+use playgate_types::VERSION;
 
 /// Partner interface of a video-streaming platform, in one binary.
 ///

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::app;
-use crate::cli::output::Failure;
-use crate::config::{ConfigProblems, Inputs, Loaded, load, read};
+use crate::output::Failure;
+use playgate_config::{ConfigProblems, Inputs, Loaded, load, read};
 
 const HEADING: &str = "Global options";
 
@@ -52,7 +51,10 @@ pub(crate) fn load_at_start(inputs: &Inputs) -> Result<Loaded, Failure> {
 
 pub(crate) fn load_and_check(inputs: &Inputs) -> Result<Loaded, ConfigProblems> {
     let (loaded, mut problems) = read(inputs);
-    for wrong in loaded.iter().flat_map(|loaded| app::check(&loaded.config)) {
+    for wrong in loaded
+        .iter()
+        .flat_map(|loaded| playgate_app::check(&loaded.config))
+    {
         // The files that keys name are read here too: an unusable certificate or template must not be found only at the
         // restart.
         problems.add(None, wrong.to_string());

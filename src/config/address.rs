@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::setting::Read;
-use crate::decode::Node;
+use playgate_decode::Node;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListenAddress {

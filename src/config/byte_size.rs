@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::setting::{Read, Setting};
-use crate::decode::{Node, Value};
+use playgate_decode::{Node, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSize(pub u64);

@@ -10,8 +10,8 @@ use super::schema::{Refusal, read_secret};
 use super::setting::{Read, Setting};
 use super::table_list::{distinct, tables};
 use super::value_parsers::{base_url, duration, enum_value, secret, text};
-use crate::decode::{Node, TableDecoder};
-use crate::domain::playback::{CdnScheme, Scheme, SigningKey};
+use playgate_decode::{Node, TableDecoder};
+use playgate_domain::playback::{CdnScheme, Scheme, SigningKey};
 
 /// The list and the member that may hold a secret.
 pub(super) const SECRET: (&str, &str) = ("cdn.networks", "key");

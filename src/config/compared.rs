@@ -7,7 +7,7 @@ use ring::{digest, hmac};
 
 use super::Effective;
 use super::secret::MASK;
-use crate::decode::{Node, Value};
+use playgate_decode::{Node, Value};
 
 /// Keys whose values belong to one machine: its addresses, paths, capacity and log.
 const OF_MACHINE: [&str; 25] = [

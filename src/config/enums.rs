@@ -1,11 +1,11 @@
 //! Keys with a fixed set of values.
 
 use super::http::Environment;
-use crate::domain::entitlement::PinRule;
-use crate::domain::playback::{Scheme, WhenFull};
-use crate::ports::license_server::{SpcForm, Style};
-use crate::ports::smtp::SmtpSecurity;
-use crate::types::DurationUnit;
+use playgate_domain::entitlement::PinRule;
+use playgate_domain::playback::{Scheme, WhenFull};
+use playgate_ports::license_server::{SpcForm, Style};
+use playgate_ports::smtp::SmtpSecurity;
+use playgate_types::DurationUnit;
 
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];

@@ -6,14 +6,14 @@ use super::schema::{Refusal, read_secret};
 use super::setting::{Read, Setting};
 use super::table_list::tables;
 use super::value_parsers::{duration, language, list, text, url, zone};
-use crate::decode::{Node, ObjectMember, TableDecoder, Value};
-use crate::domain::catalog::Unrated;
-use crate::domain::epg_sources::{EpgSource, GuideOptions};
-use crate::domain::schedule::import::parsed_guide::{ChannelMap, ChannelTarget};
-use crate::ports::fetch_options::FetchOptions;
-use crate::ports::http_client::without_query;
-use crate::types::time::HOUR;
-use crate::types::{LivestreamId, Zone};
+use playgate_decode::{Node, ObjectMember, TableDecoder, Value};
+use playgate_domain::catalog::Unrated;
+use playgate_domain::epg_sources::{EpgSource, GuideOptions};
+use playgate_domain::schedule::import::parsed_guide::{ChannelMap, ChannelTarget};
+use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::http_client::without_query;
+use playgate_types::time::HOUR;
+use playgate_types::{LivestreamId, Zone};
 
 impl Setting for EpgSource {
     fn show(&self) -> Option<String> {

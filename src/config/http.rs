@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::types::Malformed;
+use playgate_types::Malformed;
 
 /// The deployment of this installation. It is only shown, except that `production` rejects lab settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]

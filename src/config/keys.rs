@@ -25,12 +25,12 @@ use super::value_parsers::{
     language, list, mailbox, network, number, path, reset_url, secret, some, text, time_of_day,
     unless_off, url, zone, zone_directory,
 };
-use crate::domain::catalog::Unrated;
-use crate::domain::entitlement::PinRule;
-use crate::domain::epg_sources::EpgSource;
-use crate::domain::playback;
-use crate::ports::license_server::{SpcForm, Style};
-use crate::types::{DurationUnit, Zone};
+use playgate_domain::catalog::Unrated;
+use playgate_domain::entitlement::PinRule;
+use playgate_domain::epg_sources::EpgSource;
+use playgate_domain::playback;
+use playgate_ports::license_server::{SpcForm, Style};
+use playgate_types::{DurationUnit, Zone};
 
 section! {
     pub struct ServerConfig {

@@ -1,7 +1,7 @@
 //! Warns of addresses of license servers that cannot work: every license would fail, and only at the viewers.
 
 use super::Config;
-use crate::ports::license_server::Style;
+use playgate_ports::license_server::Style;
 
 /// Parts of host names and paths that only license servers of one DRM system have.
 const MARKS: [(&str, &str); 6] = [

@@ -11,7 +11,7 @@ use super::schema::{Given, KeyReader};
 use super::sources::{ConfigSources, UNSAFE_NO_SYNC, variable_of};
 use super::validate;
 use super::{ConfigProblems, DEFAULT_FILE, Effective, LogLevel, Provenance};
-use crate::ports::zoneinfo;
+use playgate_ports::zoneinfo;
 
 #[derive(Default)]
 pub struct Inputs {

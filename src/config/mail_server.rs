@@ -1,6 +1,6 @@
 //! `smtp.host` as people write it: a host, a host with a port, or the address that other programs have in one setting.
 
-use crate::types::pasted::unwrapped;
+use playgate_types::pasted::unwrapped;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MailServer {

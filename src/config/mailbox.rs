@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::types::Email;
+use playgate_types::Email;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {

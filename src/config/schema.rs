@@ -9,8 +9,8 @@ use super::compared::{is_shortened, raw_digest};
 use super::provenance::Effective;
 use super::setting::Setting;
 use super::{ConfigProblems, Provenance};
-use crate::decode::{Mistake, Node, Value};
-use crate::ports::watched_file::readable_by_all;
+use playgate_decode::{Mistake, Node, Value};
+use playgate_ports::watched_file::readable_by_all;
 
 #[derive(Clone, Copy)]
 pub(super) struct KeyDeclaration {

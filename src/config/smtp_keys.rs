@@ -11,8 +11,8 @@ use super::setting::Setting;
 use super::value_parsers::{
     duration, enum_value, mail_user, number, path, secret, some, text, url,
 };
-use crate::ports::smtp::SmtpSecurity;
-use crate::types::text::is_invisible;
+use playgate_ports::smtp::SmtpSecurity;
+use playgate_types::text::is_invisible;
 
 section! {
     pub struct SmtpConfig {

@@ -9,9 +9,9 @@ use std::path::Path;
 use super::keys::Config;
 use super::schema::Given;
 use super::{ConfigProblems, Provenance, cdn};
-use crate::decode::{Mistake, Node, ObjectMember, Parsed, Value, toml};
-use crate::ports::named_file;
-use crate::ports::watched_file::readable_by_all;
+use playgate_decode::{Mistake, Node, ObjectMember, Parsed, Value, toml};
+use playgate_ports::named_file;
+use playgate_ports::watched_file::readable_by_all;
 
 const PREFIX: &str = "PLAYGATE_";
 /// Environment variable of Playgate that is not a configuration key.

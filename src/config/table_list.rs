@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::schema::Refusal;
-use crate::decode::{Decoder, Node, TableDecoder, Value};
+use playgate_decode::{Decoder, Node, TableDecoder, Value};
 
 /// Reads the tables of a key. Each needs a unique `name`. Returns the mistakes of all tables together.
 pub(super) fn tables<T>(

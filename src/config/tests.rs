@@ -10,7 +10,7 @@ use chrono::NaiveTime;
 
 use super::http::Environment;
 use super::*;
-use crate::ports::smtp::SmtpSecurity;
+use playgate_ports::smtp::SmtpSecurity;
 
 struct Case {
     directory: tempfile::TempDir,
@@ -715,7 +715,7 @@ fn a_guide_source_has_all_its_members() {
     assert_eq!(sources[0].interval, 21_600);
     assert_eq!(
         sources[0].options.zone,
-        crate::types::Zone::stored("Europe/Stockholm")
+        playgate_types::Zone::stored("Europe/Stockholm")
     );
     assert_eq!(sources[0].options.languages, ["sv", "en"]);
     assert_eq!(sources[0].options.channels["svt1.se"], "svt1".into());
@@ -946,7 +946,8 @@ fn commented_default(line: &str) -> Option<&str> {
 
 #[test]
 fn the_packaged_file_is_short_and_says_what_the_defaults_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/playgate.toml");
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("packaging/playgate.toml");
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.lines().count() < 80, "it must be short");
     let packaged = Case::of(&text).good();

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::types::Zone;
 use chrono::{NaiveDate, NaiveTime};
+use playgate_types::Zone;
 
 use super::address::ListenAddress;
 use super::enums::{ConfigEnum, word_of};
@@ -14,10 +14,10 @@ use super::http::Network;
 use super::mailbox::Mailbox;
 use super::secret::{MASK, Secret};
 use super::setting::{Read, Setting};
-use crate::decode::{Node, Value};
-use crate::domain::catalog::Unrated;
-use crate::ports::zoneinfo;
-use crate::types::pasted::unwrapped;
+use playgate_decode::{Node, Value};
+use playgate_domain::catalog::Unrated;
+use playgate_ports::zoneinfo;
+use playgate_types::pasted::unwrapped;
 
 impl Setting for Secret {
     const SECRET: bool = true;

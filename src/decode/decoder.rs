@@ -4,21 +4,21 @@ use std::cell::RefCell;
 
 use super::Mistake;
 
-pub(crate) struct Decoder {
+pub struct Decoder {
     /// The file has a syntax error, so missing members may be its consequence.
     pub(super) broken: bool,
     found: RefCell<Vec<Mistake>>,
 }
 
 impl Decoder {
-    pub(crate) fn new(broken: bool) -> Self {
+    pub fn new(broken: bool) -> Self {
         Self {
             broken,
             found: RefCell::default(),
         }
     }
 
-    pub(crate) fn mistakes(self) -> Vec<Mistake> {
+    pub fn mistakes(self) -> Vec<Mistake> {
         self.found.into_inner()
     }
 

@@ -6,10 +6,10 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::decode::json::first_mistake;
+use crate::json::first_mistake;
 
 /// Objects and arrays in one another. The parser recurses; the limit protects the stack.
-pub(crate) const JSON_DEPTH: usize = 32;
+pub const JSON_DEPTH: usize = 32;
 
 struct Strict(usize);
 
@@ -95,7 +95,7 @@ fn deeper<E: Error>(depth: usize) -> Result<usize, E> {
 ///
 /// # Errors
 /// A sentence for the developer of the partner, without the offending text.
-pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
+pub fn strict(bytes: &[u8]) -> Result<Value, String> {
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Err("must not begin with a byte order mark".to_owned());
     }
@@ -109,7 +109,7 @@ pub(crate) fn strict(bytes: &[u8]) -> Result<Value, String> {
 }
 
 #[must_use]
-pub(crate) fn not_json(bytes: &[u8]) -> String {
+pub fn not_json(bytes: &[u8]) -> String {
     match first_mistake(bytes, JSON_DEPTH) {
         Some(mistake) => format!("is not valid JSON: {mistake}"),
         None => "is not valid JSON".to_owned(),

@@ -7,10 +7,10 @@ use chrono::DateTime;
 
 use super::decoder::Decoder;
 use super::value::{Node, ObjectMember, Value};
-use crate::types::{Malformed, UnixSeconds};
+use playgate_types::{Malformed, UnixSeconds};
 
 /// Returns the known name most similar to `name`, if any is similar.
-pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // Comparing takes time in the product of the lengths, so very long names are not compared.
     if name.len() > 64 {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
 }
 
 /// A table, and the members that were read.
-pub(crate) struct TableDecoder<'r> {
+pub struct TableDecoder<'r> {
     decoder: &'r Decoder,
     /// The table's name in messages; empty for a whole file.
     what: String,
@@ -44,7 +44,7 @@ pub(crate) struct TableDecoder<'r> {
 }
 
 impl<'r> TableDecoder<'r> {
-    pub(crate) fn new(decoder: &'r Decoder, what: String, node: &'r Node) -> Option<Self> {
+    pub fn new(decoder: &'r Decoder, what: String, node: &'r Node) -> Option<Self> {
         let Value::Table(members) = &node.value else {
             let message = format!("{what}: {}", node.must_be("a table"));
             decoder.report(node.span.line, message);
@@ -56,7 +56,7 @@ impl<'r> TableDecoder<'r> {
         })
     }
 
-    pub(crate) fn from_root(decoder: &'r Decoder, what: &str, members: &'r [ObjectMember]) -> Self {
+    pub fn from_root(decoder: &'r Decoder, what: &str, members: &'r [ObjectMember]) -> Self {
         Self {
             decoder,
             what: what.to_owned(),
@@ -66,7 +66,7 @@ impl<'r> TableDecoder<'r> {
         }
     }
 
-    pub(crate) fn named(mut self, member: &str) -> Self {
+    pub fn named(mut self, member: &str) -> Self {
         if let Some(Ok(id)) = self.find(member).map(Node::text) {
             // The id is not checked yet, and may be as long as the file.
             let short: String = id.chars().take(64).collect();
@@ -75,7 +75,7 @@ impl<'r> TableDecoder<'r> {
         self
     }
 
-    pub(crate) fn what(&self) -> &str {
+    pub fn what(&self) -> &str {
         &self.what
     }
 
@@ -90,16 +90,16 @@ impl<'r> TableDecoder<'r> {
         self.decoder.report(line, self.inner(message));
     }
 
-    pub(crate) fn report(&self, message: &str) {
+    pub fn report(&self, message: &str) {
         self.report_at(self.line, message);
     }
 
     /// Reports a mistake of a member. `why` continues the sentence after its name.
-    pub(crate) fn wrong(&self, name: &str, node: &Node, why: &str) {
+    pub fn wrong(&self, name: &str, node: &Node, why: &str) {
         self.report_at(node.span.line, &format!("`{name}` {why}"));
     }
 
-    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
+    pub fn has_any(&self, names: &[&str]) -> bool {
         let mut members = self.members.iter();
         members.any(|member| names.contains(&member.name.as_str()))
     }
@@ -109,18 +109,18 @@ impl<'r> TableDecoder<'r> {
         member.map(|member| &member.node)
     }
 
-    pub(crate) fn node(&self, name: &'static str) -> Option<&'r Node> {
+    pub fn node(&self, name: &'static str) -> Option<&'r Node> {
         // Every name that is asked for is known: the list of names for `finish` cannot become stale.
         self.known.borrow_mut().push(name);
         self.find(name)
     }
 
-    pub(crate) fn line(&self, name: &str) -> u64 {
+    pub fn line(&self, name: &str) -> u64 {
         self.find(name).map_or(self.line, |node| node.span.line)
     }
 
     /// Returns a member, and reports it if it is missing.
-    pub(crate) fn needed(&self, name: &'static str) -> Option<&'r Node> {
+    pub fn needed(&self, name: &'static str) -> Option<&'r Node> {
         let node = self.node(name);
         // After a syntax error the member may be in the part that was not parsed.
         if node.is_none() && !self.decoder.broken {
@@ -129,7 +129,7 @@ impl<'r> TableDecoder<'r> {
         node
     }
 
-    pub(crate) fn read<T>(
+    pub fn read<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&'r Node) -> Result<T, String>,
@@ -137,7 +137,7 @@ impl<'r> TableDecoder<'r> {
         self.read_node(name, self.node(name)?, read)
     }
 
-    pub(crate) fn required<T>(
+    pub fn required<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&'r Node) -> Result<T, String>,
@@ -146,7 +146,7 @@ impl<'r> TableDecoder<'r> {
     }
 
     /// Reads a value, which is the member `name` or a part of it.
-    pub(crate) fn read_node<T>(
+    pub fn read_node<T>(
         &self,
         name: &str,
         node: &'r Node,
@@ -157,11 +157,11 @@ impl<'r> TableDecoder<'r> {
         value.ok()
     }
 
-    pub(crate) fn text(&self, name: &'static str) -> Option<&'r str> {
+    pub fn text(&self, name: &'static str) -> Option<&'r str> {
         self.read(name, Node::text)
     }
 
-    pub(crate) fn parsed<T>(
+    pub fn parsed<T>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -169,7 +169,7 @@ impl<'r> TableDecoder<'r> {
         self.parse(name, self.node(name)?, parse)
     }
 
-    pub(crate) fn needed_parsed<T>(
+    pub fn needed_parsed<T>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -177,7 +177,7 @@ impl<'r> TableDecoder<'r> {
         self.parse(name, self.needed(name)?, parse)
     }
 
-    pub(crate) fn parse<T>(
+    pub fn parse<T>(
         &self,
         name: &str,
         node: &'r Node,
@@ -189,11 +189,11 @@ impl<'r> TableDecoder<'r> {
             .ok()
     }
 
-    pub(crate) fn boolean(&self, name: &'static str) -> Option<bool> {
+    pub fn boolean(&self, name: &'static str) -> Option<bool> {
         self.read(name, Node::boolean)
     }
 
-    pub(crate) fn number<N: TryFrom<i64>>(
+    pub fn number<N: TryFrom<i64>>(
         &self,
         name: &'static str,
         range: RangeInclusive<i64>,
@@ -202,7 +202,7 @@ impl<'r> TableDecoder<'r> {
     }
 
     /// Returns a list, which is empty if the member is missing.
-    pub(crate) fn list(&self, name: &'static str) -> &'r [Node] {
+    pub fn list(&self, name: &'static str) -> &'r [Node] {
         let list = self.read(name, |node| match &node.value {
             Value::List(nodes) => Ok(nodes.as_slice()),
             _ => Err(node.must_be("a list")),
@@ -210,7 +210,7 @@ impl<'r> TableDecoder<'r> {
         list.unwrap_or_default()
     }
 
-    pub(crate) fn tables(&self, name: &'static str) -> Vec<Self> {
+    pub fn tables(&self, name: &'static str) -> Vec<Self> {
         let nodes = self.read(name, |node| match (&node.value, self.what.as_str()) {
             (Value::List(nodes), _) => Ok(nodes.as_slice()),
             // At the top of a TOML file single brackets are the usual mistake.
@@ -221,20 +221,20 @@ impl<'r> TableDecoder<'r> {
         nodes.filter_map(|node| self.as_table(name, node)).collect()
     }
 
-    pub(crate) fn table(&self, name: &'static str) -> Option<Self> {
+    pub fn table(&self, name: &'static str) -> Option<Self> {
         self.as_table(name, self.node(name)?)
     }
 
-    pub(crate) fn as_table(&self, name: &str, node: &'r Node) -> Option<Self> {
+    pub fn as_table(&self, name: &str, node: &'r Node) -> Option<Self> {
         TableDecoder::new(self.decoder, self.inner(name), node)
     }
 
-    pub(crate) const fn members(&self) -> &'r [ObjectMember] {
+    pub const fn members(&self) -> &'r [ObjectMember] {
         self.members
     }
 
     /// Returns a time: a TOML date and time, an RFC 3339 text, or Unix seconds.
-    pub(crate) fn time(&self, name: &'static str) -> Option<UnixSeconds> {
+    pub fn time(&self, name: &'static str) -> Option<UnixSeconds> {
         self.read(name, |node| {
             let text = match &node.value {
                 Value::Integer(seconds) => return Ok(UnixSeconds(*seconds)),
@@ -251,7 +251,7 @@ impl<'r> TableDecoder<'r> {
     }
 
     /// Reports the members that were not read, each with the most similar known name.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let known = self.known.borrow();
         for ObjectMember {
             name, name_span, ..

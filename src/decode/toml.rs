@@ -9,7 +9,7 @@ use super::value::{Lines, Span};
 use super::{Mistake, Node, ObjectMember, Parsed, Value};
 
 /// Parses a file; continues after a syntax error to find further ones. The parser limits the nesting.
-pub(crate) fn parse(text: &str) -> Parsed {
+pub fn parse(text: &str) -> Parsed {
     let lines = Lines::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut errors: Vec<Mistake> = errors

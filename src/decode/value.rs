@@ -8,21 +8,21 @@ use super::decoder::Decoder;
 
 /// A part of a file, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
     /// The line of the start, counted from 1; 0 outside a file.
-    pub(crate) line: u64,
+    pub line: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) span: Span,
-    pub(crate) value: Value,
+pub struct Node {
+    pub span: Span,
+    pub value: Value,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     Text(String),
     /// Text from outside a file, such as a variable or a flag; the reader decides its type.
     Loose(String),
@@ -37,10 +37,10 @@ pub(crate) enum Value {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ObjectMember {
-    pub(crate) name: String,
-    pub(crate) name_span: Span,
-    pub(crate) node: Node,
+pub struct ObjectMember {
+    pub name: String,
+    pub name_span: Span,
+    pub node: Node,
 }
 
 impl Value {
@@ -58,7 +58,7 @@ impl Value {
 }
 
 impl Node {
-    pub(crate) fn loose(text: impl Into<String>) -> Self {
+    pub fn loose(text: impl Into<String>) -> Self {
         Self {
             span: Span::default(),
             value: Value::Loose(text.into()),
@@ -70,14 +70,14 @@ impl Node {
         format!("must be {wanted}, not {}", self.value.kind())
     }
 
-    pub(crate) fn text(&self) -> Result<&str, String> {
+    pub fn text(&self) -> Result<&str, String> {
         match &self.value {
             Value::Text(text) | Value::Loose(text) => Ok(text),
             _ => Err(self.must_be("a string")),
         }
     }
 
-    pub(crate) fn boolean(&self) -> Result<bool, String> {
+    pub fn boolean(&self) -> Result<bool, String> {
         let value = match &self.value {
             Value::Boolean(value) => Some(*value),
             Value::Loose(text) => text.parse().ok(),
@@ -86,7 +86,7 @@ impl Node {
         value.ok_or_else(|| "must be true or false".to_owned())
     }
 
-    pub(crate) fn number<N: TryFrom<i64>>(&self, range: &RangeInclusive<i64>) -> Result<N, String> {
+    pub fn number<N: TryFrom<i64>>(&self, range: &RangeInclusive<i64>) -> Result<N, String> {
         let value = match &self.value {
             Value::Integer(value) => Some(*value),
             Value::Loose(text) => text.parse().ok(),
@@ -101,7 +101,7 @@ impl Node {
             })
     }
 
-    pub(crate) fn elements(&self) -> &[Self] {
+    pub fn elements(&self) -> &[Self] {
         match &self.value {
             Value::List(nodes) => nodes,
             // A single value stands for a list of one.
@@ -110,7 +110,7 @@ impl Node {
     }
 
     /// Same as [`Node::elements`]; in a loose text, commas separate the elements.
-    pub(crate) fn items(&self) -> Cow<'_, [Self]> {
+    pub fn items(&self) -> Cow<'_, [Self]> {
         match &self.value {
             Value::Loose(text) => text
                 .split(',')
@@ -138,17 +138,17 @@ impl Lines {
 }
 
 /// A file, parsed as far as possible.
-pub(crate) struct Parsed {
-    pub(crate) root: Vec<ObjectMember>,
-    pub(crate) errors: Vec<Mistake>,
+pub struct Parsed {
+    pub root: Vec<ObjectMember>,
+    pub errors: Vec<Mistake>,
 }
 
 impl Parsed {
-    pub(crate) fn is_broken(&self, line: u64) -> bool {
+    pub fn is_broken(&self, line: u64) -> bool {
         self.errors.iter().any(|error| error.line == line)
     }
 
-    pub(crate) fn decode<T>(&self, read: impl FnOnce(&Decoder) -> T) -> (T, Vec<Mistake>) {
+    pub fn decode<T>(&self, read: impl FnOnce(&Decoder) -> T) -> (T, Vec<Mistake>) {
         let decoder = Decoder::new(!self.errors.is_empty());
         let value = read(&decoder);
         let mut mistakes = decoder.mistakes();

@@ -6,10 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{
-    self, Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn, read_record,
+use playgate_store::{
+    Commit, Durability, Record, Schema, Store, StoreError, Table, TreeName, Txn, read_record,
 };
-use crate::types::{OperatorId, Role, UnixSeconds};
+use playgate_types::{OperatorId, Role, UnixSeconds};
 
 /// Maximum number of entries. The limit is a count and not an age, so that the space is bounded and an installation
 /// with few changes keeps its whole history.
@@ -18,7 +18,7 @@ pub(crate) const ENTRIES_MAX: u64 = 100_000;
 const DONE: u16 = 200;
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema.with::<Changes>()
 }
 
@@ -48,7 +48,7 @@ impl AuditedChange {
             change: self,
             status: Some(DONE),
         };
-        store::encode_note(&record)
+        playgate_store::encode_note(&record)
     }
 }
 
@@ -82,7 +82,7 @@ impl Record for ChangeRecord {
 mod v1 {
     use serde::Deserialize;
 
-    use crate::types::{OperatorId, Role, UnixSeconds};
+    use playgate_types::{OperatorId, Role, UnixSeconds};
 
     #[derive(Deserialize)]
     struct Change {
@@ -342,7 +342,7 @@ mod tests {
             status: Some(204),
         };
         assert_eq!(
-            crate::store::golden(&record),
+            playgate_store::golden(&record),
             "02fc0072abd20003457661000161016201310001cc"
         );
         // Version 1 has no claim.

@@ -2,7 +2,7 @@
 
 /// A delay that doubles with each failure, up to a maximum. In seconds.
 #[derive(Clone, Copy)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     pub first: i64,
     pub longest: i64,
 }
@@ -18,7 +18,7 @@ impl Backoff {
 
     /// Returns the delay after `failures` earlier failures, ±25 %.
     #[must_use]
-    pub(crate) fn after(self, failures: u32, random: u64) -> i64 {
+    pub fn after(self, failures: u32, random: u64) -> i64 {
         let delay = self.delay(failures);
         // Tasks that failed together must not retry together.
         let spread = random % u64::try_from(delay / 2 + 1).unwrap_or(1);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{AssetId, BroadcastId, Email, PartnerId, SessionId, UnixSeconds, UserId};
+use playgate_types::{AssetId, BroadcastId, Email, PartnerId, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionStep {

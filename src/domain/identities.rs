@@ -11,10 +11,10 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::Entropy;
-use crate::store::{Commit, Durability, Index, MemoryTable, Store, StoreError, Table, Txn};
-use crate::types::text::check_visible;
-use crate::types::{Token, TokenHash, TokenInfo, UnixSeconds};
+use playgate_ports::Entropy;
+use playgate_store::{Commit, Durability, Index, MemoryTable, Store, StoreError, Table, Txn};
+use playgate_types::text::check_visible;
+use playgate_types::{Token, TokenHash, TokenInfo, UnixSeconds};
 
 const NAME_MAX: usize = 128;
 /// Maximum length of a token's label in characters.
@@ -31,7 +31,7 @@ pub enum IdentityKind {
 
 impl IdentityKind {
     /// Maximum number of tokens of an identity: enough to rotate, few enough to list.
-    pub(crate) const fn tokens_max(self) -> usize {
+    pub const fn tokens_max(self) -> usize {
         match self {
             Self::Partner => 100,
             Self::Operator => 20,

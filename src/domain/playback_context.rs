@@ -9,10 +9,10 @@ use super::entitlement::{self, EntitlementService, PositionRights, Subject};
 use super::playback::context::{AssetDelivery, Playable, PlayedProgram, ProgramAtPosition};
 use super::playback::{PlaybackContext, Viewer};
 use super::schedule::{self, Schedule};
-use crate::store::Txn;
-use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
+use playgate_store::Txn;
+use playgate_types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
-pub(crate) struct ServiceContext {
+pub struct ServiceContext {
     accounts: Accounts,
     catalog: Catalog,
     schedule: Arc<Schedule>,
@@ -35,7 +35,7 @@ impl PlayableItem {
 }
 
 impl ServiceContext {
-    pub(crate) fn new(
+    pub fn new(
         accounts: &Accounts,
         catalog: &Catalog,
         schedule: &Arc<Schedule>,

@@ -4,7 +4,7 @@
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
-use crate::ports::Entropy;
+use playgate_ports::Entropy;
 
 /// A stored secret: nonce, ciphertext, tag.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ impl Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::entropy::SeededEntropy;
+    use playgate_ports::entropy::SeededEntropy;
 
     #[test]
     fn secret_opens_only_in_its_place_and_under_its_key() {

@@ -7,17 +7,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::process::data_file::{self, at, is_set_aside};
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use playgate_process::data_file::{self, at, is_set_aside};
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
-pub(crate) const KEPT_DAYS: i64 = 30;
+pub const KEPT_DAYS: i64 = 30;
 
 const WITH_USERS: [&str; 3] = ["telemetry", "journal", "quality"];
 
 /// Replaced stores and engines.
 #[must_use]
-pub(crate) fn replaced(data_dir: &Path) -> Vec<PathBuf> {
+pub fn replaced(data_dir: &Path) -> Vec<PathBuf> {
     let mut found = entries(&data_dir.join("aside"));
     // The store names an entry `KIND.NUMBER` when it moves it there.
     found.retain(|path| path.extension().is_some());
@@ -35,14 +35,14 @@ fn unusable(data_dir: &Path) -> Vec<PathBuf> {
 
 /// What may have data of users that were erased since.
 #[must_use]
-pub(crate) fn with_erased_users(data_dir: &Path) -> Vec<PathBuf> {
+pub fn with_erased_users(data_dir: &Path) -> Vec<PathBuf> {
     let files = WITH_USERS.map(|name| unusable_below(&data_dir.join(name)));
     [replaced(data_dir), files.concat()].concat()
 }
 
 /// Repeats what the log said when a file was set aside, until somebody has dealt with the file.
 #[must_use]
-pub(crate) fn warning(data_dir: &Path) -> Option<String> {
+pub fn warning(data_dir: &Path) -> Option<String> {
     let found = unusable(data_dir);
     let names: Vec<_> = found
         .iter()
@@ -63,7 +63,7 @@ pub(crate) fn warning(data_dir: &Path) -> Option<String> {
 }
 
 /// Deletes what was kept for [`KEPT_DAYS`]. Returns how many entries it deleted.
-pub(crate) fn remove_old(data_dir: &Path, now: UnixSeconds) -> io::Result<usize> {
+pub fn remove_old(data_dir: &Path, now: UnixSeconds) -> io::Result<usize> {
     let (mut removed, mut result) = (0, Ok(()));
     for path in with_erased_users(data_dir) {
         match remove_if_old(&path, now) {

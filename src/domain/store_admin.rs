@@ -4,10 +4,10 @@
 
 use std::path::PathBuf;
 
-pub(crate) use crate::store::{
+pub use playgate_store::{
     DurableStateReport, NEEDS, TableReport, Verified, WritePriority, Written,
 };
-use crate::store::{Store, StoreError};
+use playgate_store::{Store, StoreError};
 
 /// Methods that verify, rebuild, compact or write a snapshot block for a time proportional to the size of the store.
 #[derive(Clone)]

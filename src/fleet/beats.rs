@@ -1,6 +1,6 @@
 //! Heartbeats between members: a standby reports to the owner those that it has answered.
 
-use crate::types::{RelayedBeat, SessionId};
+use playgate_types::{RelayedBeat, SessionId};
 
 /// Bytes of a heartbeat between members.
 pub(super) const BEAT_BYTES: usize = 40;

@@ -18,7 +18,7 @@ use super::membership::Membership;
 use super::own_lease;
 use super::process::ProcessId;
 use super::watching::Watching;
-use crate::store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
+use playgate_store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
 
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
@@ -361,8 +361,8 @@ impl ClaimLoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::fence::tests::Uptime;
-    use crate::ports::Clock;
+    use crate::fence::tests::Uptime;
+    use playgate_ports::Clock;
 
     const LEASE: Duration = Duration::from_secs(2);
     const OTHER: Claim = Claim::Other { member: [2; 16] };

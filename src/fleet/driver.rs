@@ -32,11 +32,11 @@ use super::record_keeper::RecordKeeper;
 use super::recovery::PendingRecovery;
 use super::standing::{FollowerState, Standing};
 use super::stuck_append::StuckAppend;
-use crate::ports::{Clock, Entropy};
-use crate::store::replication::{
+use playgate_ports::{Clock, Entropy};
+use playgate_store::replication::{
     Claim, Entry, MemberRole, ReplicaStatus, Replication, ReplicationError, SharedLogError,
 };
-use crate::store::{Store, StoreError};
+use playgate_store::{Store, StoreError};
 
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Timeout of one call over all endpoints. After a timeout the call is repeated.

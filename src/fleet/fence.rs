@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::ports::Clock;
+use playgate_ports::Clock;
 
 /// Unused part of a lease, as a divisor: the clock of an owner may be slower than that of etcd or of another member by
 /// less than a tenth.
@@ -123,9 +123,9 @@ pub(super) fn millis(time: Duration) -> i64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::types::UnixSeconds;
+    use playgate_types::UnixSeconds;
 
-    pub(in crate::fleet) struct Uptime(pub AtomicI64);
+    pub(crate) struct Uptime(pub AtomicI64);
 
     impl Clock for Uptime {
         fn now_millis(&self) -> i64 {

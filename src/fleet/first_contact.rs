@@ -6,8 +6,8 @@ use std::path::Path;
 use super::etcd::{EtcdLog, MemberRecord, Watermark};
 use super::local_state::FleetState;
 use super::recovery::{self, PendingRecovery};
-use crate::store::replication::SharedLogError;
-use crate::store::{Store, StoreError};
+use playgate_store::replication::SharedLogError;
+use playgate_store::{Store, StoreError};
 
 pub(super) struct FirstContact<'a> {
     pub store: &'a Store,

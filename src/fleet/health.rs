@@ -11,10 +11,10 @@ use super::candidacy::MemberState;
 use super::etcd::{EtcdLog, EtcdSettings, MemberRecord, probe};
 use super::membership::Membership;
 use super::peers::PeerClient;
-use crate::observe::fleet::{FleetReport, MemberReport};
-use crate::ports::Clock;
-use crate::store::replication::{SharedLog as _, SharedLogError};
-use crate::types::UnixSeconds;
+use playgate_observe::fleet::{FleetReport, MemberReport};
+use playgate_ports::Clock;
+use playgate_store::replication::{SharedLog as _, SharedLogError};
+use playgate_types::UnixSeconds;
 
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 const ETCD_TIMEOUT: Duration = Duration::from_secs(3);

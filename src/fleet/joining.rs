@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::etcd::{EtcdLog, MemberRecord};
 use super::membership::Membership;
 use super::own_lease;
-use crate::store::replication::{ReplicaStatus, Replication, SharedLogError};
-use crate::store::{Store, StoreError};
-use crate::types::VERSION;
+use playgate_store::replication::{ReplicaStatus, Replication, SharedLogError};
+use playgate_store::{Store, StoreError};
+use playgate_types::VERSION;
 
 const START_AGAIN: Duration = Duration::from_millis(250);
 /// How often the log repeats that etcd does not answer.

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use super::etcd::{MemberRecord, Watermark};
 use super::membership::directory;
-use crate::ports::private_file;
+use playgate_ports::private_file;
 
 const NAME: &str = "state.json";
 const VERSION: u32 = 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::etcd::{EtcdLog, EtcdSettings, Watermark};
-use crate::store::replication::{FleetId, SharedLogError};
+use playgate_store::replication::{FleetId, SharedLogError};
 
 pub(super) struct LogAccess {
     pub etcd: EtcdSettings,

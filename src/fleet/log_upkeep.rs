@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::etcd::EtcdLog;
 use super::retention::Retention;
-use crate::store::replication::{ReplicaStatus, SharedLog as _, SharedLogError};
+use playgate_store::replication::{ReplicaStatus, SharedLog as _, SharedLogError};
 
 /// How often history is compacted. Each time, that of before the last time goes: a reader that is a little behind needs it.
 const COMPACT_EVERY: Duration = Duration::from_secs(30);

@@ -8,11 +8,11 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::ports::private_file;
-use crate::process::data_file;
-use crate::store::replication::{FleetId, MemberId};
-use crate::types::from_hex;
-use crate::types::pasted::unwrapped;
+use playgate_ports::private_file;
+use playgate_process::data_file;
+use playgate_store::replication::{FleetId, MemberId};
+use playgate_types::from_hex;
+use playgate_types::pasted::unwrapped;
 
 /// The store rejects every other use of a data directory with `member.json` in this directory.
 const DIRECTORY: &str = "fleet";

@@ -11,9 +11,9 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ports::clock::boot_id;
-use crate::ports::private_file;
-use crate::process::data_file;
+use playgate_ports::clock::boot_id;
+use playgate_ports::private_file;
+use playgate_process::data_file;
 
 const NAME: &str = "lease.json";
 

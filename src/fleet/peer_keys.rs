@@ -13,8 +13,8 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 
 use super::membership::{Membership, MembershipError, directory};
-use crate::ports::private_file;
-use crate::types::from_hex;
+use playgate_ports::private_file;
+use playgate_types::from_hex;
 
 const NAME: &str = "next-key.json";
 const VERSION: u32 = 1;

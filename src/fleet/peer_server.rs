@@ -30,10 +30,10 @@ use super::peers::{
     read_line, write_line,
 };
 use super::promise_given::PromiseGiven;
-use crate::ports::Clock;
-use crate::process::data_file;
-use crate::store::{Store, StoreError};
-use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
+use playgate_ports::Clock;
+use playgate_process::data_file;
+use playgate_store::{Store, StoreError};
+use playgate_types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// A member sends its first bytes with the connection. A silent client must not keep its place.
@@ -464,9 +464,9 @@ mod tests {
     use tokio::net::TcpSocket;
 
     use super::*;
-    use crate::fleet::fence::tests::Uptime;
-    use crate::fleet::peers::PeerClient;
-    use crate::store::{Options, Schema, check_snapshot};
+    use crate::fence::tests::Uptime;
+    use crate::peers::PeerClient;
+    use playgate_store::{Options, Schema, check_snapshot};
 
     fn server(data: &Path, last_commit: fn() -> Option<u64>) -> PeerServer {
         let schema = Schema::default();

@@ -285,7 +285,7 @@ mod tests {
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     use super::*;
-    use crate::fleet::peer_keys::KeyStep;
+    use crate::peer_keys::KeyStep;
 
     /// Returns the client's result, and whether the server accepts it as a member of the fleet with the key `[1; 32]`.
     fn shake(client: [u8; 32], expected: [u8; 32]) -> (std::io::Result<()>, Option<bool>) {

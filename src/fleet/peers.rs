@@ -28,8 +28,8 @@ pub use super::peer_error::PeerError;
 use super::peer_keys::{KeyStep, PeerKeys};
 use super::peer_tls::{any_name, client_config, joining_config};
 use super::promise_given::PromiseGiven;
-use crate::ports::private_file;
-use crate::types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
+use playgate_ports::private_file;
+use playgate_types::{ConnectionOrigin, FiguresFile, RelayedBeat, SessionId, from_hex};
 
 /// Timeout for the connection with its handshake, and for most answers.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);

@@ -17,7 +17,7 @@ use std::time::UNIX_EPOCH;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::private_file;
+use playgate_ports::private_file;
 
 const NAME: &str = "process.json";
 const MACHINE_ID: &str = "/etc/machine-id";

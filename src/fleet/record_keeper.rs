@@ -16,8 +16,8 @@ use super::claim::DriverState;
 use super::etcd::{EtcdLog, MemberRecord, Roster, Watermark, down_since};
 use super::local_state::{FleetState, StateWriter};
 use super::log_access::LogAccess;
-use crate::ports::Clock;
-use crate::store::replication::{
+use playgate_ports::Clock;
+use playgate_store::replication::{
     MemberRole, ReplicaStatus, ReplicationError, SharedLog as _, SharedLogError,
 };
 

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::etcd::{EtcdLog, MemberRecord, Recovery};
 use super::membership::directory;
-use crate::ports::private_file;
-use crate::store::replication::{FleetId, SharedLogError};
-use crate::types::from_hex;
+use playgate_ports::private_file;
+use playgate_store::replication::{FleetId, SharedLogError};
+use playgate_types::from_hex;
 
 const NAME: &str = "recovery.json";
 const VERSION: u32 = 1;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::candidacy::Candidacy;
 use super::claim::DriverState;
-use crate::store::replication::SharedLogError;
+use playgate_store::replication::SharedLogError;
 
 /// An append is repeated for this long before its caller is told that the outcome is unknown.
 const APPEND_MAX: Duration = Duration::from_secs(5);

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::{CatalogImported, MemberChange, ObjectChange, What};
+use playgate_domain::catalog::{CatalogImported, MemberChange, ObjectChange, What};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ImportReply {
+pub struct ImportReply {
     held: bool,
     dry_run: bool,
     added: usize,
@@ -36,7 +36,7 @@ pub(crate) struct ChangedMember {
 
 impl ImportReply {
     #[must_use]
-    pub(crate) fn new(imported: CatalogImported, dry_run: bool) -> Self {
+    pub fn new(imported: CatalogImported, dry_run: bool) -> Self {
         let CatalogImported {
             difference,
             issues: doubts,
@@ -58,7 +58,7 @@ impl ImportReply {
 
 impl ImportReply {
     #[must_use]
-    pub(crate) fn held(imported: CatalogImported) -> Self {
+    pub fn held(imported: CatalogImported) -> Self {
         Self {
             held: true,
             ..Self::new(imported, false)

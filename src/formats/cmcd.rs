@@ -8,11 +8,11 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value, json};
 
-use crate::records::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
-use crate::records::telemetry::{EVENTS_MAX, NewEvent};
-use crate::types::decimal::whole_part;
-use crate::types::device_text::text_of;
-use crate::types::{AssetId, DeviceId, SessionId};
+use playgate_records::quality::{BITRATE_MAX, Labels, PlayerAction, PlayerEvent, Reported};
+use playgate_records::telemetry::{EVENTS_MAX, NewEvent};
+use playgate_types::decimal::whole_part;
+use playgate_types::device_text::text_of;
+use playgate_types::{AssetId, DeviceId, SessionId};
 
 /// Longest value, in bytes. The values that are used, codes and tokens, are shorter.
 const VALUE_MAX: usize = 256;
@@ -28,14 +28,14 @@ const UNCLOSED_STEPS: u32 = STEPS_MAX / 4;
 const BAD_LINES_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReportedSession<'a> {
+pub struct ReportedSession<'a> {
     pub id: SessionId,
     pub device: &'a DeviceId,
     pub asset: &'a AssetId,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct CmcdBatch {
+pub struct CmcdBatch {
     pub events: Vec<NewEvent<'static>>,
     pub rejected: usize,
 }
@@ -43,7 +43,7 @@ pub(crate) struct CmcdBatch {
 impl CmcdBatch {
     /// `now` in milliseconds is the time of a line without one.
     #[must_use]
-    pub(crate) fn parse(body: &[u8], session: ReportedSession<'_>, now: i64) -> Self {
+    pub fn parse(body: &[u8], session: ReportedSession<'_>, now: i64) -> Self {
         let mut batch = Self::default();
         let mut rest = body.trim_ascii();
         while !rest.is_empty() {
@@ -175,7 +175,7 @@ fn bitrate(value: &Value) -> Option<u64> {
 
 /// Parses a dictionary of structured fields. Skips parameters and malformed members, and adds the number of omitted values
 /// to `ignored`. `None` if there is no member at all.
-pub(crate) fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
+pub fn dictionary(line: &str, ignored: &mut u32) -> Option<Map<String, Value>> {
     let mut values = Map::new();
     let mut cursor = Cursor {
         rest: line,

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::domain::decision::DecisionStep;
+use playgate_domain::decision::DecisionStep;
 
 #[derive(Serialize)]
-pub(crate) struct StepLine {
-    pub(crate) check: Cow<'static, str>,
+pub struct StepLine {
+    pub check: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) subject: Option<String>,
-    pub(crate) finding: String,
-    pub(crate) passed: bool,
+    pub subject: Option<String>,
+    pub finding: String,
+    pub passed: bool,
 }
 
 impl From<DecisionStep> for StepLine {

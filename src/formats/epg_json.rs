@@ -10,19 +10,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::epg_json_details::{self, WireDetails};
-use crate::domain::schedule::import::bounded_lines::BoundedLines;
-use crate::domain::schedule::import::repairs::{Repair, Repairs};
-use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use crate::domain::schedule::import::{
+use playgate_domain::schedule::import::bounded_lines::BoundedLines;
+use playgate_domain::schedule::import::repairs::{Repair, Repairs};
+use playgate_domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use playgate_domain::schedule::import::{
     DEPTH_MAX, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
     Skip,
 };
-use crate::domain::schedule::{Image, Metadata};
-use crate::types::UnixSeconds;
+use playgate_domain::schedule::{Image, Metadata};
+use playgate_types::UnixSeconds;
 
 const HEAD_BYTES: u64 = 1_024;
 
-pub(crate) fn source<'a>(
+pub fn source<'a>(
     mut unpacked: Box<dyn Read + 'a>,
     options: XmltvOptions,
 ) -> Result<Box<dyn GuideEvents + 'a>, GuideError> {
@@ -92,7 +92,7 @@ enum ParserPosition {
     Done,
 }
 
-pub(crate) struct JsonGuide<R> {
+pub struct JsonGuide<R> {
     bytes: BoundedLines<R>,
     position: ParserPosition,
     livestream: String,
@@ -101,7 +101,7 @@ pub(crate) struct JsonGuide<R> {
 }
 
 impl<R: Read> JsonGuide<R> {
-    pub(crate) fn new(source: R) -> Self {
+    pub fn new(source: R) -> Self {
         Self {
             bytes: BoundedLines::new(source),
             position: ParserPosition::Outside,
@@ -369,11 +369,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::schedule::ratings::Ratings;
+    use playgate_domain::schedule::ratings::Ratings;
 
     fn read(text: &[u8]) -> Result<Vec<GuideEvent>, GuideError> {
         let options = XmltvOptions {
-            zone: crate::types::Zone::utc(),
+            zone: playgate_types::Zone::utc(),
             ignore_offsets: false,
             languages: Vec::new(),
             ratings: Arc::new(Ratings::built_in()),

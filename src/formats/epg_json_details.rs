@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::schedule::{
+use playgate_domain::schedule::{
     Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage, calendar_date,
 };
 

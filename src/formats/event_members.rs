@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use memchr::memchr2;
 use serde_json::Number;
 
-use crate::decode::strict_json::{JSON_DEPTH, strict};
-use crate::types::decimal::whole_part;
+use playgate_decode::strict_json::{JSON_DEPTH, strict};
+use playgate_types::decimal::whole_part;
 
 /// Number of members of an object up to which all names are compared with each other. The work grows with the square.
 const COMPARED_MAX: usize = 64;
@@ -21,14 +21,14 @@ const MEMBERS_USUAL: usize = 16;
 
 /// A JSON value as it stands in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JsonText<'a>(&'a str);
+pub struct JsonText<'a>(&'a str);
 
 impl<'a> JsonText<'a> {
-    pub(crate) fn is_string(self) -> bool {
+    pub fn is_string(self) -> bool {
         self.0.starts_with('"')
     }
 
-    pub(crate) fn is_object(self) -> bool {
+    pub fn is_object(self) -> bool {
         self.0.starts_with('{')
     }
 
@@ -43,7 +43,7 @@ impl<'a> JsonText<'a> {
     }
 
     /// The whole part of a number. Some clients write integers as floating point: Kotlin prints `1.7957E9`.
-    pub(crate) fn whole(self) -> Option<i64> {
+    pub fn whole(self) -> Option<i64> {
         let number = self.is_number().then(|| whole_part(self.0).ok()).flatten();
         number.filter(|_| self.0 != "-0")
     }
@@ -52,12 +52,12 @@ impl<'a> JsonText<'a> {
         self.is_number().then(|| self.0.parse().ok()).flatten()
     }
 
-    pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
         self.is_string().then(|| unescaped(self.0)).flatten()
     }
 
     /// Reads a string or a number as text: some players send numeric ids.
-    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
+    pub fn text(self) -> Option<Cow<'a, str>> {
         if !self.is_number() {
             return self.as_str();
         }
@@ -81,11 +81,11 @@ fn unescaped(quoted: &str) -> Option<Cow<'_, str>> {
 
 /// The members of an object, in a list: an event has about ten, its context as many.
 #[derive(Debug, Default)]
-pub(crate) struct JsonMembers<'a>(Vec<(Cow<'a, str>, JsonText<'a>)>);
+pub struct JsonMembers<'a>(Vec<(Cow<'a, str>, JsonText<'a>)>);
 
 impl<'a> JsonMembers<'a> {
     /// Many clients send an unset member as `null`, which counts as absent.
-    pub(crate) fn get(&self, name: &str) -> Option<JsonText<'a>> {
+    pub fn get(&self, name: &str) -> Option<JsonText<'a>> {
         let found = self.0.iter().find(|(member, _)| member == name);
         found
             .map(|(_, value)| *value)
@@ -94,9 +94,9 @@ impl<'a> JsonMembers<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct EventMembers<'a> {
-    pub(crate) top: JsonMembers<'a>,
-    pub(crate) context: JsonMembers<'a>,
+pub struct EventMembers<'a> {
+    pub top: JsonMembers<'a>,
+    pub context: JsonMembers<'a>,
 }
 
 impl<'a> EventMembers<'a> {
@@ -104,7 +104,7 @@ impl<'a> EventMembers<'a> {
     ///
     /// # Errors
     /// A sentence for the developer of the partner: other parsers may read the event differently.
-    pub(crate) fn read(text: &'a str) -> Result<Option<Self>, String> {
+    pub fn read(text: &'a str) -> Result<Option<Self>, String> {
         let mut walk = EventWalk::new(text);
         let mut members = Self::default();
         let is_object = walk.element(&mut members);
@@ -121,7 +121,7 @@ impl<'a> EventMembers<'a> {
 /// Calls `each` with the text and the members of each event of a batch, in one pass. Returns `None`, after any number
 /// of calls, if `each` does, or if the batch may be anything else than a list of objects that `serde_json` and
 /// [`strict`] accept.
-pub(crate) fn read_plain_batch<'a>(
+pub fn read_plain_batch<'a>(
     body: &'a [u8],
     mut each: impl FnMut(&'a str, &EventMembers<'a>) -> Option<()>,
 ) -> Option<()> {

@@ -7,12 +7,12 @@ use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::formats::decision_step::StepLine;
-use crate::records::journal::{JournalRecord, NamedText};
-use crate::types::percent_encoded;
+use crate::decision_step::StepLine;
+use playgate_records::journal::{JournalRecord, NamedText};
+use playgate_types::percent_encoded;
 
 #[derive(Serialize)]
-pub(crate) struct HarReply {
+pub struct HarReply {
     log: HarLog,
 }
 
@@ -26,7 +26,7 @@ struct HarLog {
 impl HarReply {
     /// Takes records newest first and lists them oldest first, as the format wants them.
     #[must_use]
-    pub(crate) fn new(records: Vec<JournalRecord>, base: &str) -> Self {
+    pub fn new(records: Vec<JournalRecord>, base: &str) -> Self {
         let entries = records.into_iter().rev();
         Self {
             log: HarLog {

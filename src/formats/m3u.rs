@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::catalog::Livestream;
+use playgate_domain::catalog::Livestream;
 
-pub(crate) struct M3uEntry<'a> {
+pub struct M3uEntry<'a> {
     pub livestream: &'a Livestream,
     pub address: String,
     /// The address of a past program, with `{utc}` where its start belongs.
@@ -14,7 +14,7 @@ pub(crate) struct M3uEntry<'a> {
 /// Writes a playlist of livestreams with their addresses. `guide` is the address of the XMLTV file;
 /// its channel ids are the `tvg-id`s of the entries.
 #[must_use]
-pub(crate) fn list<'a>(guide: &str, entries: impl Iterator<Item = M3uEntry<'a>>) -> String {
+pub fn list<'a>(guide: &str, entries: impl Iterator<Item = M3uEntry<'a>>) -> String {
     // Players read one of these two attributes.
     let mut out = format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\"\n");
     for M3uEntry {
@@ -67,8 +67,8 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::Image;
-    use crate::types::LivestreamId;
+    use playgate_domain::schedule::Image;
+    use playgate_types::LivestreamId;
 
     #[test]
     fn entry_has_two_lines_for_any_name() {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::event_members::{JsonMembers, JsonText};
-use crate::records::quality::{
+use playgate_records::quality::{
     BITRATE_MAX, Dimension, Labels, PlayerAction, PlayerEvent, Reported,
 };
 
@@ -13,7 +13,7 @@ const TEXT_MAX: usize = 128;
 
 /// Returns `None` if the event does not count. Also returns the number of impossible values in its context; the event
 /// counts without them.
-pub(crate) fn player_event(
+pub fn player_event(
     action: &str,
     timestamp_millis: i64,
     sequence: i64,

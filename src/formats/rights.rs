@@ -3,20 +3,20 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
-use crate::domain::decision::{DecisionStep, RightsRefusal, RightsSource};
-use crate::domain::schedule::{Broadcast, Schedule};
-use crate::formats::catalog_file::{rights_to_json, rule_to_json};
+use crate::catalog_file::{rights_to_json, rule_to_json};
+use playgate_domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
+use playgate_domain::decision::{DecisionStep, RightsRefusal, RightsSource};
+use playgate_domain::schedule::{Broadcast, Schedule};
 
 #[derive(Serialize)]
-pub(crate) struct RuleLine {
+pub struct RuleLine {
     number: usize,
     rule: Value,
     text: String,
 }
 
 impl RuleLine {
-    pub(crate) fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
+    pub fn new(number: usize, rule: &Rule) -> serde_json::Result<Self> {
         Ok(Self {
             number,
             rule: rule_to_json(rule)?,
@@ -28,7 +28,7 @@ impl RuleLine {
 /// The effective rights of a broadcast, with all layers and the layer that determines each right.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExplainRightsReply {
+pub struct ExplainRightsReply {
     broadcast_id: String,
     livestream_id: String,
     title: String,
@@ -72,10 +72,7 @@ struct Interval {
 }
 
 impl ExplainRightsReply {
-    pub(crate) fn new(
-        broadcast: &Broadcast,
-        explained: &ExplainedRight,
-    ) -> serde_json::Result<Self> {
+    pub fn new(broadcast: &Broadcast, explained: &ExplainedRight) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
         let metadata = &broadcast.metadata;
         let categories = metadata.categories.iter();
@@ -135,7 +132,7 @@ const RIGHTS: [(&str, Getter); 7] = [
 
 /// Makes the step of a refusal that names what withholds the rights at a position, and what would allow it. Reads the
 /// broadcast from disk; a failure only omits the step.
-pub(crate) fn rule_step(
+pub fn rule_step(
     schedule: &Schedule,
     catalog: &CatalogSnapshot,
     refusal: &RightsRefusal,

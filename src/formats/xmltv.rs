@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::domain::catalog::Livestream;
-use crate::domain::schedule::ScheduleError;
-use crate::domain::schedule::{
+use playgate_domain::catalog::Livestream;
+use playgate_domain::schedule::ScheduleError;
+use playgate_domain::schedule::{
     Broadcast, CreditKind, Details, Image, ImagePurpose, Schedule, TypedImage,
 };
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// Writes livestreams as XMLTV: first the channels, then the programmes of each that are within the span.
-pub(crate) fn pieces(
+pub fn pieces(
     schedule: Arc<Schedule>,
     livestreams: Vec<Arc<Livestream>>,
     (from, to): (UnixSeconds, UnixSeconds),
@@ -258,8 +258,8 @@ fn time(at: UnixSeconds) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::{Credit, Metadata, PreviousShowing};
-    use crate::types::{BroadcastId, LivestreamId};
+    use playgate_domain::schedule::{Credit, Metadata, PreviousShowing};
+    use playgate_types::{BroadcastId, LivestreamId};
 
     fn details() -> Details {
         let credit = |kind, name: &str, guest: bool| Credit {

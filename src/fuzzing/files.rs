@@ -2,25 +2,24 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::config::{Inputs, load};
-use crate::domain::catalog::{Catalog, CatalogSettings, Mode};
-use crate::domain::schedule::import::decompress::unpack;
-use crate::domain::schedule::import::encoding::to_utf8;
-use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
-use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use crate::domain::schedule::import::{GuideEvents, xmltv_time};
-use crate::domain::schedule::ratings::Ratings;
-use crate::formats::catalog_file::{
+use playgate_config::{Inputs, load};
+use playgate_domain::catalog::{Catalog, CatalogSettings, Mode};
+use playgate_domain::schedule::import::decompress::unpack;
+use playgate_domain::schedule::import::encoding::to_utf8;
+use playgate_domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
+use playgate_domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use playgate_domain::schedule::import::{GuideEvents, xmltv_time};
+use playgate_domain::schedule::ratings::Ratings;
+use playgate_formats::catalog_file::{
     parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
 };
-use crate::formats::epg_json::JsonGuide;
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Schema, Store, fuzzing as store};
-use crate::types::slug::slug;
-use crate::types::{LivestreamId, Zone, zone};
-use crate::{domain, records};
+use playgate_formats::epg_json::JsonGuide;
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Schema, Store, fuzzing as store};
+use playgate_types::slug::slug;
+use playgate_types::{LivestreamId, Zone, zone};
 
-static SCHEMA: LazyLock<Schema> = LazyLock::new(records::schema);
+static SCHEMA: LazyLock<Schema> = LazyLock::new(playgate_records::schema);
 
 pub fn record(data: &[u8]) {
     store::record(&SCHEMA, data);
@@ -96,7 +95,7 @@ pub fn catalog(data: &[u8]) {
     if !import.problems.is_empty() {
         return;
     }
-    let store = Store::in_memory(domain::catalog::schema(Schema::default()));
+    let store = Store::in_memory(playgate_domain::catalog::schema(Schema::default()));
     let Ok(catalog) = Catalog::open(store, entropy, &[7; 32], settings) else {
         return;
     };

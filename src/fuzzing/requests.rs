@@ -7,25 +7,25 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Number, Value};
 
-use crate::api::route_table::ROUTERS;
-use crate::domain::accounts::ForeignHash;
-use crate::domain::playback::license_challenge::key_ids;
-use crate::formats::cmcd::{CmcdBatch, ReportedSession, dictionary};
-use crate::http::access::auth::{
+use playgate_api::route_table::ROUTERS;
+use playgate_domain::accounts::ForeignHash;
+use playgate_domain::playback::license_challenge::key_ids;
+use playgate_formats::cmcd::{CmcdBatch, ReportedSession, dictionary};
+use playgate_http::access::auth::{
     Authenticator, Credentials, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
 };
-use crate::http::access::local_admin::Administrator;
-use crate::http::pipeline::authentication::{Proof, check_own_record, prove};
-use crate::http::request::head_validation::check_path;
-use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::request::payload::{BodyRule, Payload};
-use crate::http::request::query::Query;
-use crate::http::response::range::{RangePart, part};
-use crate::http::route_facts::{AllRouteFacts, RouteSet};
-use crate::http::routing::endpoint::Input;
-use crate::http::routing::router::RouteMatch;
-use crate::records::telemetry::EVENT_BYTES_MAX;
-use crate::types::{
+use playgate_http::access::local_admin::Administrator;
+use playgate_http::pipeline::authentication::{Proof, check_own_record, prove};
+use playgate_http::request::head_validation::check_path;
+use playgate_http::request::headers::{HeaderNames, RequestHeaders};
+use playgate_http::request::payload::{BodyRule, Payload};
+use playgate_http::request::query::Query;
+use playgate_http::response::range::{RangePart, part};
+use playgate_http::route_facts::{AllRouteFacts, RouteSet};
+use playgate_http::routing::endpoint::Input;
+use playgate_http::routing::router::RouteMatch;
+use playgate_records::telemetry::EVENT_BYTES_MAX;
+use playgate_types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
     Locale, LoginId, MediaPath, OperatorId, PartnerId, PartnerKind, Pin, Protocol, Role, SessionId,
     TokenHash, UnixSeconds, UserId,
@@ -171,12 +171,12 @@ fn ask(
 /// Reads any bytes as strict JSON. Values that are accepted must be the same to another reader, and after being
 /// written and read again.
 pub fn json(data: &[u8]) {
-    let Ok(value) = crate::decode::strict_json::strict(data) else {
+    let Ok(value) = playgate_decode::strict_json::strict(data) else {
         return;
     };
     let other = serde_json::from_slice::<Value>(data);
     assert_eq!(other.ok().as_ref(), Some(&value), "another value to others");
-    let again = crate::decode::strict_json::strict(value.to_string().as_bytes());
+    let again = playgate_decode::strict_json::strict(value.to_string().as_bytes());
     let same = again.is_ok_and(|again| are_same(&again, &value));
     assert!(same, "another value once it was written: {value}");
 }

@@ -20,7 +20,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Reads the seeds of a target, one per file in `tests/fuzz/seeds`.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fuzz/seeds");
     let files = fs::read_dir(folder.join(target)).unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();
@@ -130,7 +130,7 @@ fn every_target_holds_for_its_seeds_and_their_mutations() {
 
 #[test]
 fn the_fuzzers_have_every_target() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/fuzz");
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
     let named = |line: &str| {
         line.strip_prefix("name = \"")

@@ -8,11 +8,11 @@ use dashmap::DashMap;
 use http::StatusCode;
 use parking_lot::Mutex;
 
-use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
-use crate::http::route_facts::{AllRouteFacts, RouteFacts, RouteSet};
-use crate::observe::metrics::{Counter, Gauge, Histogram, Registry};
-use crate::ports::license_server::UpstreamError;
-use crate::types::{Drm, PartnerId};
+use crate::errors::code::NO_LIVE_RIGHTS_STATUS;
+use crate::route_facts::{AllRouteFacts, RouteFacts, RouteSet};
+use playgate_observe::metrics::{Counter, Gauge, Histogram, Registry};
+use playgate_ports::license_server::UpstreamError;
+use playgate_types::{Drm, PartnerId};
 
 /// Status classes. 552 is a regular response, so it has a class apart from server failures.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "552"];
@@ -237,7 +237,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::route_facts::{RequiredToken, RouteMethod};
+    use crate::route_facts::{RequiredToken, RouteMethod};
 
     #[test]
     fn no_live_rights_does_not_count_as_a_server_failure() {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::process::worker_pool::fair_queue::{ClientNetwork, Turn};
-use crate::process::worker_pool::pool::{JobError, PoolFull, WorkerPool};
-use crate::process::worker_pool::recent_failures::RecentFailures;
-use crate::services::Services;
-use crate::types::{PartnerId, UnixSeconds};
+use crate::errors::api_error::ApiError;
+use crate::request::context::Context;
+use playgate_domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
+use playgate_process::worker_pool::fair_queue::{ClientNetwork, Turn};
+use playgate_process::worker_pool::pool::{JobError, PoolFull, WorkerPool};
+use playgate_process::worker_pool::recent_failures::RecentFailures;
+use playgate_services::Services;
+use playgate_types::{PartnerId, UnixSeconds};
 
-pub(crate) struct Offload<'a> {
+pub struct Offload<'a> {
     hashing: &'a WorkerPool<HashMemory>,
     recent_failures: &'a RecentFailures,
     turn: Turn,
@@ -21,11 +21,7 @@ pub(crate) struct Offload<'a> {
     has_begun: Arc<AtomicBool>,
 }
 
-pub(crate) fn pool<'a>(
-    services: &'a Services,
-    cx: &Context,
-    partner: Option<PartnerId>,
-) -> Offload<'a> {
+pub fn pool<'a>(services: &'a Services, cx: &Context, partner: Option<PartnerId>) -> Offload<'a> {
     // A network with recent failures waits behind the others, so that guessing does not delay honest logins.
     let turn = Turn {
         standing: services
@@ -75,7 +71,7 @@ impl Offload<'_> {
     ///
     /// # Errors
     /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
-    pub(crate) async fn guess<T, E: GuessError>(
+    pub async fn guess<T, E: GuessError>(
         &self,
         operation: impl Future<Output = Result<T, E>>,
     ) -> Result<T, ApiError>
@@ -112,7 +108,7 @@ impl Drop for GuessGuard<'_> {
     }
 }
 
-pub(crate) trait GuessError {
+pub trait GuessError {
     fn is_wrong_guess(&self) -> bool;
 }
 
@@ -136,7 +132,7 @@ impl GuessError for PinError {
 ///
 /// # Errors
 /// `OVERLOADED` immediately if the pool is full; otherwise the error of the operation.
-pub(crate) async fn cold<T, E>(
+pub async fn cold<T, E>(
     services: &Services,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
@@ -153,7 +149,7 @@ where
 ///
 /// # Errors
 /// Those of [`cold`].
-pub(crate) async fn cold_for<T, E>(
+pub async fn cold_for<T, E>(
     services: &Services,
     cx: &Context,
     partner: Option<PartnerId>,
@@ -172,7 +168,7 @@ where
 ///
 /// # Errors
 /// Those of [`cold`].
-pub(crate) async fn bulk<T, E>(
+pub async fn bulk<T, E>(
     services: &Services,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, ApiError>
@@ -205,7 +201,7 @@ mod tests {
     use std::task::{self, Poll, Waker};
 
     use super::*;
-    use crate::process::worker_pool::fair_queue::LoginStanding;
+    use playgate_process::worker_pool::fair_queue::LoginStanding;
 
     const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 

@@ -40,7 +40,7 @@ pub enum RequiredToken {
     Operator,
 }
 
-/// See the fields of [`Route`](crate::http::routing::route::Route).
+/// See the fields of [`Route`](crate::routing::route::Route).
 #[derive(Clone, Copy, Debug)]
 pub struct RouteFacts {
     pub method: RouteMethod,

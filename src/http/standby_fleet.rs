@@ -6,39 +6,39 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::types::{ConnectionOrigin, SessionId};
+use playgate_types::{ConnectionOrigin, SessionId};
 
-pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ClientStream for S {}
 
 /// How long a connection, or a request that was not sent yet or may be sent again, waits for an owner. A takeover is expected
 /// to be shorter.
-pub(crate) const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
+pub const OWNER_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A connection to the owner of the fleet.
-pub(crate) struct OwnerStream {
-    pub(crate) stream: Box<dyn ClientStream>,
+pub struct OwnerStream {
+    pub stream: Box<dyn ClientStream>,
     /// The owner expects HTTP/2.
-    pub(crate) is_multiplexed: bool,
+    pub is_multiplexed: bool,
     /// Counts the connection until it ends.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub permit: OwnedSemaphorePermit,
     /// Completes when another member has become the owner.
-    pub(crate) moved: FleetFuture<'static, ()>,
+    pub moved: FleetFuture<'static, ()>,
 }
 
 /// Why there is no connection to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoOwner {
+pub enum NoOwner {
     Absent,
     /// This member or the owner has as many connections as it may have.
     Busy,
 }
 
-pub(crate) type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type FleetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The fleet of this member.
-pub(crate) trait StandbyFleet: Send + Sync {
+pub trait StandbyFleet: Send + Sync {
     /// Whether this member is not the owner.
     fn is_standby(&self) -> bool;
 
@@ -60,7 +60,7 @@ pub(crate) trait StandbyFleet: Send + Sync {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnsweredBy {
+pub enum AnsweredBy {
     This,
     Owner,
 }

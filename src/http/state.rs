@@ -4,23 +4,23 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderName, HeaderValue};
 
-use crate::config::http::{CorsOrigins, HttpSettings};
-use crate::domain::catalog::CatalogSnapshot;
-use crate::http::access::auth::Authenticator;
-use crate::http::freshness::FreshnessCheck;
-use crate::http::metrics::HttpMetrics;
-use crate::http::request::body_budget::BodyBudget;
-use crate::http::request::context::RequestIds;
-use crate::http::request::headers::HeaderNames;
-use crate::http::response::cache::ResponseCache;
-use crate::http::response::descriptions::{Describe, Descriptions};
-use crate::http::response::localized_messages::{BadMessages, Messages};
-use crate::http::response::reset_page_view::Pages;
-use crate::http::response::snapshot_replies::SnapshotReplies;
-use crate::http::response::xmltv_cache::XmltvCache;
-use crate::http::route_facts::AllRouteFacts;
-use crate::http::standby_fleet::StandbyFleet;
-use crate::services::Services;
+use crate::access::auth::Authenticator;
+use crate::freshness::FreshnessCheck;
+use crate::metrics::HttpMetrics;
+use crate::request::body_budget::BodyBudget;
+use crate::request::context::RequestIds;
+use crate::request::headers::HeaderNames;
+use crate::response::cache::ResponseCache;
+use crate::response::descriptions::{Describe, Descriptions};
+use crate::response::localized_messages::{BadMessages, Messages};
+use crate::response::reset_page_view::Pages;
+use crate::response::snapshot_replies::SnapshotReplies;
+use crate::response::xmltv_cache::XmltvCache;
+use crate::route_facts::AllRouteFacts;
+use crate::standby_fleet::StandbyFleet;
+use playgate_config::http::{CorsOrigins, HttpSettings};
+use playgate_domain::catalog::CatalogSnapshot;
+use playgate_services::Services;
 
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidSetting {
@@ -52,7 +52,7 @@ pub struct HttpState {
     pub ids: RequestIds,
     pub responses: ResponseCache,
     pub xmltv: XmltvCache,
-    pub(crate) catalog_lists: SnapshotReplies<CatalogSnapshot>,
+    pub catalog_lists: SnapshotReplies<CatalogSnapshot>,
     pub metrics: HttpMetrics,
     pub bodies: Arc<BodyBudget>,
     pub origins: Option<Vec<HeaderValue>>,
@@ -61,7 +61,7 @@ pub struct HttpState {
     /// Set on the owner of a fleet.
     pub freshness_check: OnceLock<FreshnessCheck>,
     /// Set on every member of a fleet.
-    pub(crate) fleet: OnceLock<Arc<dyn StandbyFleet>>,
+    pub fleet: OnceLock<Arc<dyn StandbyFleet>>,
 }
 
 impl HttpState {

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::{JobFailure, Task};
-use crate::domain::accounts::AccountsError;
-use crate::domain::epg_sources::Refresh;
-use crate::domain::identities::IdentityError;
-use crate::domain::schedule::ScheduleError;
-use crate::domain::set_aside;
-use crate::observe::activity::STEP;
-use crate::records::telemetry::TelemetryError;
-use crate::services::Services;
-use crate::types::UnixSeconds;
+use playgate_domain::accounts::AccountsError;
+use playgate_domain::epg_sources::Refresh;
+use playgate_domain::identities::IdentityError;
+use playgate_domain::schedule::ScheduleError;
+use playgate_domain::set_aside;
+use playgate_observe::activity::STEP;
+use playgate_records::telemetry::TelemetryError;
+use playgate_services::Services;
+use playgate_types::UnixSeconds;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Until then, a standby forwards the reads of a catalogue or schedule that has changed.

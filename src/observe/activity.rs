@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::metrics::{BUCKETS, Registry};
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 pub const STEP: Duration = Duration::from_secs(15);
 /// Number of short steps in a step of the long ring.
@@ -253,10 +253,7 @@ impl ActivitySample {
 mod tests {
     use super::*;
 
-    fn login(
-        registry: &Registry,
-        status: &str,
-    ) -> std::sync::Arc<crate::observe::metrics::Counter> {
+    fn login(registry: &Registry, status: &str) -> std::sync::Arc<crate::metrics::Counter> {
         registry.counter(REQUESTS, "R.", &[("route", "login"), ("status", status)])
     }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
 /// Largest difference of a member's clock that is not reported, in milliseconds. Tokens and sessions expire by the
 /// clock of the current owner.

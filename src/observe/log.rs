@@ -16,21 +16,21 @@ use super::log_bounds::{Allowance, one_line};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+pub enum Format {
     Text,
     Json,
     Journal,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LogError {
+pub enum LogError {
     #[error("logging was set up twice in this process")]
     Twice,
     #[error("failed to open the journald socket: {0}")]
     Socket(#[from] io::Error),
 }
 
-pub(crate) fn init(format: Format, level: LevelFilter) -> Result<(), LogError> {
+pub fn init(format: Format, level: LevelFilter) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt::layer()
         // Standard output is for data only.
         .with_writer(Bounded::new(io::stderr()))
@@ -100,7 +100,7 @@ impl<W: Write> Write for Bounded<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::limits::{LOG_BURST, LOG_LINE};
+    use playgate_config::limits::{LOG_BURST, LOG_LINE};
 
     #[test]
     fn an_event_is_one_line() {

@@ -3,8 +3,8 @@
 use std::mem;
 use std::time::Instant;
 
-use crate::config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
-use crate::types::text::for_terminal;
+use playgate_config::limits::{LOG_BURST, LOG_LINE, LOG_RATE};
+use playgate_types::text::for_terminal;
 
 pub(super) struct Allowance {
     pub(super) budget: u64,

@@ -337,7 +337,7 @@ fn escaped(value: &str) -> String {
 }
 
 /// A value for a metric; one that is too large is shown as the maximum.
-pub(crate) fn metric_value(value: impl TryInto<i64>) -> i64 {
+pub fn metric_value(value: impl TryInto<i64>) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }
 

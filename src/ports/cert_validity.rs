@@ -5,7 +5,7 @@ use std::fmt;
 
 use chrono::{DateTime, NaiveDateTime};
 
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 // DER tags.
 const SEQUENCE: u8 = 0x30;
@@ -15,13 +15,13 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// Validity period of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Validity {
+pub struct Validity {
     from: UnixSeconds,
     to: UnixSeconds,
 }
 
 impl Validity {
-    pub(crate) fn parse(certificate: &[u8]) -> Option<Self> {
+    pub fn parse(certificate: &[u8]) -> Option<Self> {
         // The order of the fields is that of RFC 5280, 4.1.
         let (whole, _) = expect(certificate, SEQUENCE)?;
         let (mut rest, _) = expect(whole, SEQUENCE)?;
@@ -43,7 +43,7 @@ impl Validity {
         (self.from..=self.to).contains(&now)
     }
 
-    pub(crate) const fn until(self) -> UnixSeconds {
+    pub const fn until(self) -> UnixSeconds {
         self.to
     }
 

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::cert_validity::Validity;
 use super::tls::{BadTls, KeyPair, certificates, stamp};
 use super::watched_file::{FileStamp, Reloadable};
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// Paths of PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

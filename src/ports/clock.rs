@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
 
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 pub trait Clock: Send + Sync {
     fn now_millis(&self) -> i64;

@@ -55,7 +55,7 @@ pub trait EventSink: Send + Sync {
     fn resume(&self);
 }
 
-pub(crate) struct HttpSink {
+pub struct HttpSink {
     site: RequestTarget,
     authorization: Option<HeaderValue>,
     timeout: Duration,
@@ -63,7 +63,7 @@ pub(crate) struct HttpSink {
 }
 
 impl HttpSink {
-    pub(crate) fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
+    pub fn new(url: &str, authorization: Option<&str>) -> Result<Self, BadAddress> {
         let authorization = authorization.map(|text| {
             let mut value = HeaderValue::from_str(text)
                 .map_err(|_| BadAddress("has an authorization that is not a valid header value"))?;

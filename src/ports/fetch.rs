@@ -4,7 +4,7 @@
 //! Redirects are followed, because publishers use them, but never from https to http, and never from a public
 //! to a private address: a foreign server must not choose internal targets (SSRF).
 
-use std::fs::{self, File};
+pub use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -90,7 +90,7 @@ pub trait Fetch: Send + Sync {
 }
 
 #[derive(Debug)]
-pub(crate) struct Fetcher {
+pub struct Fetcher {
     pub timeouts: FetchTimeouts,
     pub most: u64,
 }
@@ -168,7 +168,7 @@ fn fetch_file(path: &Path, known: &Validators) -> Result<Fetched, FetchError> {
     })
 }
 
-pub(crate) async fn get(
+pub async fn get(
     first: &str,
     options: &FetchOptions,
     known: &Validators,

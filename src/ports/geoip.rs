@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use maxminddb::{LookupResult, MaxMindDbError, PathElement, Reader, path};
 
 use super::watched_file::{FileStamp, Reloadable};
-use crate::types::Country;
+use playgate_types::Country;
 
 /// Maximum size of a database in bytes; city databases have a tenth of it.
 const SIZE_MAX: u64 = 1 << 30;

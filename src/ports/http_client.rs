@@ -23,13 +23,13 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::client_tls::{ClientTls, system_roots};
 
-pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
+pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAddress(pub &'static str);
 
-pub(crate) struct RequestTarget {
+pub struct RequestTarget {
     target: Uri,
     host: HeaderValue,
     address: (String, u16),
@@ -51,13 +51,13 @@ impl TlsSource {
 }
 
 impl RequestTarget {
-    pub(crate) fn parse(url: &str) -> Result<Self, BadAddress> {
+    pub fn parse(url: &str) -> Result<Self, BadAddress> {
         Self::parse_with(url, None)
     }
 
     /// Same as [`parse`](Self::parse), with authorities and a client certificate from files. Without them, those of the
     /// operating system are trusted.
-    pub(crate) fn parse_with(url: &str, tls: Option<&Arc<ClientTls>>) -> Result<Self, BadAddress> {
+    pub fn parse_with(url: &str, tls: Option<&Arc<ClientTls>>) -> Result<Self, BadAddress> {
         let bad = BadAddress;
         let url: Uri = url.parse().map_err(|_| bad("is not a URL"))?;
         let authority = url.authority().ok_or(bad("has no valid host"))?;
@@ -95,7 +95,7 @@ impl RequestTarget {
     }
 
     #[must_use]
-    pub(crate) fn request(&self, method: Method) -> Builder {
+    pub fn request(&self, method: Method) -> Builder {
         Request::builder()
             .method(method)
             .uri(self.target.clone())
@@ -114,7 +114,7 @@ impl RequestTarget {
     }
 
     /// Sends a request. Dropping the future, as a timeout does, closes the connection.
-    pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<ServerResponse, Broken>
+    pub async fn send<B>(&self, request: Request<B>) -> Result<ServerResponse, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
@@ -149,7 +149,7 @@ impl RequestTarget {
     }
 
     /// Connects, for several requests one after another.
-    pub(crate) async fn connect<B>(&self) -> Result<KeptConnection<B>, Broken>
+    pub async fn connect<B>(&self) -> Result<KeptConnection<B>, Broken>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Broken>,
@@ -163,7 +163,7 @@ impl RequestTarget {
     }
 
     /// Connects, and returns the certificate of the server in DER; `None` without TLS.
-    pub(crate) async fn certificate(&self) -> Result<Option<Vec<u8>>, Broken> {
+    pub async fn certificate(&self) -> Result<Option<Vec<u8>>, Broken> {
         let Some((source, name)) = &self.tls else {
             return Ok(None);
         };
@@ -190,24 +190,24 @@ impl RequestTarget {
     }
 
     #[must_use]
-    pub(crate) fn address(&self) -> (&str, u16) {
+    pub fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 }
 
 /// A connection that stays open between requests. Dropping it closes it.
-pub(crate) struct KeptConnection<B> {
+pub struct KeptConnection<B> {
     sender: SendRequest<B>,
     _connection: Connection,
 }
 
 impl<B: Body<Data = Bytes> + Send + 'static> KeptConnection<B> {
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
     /// The last response must have been read to its end.
-    pub(crate) async fn send(
+    pub async fn send(
         &mut self,
         request: Request<B>,
     ) -> Result<http::Response<Incoming>, hyper::Error> {
@@ -216,14 +216,14 @@ impl<B: Body<Data = Bytes> + Send + 'static> KeptConnection<B> {
     }
 }
 
-pub(crate) struct ServerResponse {
+pub struct ServerResponse {
     pub head: response::Parts,
     pub body: WebBody,
     pub peer: IpAddr,
 }
 
 /// The body of a response. Dropping it closes the connection.
-pub(crate) struct WebBody {
+pub struct WebBody {
     incoming: Incoming,
     _connection: Connection,
 }
@@ -289,7 +289,7 @@ fn connector() -> Result<TlsConnector, BadAddress> {
 
 /// The URL without its query, for logs and messages: queries may contain keys.
 #[must_use]
-pub(crate) fn without_query(address: &str) -> String {
+pub fn without_query(address: &str) -> String {
     match address.split_once('?') {
         Some((address, _)) => format!("{address}?…"),
         None => address.to_owned(),
@@ -297,7 +297,7 @@ pub(crate) fn without_query(address: &str) -> String {
 }
 
 #[must_use]
-pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     // The outer errors only repeat "client error" and "connect error".
     while let Some(source) = cause.source() {
@@ -312,7 +312,7 @@ pub(crate) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 /// Why no connection was made, as a fixed text. The messages of the network stack and of libraries are for
 /// the log only.
 #[must_use]
-pub(crate) fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
+pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let mut next = Some(error);
     while let Some(cause) = next {
         // `io::Error::source` skips the wrapped error itself.

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use ring::digest;
 
 use super::private_file;
-use crate::process::data_file;
+use playgate_process::data_file;
 
 const NAME: &str = "smtp-refresh.token";
 /// First line of the file. The number is the version.

@@ -1,6 +1,6 @@
 //! The interface to a mail server.
 
-use crate::types::{Email, MailId, UnixSeconds};
+use playgate_types::{Email, MailId, UnixSeconds};
 
 pub struct OutgoingMail {
     /// The message id. It is the same for every attempt, so that recipients can detect duplicates.
@@ -13,7 +13,7 @@ pub struct OutgoingMail {
 }
 
 /// The lines of the dialogue with the server, without credentials.
-pub(crate) type SmtpTranscript = Vec<String>;
+pub type SmtpTranscript = Vec<String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUnavailable {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use crate::types::MediaPath;
+use playgate_types::MediaPath;
 
 #[derive(Debug)]
 pub struct MediaFile {

@@ -2,7 +2,7 @@
 //! which may not be allowed to open them: root opens them first, and the process inherits the descriptors.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+pub use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,10 +14,10 @@ use data_encoding::HEXLOWER;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 /// The environment variable that lists the inherited files.
-pub(crate) const VARIABLE: &str = "FILES_FOR_PLAYGATE";
+pub const VARIABLE: &str = "FILES_FOR_PLAYGATE";
 
 /// A file that root tried to open: its descriptor, or the number of the error.
-pub(crate) type Opened = Result<RawFd, i32>;
+pub type Opened = Result<RawFd, i32>;
 
 static INHERITED: LazyLock<Vec<(PathBuf, Opened)>> = LazyLock::new(|| {
     let listed = std::env::var_os(VARIABLE).unwrap_or_default();
@@ -25,7 +25,7 @@ static INHERITED: LazyLock<Vec<(PathBuf, Opened)>> = LazyLock::new(|| {
 });
 
 /// The value of [`VARIABLE`]. A path may hold any byte, so it is in hexadecimal; an error is a negative number.
-pub(crate) fn list(files: &[(PathBuf, Opened)]) -> String {
+pub fn list(files: &[(PathBuf, Opened)]) -> String {
     let entry = |(path, opened): &(PathBuf, Opened)| {
         let number = opened.map_or_else(|errno| -errno, |descriptor| descriptor);
         let path = HEXLOWER.encode(path.as_os_str().as_bytes());
@@ -62,7 +62,7 @@ fn link(descriptor: RawFd) -> PathBuf {
 }
 
 /// Opens a file for reading.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     let Some(descriptor) = inherited(path).transpose()? else {
         return File::open(path);
     };
@@ -79,18 +79,18 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
+pub fn read_to_string(path: &Path) -> io::Result<String> {
     io::read_to_string(open(path)?)
 }
 
 /// Creates a file that must not exist, with access for its owner only.
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+pub fn create_new(path: &Path) -> io::Result<File> {
     match inherited(path).transpose()? {
         Some(descriptor) => handle(descriptor),
         None => File::options()
@@ -102,7 +102,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces the content of a file, or creates it.
-pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let Some(descriptor) = inherited(path).transpose()? else {
         return fs::write(path, content);
     };
@@ -115,23 +115,23 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Returns the error with which root could not open the file.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
+pub fn check(path: &Path) -> io::Result<()> {
     inherited(path).transpose().map(drop)
 }
 
-pub(crate) fn exists(path: &Path) -> bool {
+pub fn exists(path: &Path) -> bool {
     inherited(path).map_or_else(|| path.exists(), |opened| opened.is_ok())
 }
 
 /// Returns a path to an inherited regular file that this process may open.
-pub(crate) fn reopenable(path: &Path) -> Option<PathBuf> {
+pub fn reopenable(path: &Path) -> Option<PathBuf> {
     let link = link(inherited(path)?.ok()?);
     let is_file = fs::metadata(&link).is_ok_and(|found| found.is_file());
     (is_file && File::open(&link).is_ok()).then_some(link)
 }
 
 /// Whether root has opened this file for this process.
-pub(crate) fn is_inherited(path: &Path) -> bool {
+pub fn is_inherited(path: &Path) -> bool {
     inherited(path).is_some_and(|opened| opened.is_ok())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A token is kept until shortly before it expires. Secrets are in request bodies only, never in an error.
 
-use crate::types::percent_encoded;
+use playgate_types::percent_encoded;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ const LONGEST_LIFE: u64 = 86_400;
 
 /// No `Debug`: it contains secrets.
 #[derive(Clone)]
-pub(crate) struct OAuthSettings {
+pub struct OAuthSettings {
     pub token_url: String,
     pub client_id: String,
     pub client_secret: Option<String>,

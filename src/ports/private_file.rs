@@ -5,11 +5,11 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use crate::process::data_file::{self, at};
+use playgate_process::data_file::{self, at};
 
 /// Writes a file, and creates its directory if needed. After a power failure the file is either complete or as it was
 /// before: a partial key could already have encrypted something.
-pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+pub fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     make_directory(directory)?;
     let path = directory.join(name);
     let aside = path.with_extension("new");
@@ -26,7 +26,7 @@ pub(crate) fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<
 }
 
 /// Creates a directory if it does not exist, with its parents.
-pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         // Only the service: the administration group may not read keys.
@@ -36,7 +36,7 @@ pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Creates an empty file, in place of an existing one.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+pub fn create(path: &Path) -> io::Result<File> {
     // The mode applies to new files only.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

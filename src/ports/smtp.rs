@@ -25,9 +25,9 @@ use super::mailer::{
     MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
 };
 use super::oauth_token::{OAuthSettings, TokenSource};
-use crate::types::Email;
 use hello::hello;
 use login::Login;
+use playgate_types::Email;
 use replies::{Mask, SmtpFailure};
 
 #[path = "smtp_hello.rs"]
@@ -54,7 +54,7 @@ pub enum SmtpSecurity {
 
 /// Connection settings of the mail server. Contains a password, so it has no `Debug`.
 #[derive(Clone)]
-pub(crate) struct SmtpSettings {
+pub struct SmtpSettings {
     pub host: String,
     pub port: u16,
     pub security: SmtpSecurity,
@@ -72,17 +72,17 @@ pub(crate) struct SmtpSettings {
 
 /// The user name, and what proves it.
 #[derive(Clone)]
-pub(crate) enum SmtpLogin {
+pub enum SmtpLogin {
     Password(String, String),
     OAuth(String, OAuthSettings),
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct BadSmtp(String);
+pub struct BadSmtp(String);
 
 #[derive(Clone)]
-pub(crate) struct SmtpMailer {
+pub struct SmtpMailer {
     host: String,
     port: u16,
     security: SmtpSecurity,
@@ -94,7 +94,7 @@ pub(crate) struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    pub(crate) fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
+    pub fn new(settings: SmtpSettings) -> Result<Self, BadSmtp> {
         let tls = match settings.security {
             SmtpSecurity::None => None,
             SmtpSecurity::StartTls | SmtpSecurity::Tls => {

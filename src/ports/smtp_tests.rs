@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::replies::{REPLY_MAX, TIMED_OUT};
 use super::*;
-use crate::types::{MailId, UnixSeconds};
+use playgate_types::{MailId, UnixSeconds};
 
 fn settings() -> SmtpSettings {
     SmtpSettings {

@@ -16,8 +16,8 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::cert_validity::Validity;
 use super::watched_file::{FileStamp, Reloadable, readable_by_all};
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
 pub const H2: &[u8] = b"h2";
 pub const HTTP_1_1: &[u8] = b"http/1.1";

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::types::{UnixSeconds, zone};
+use playgate_types::{UnixSeconds, zone};
 
 /// Where systems have the files of zones.
 const SYSTEM: [&str; 4] = [
@@ -45,7 +45,7 @@ pub struct ZoneRules {
 
 /// Chooses between a directory, by default the system's, and the copy that is compiled in. Reads a few files.
 #[must_use]
-pub(crate) fn choose(named: Option<&Path>) -> ZoneRules {
+pub fn choose(named: Option<&Path>) -> ZoneRules {
     let directory = match named {
         Some(named) => Some(named.to_owned()),
         None => SYSTEM.iter().map(PathBuf::from).find(|path| path.is_dir()),
@@ -72,7 +72,7 @@ pub(crate) fn choose(named: Option<&Path>) -> ZoneRules {
 }
 
 /// Makes the whole process use the rules.
-pub(crate) fn apply(rules: &ZoneRules) {
+pub fn apply(rules: &ZoneRules) {
     zone::use_rules(rules.directory.clone().map(|directory| {
         Box::new(move |name: &str| read_zone(&directory, name).ok()) as zone::RuleFiles
     }));
@@ -90,7 +90,7 @@ fn damaged(directory: &Path) -> Vec<&'static str> {
 
 /// Why a directory cannot be used, as the end of a sentence.
 #[must_use]
-pub(crate) fn fault(directory: &Path) -> Option<&'static str> {
+pub fn fault(directory: &Path) -> Option<&'static str> {
     if !directory.is_dir() {
         return Some("is not a directory that can be read");
     }

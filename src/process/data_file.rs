@@ -2,7 +2,7 @@
 //! do. People touch these files: they restore, copy and clean up, and another user may own what they leave behind.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+pub use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::process::descriptor_reserve;
+use crate::descriptor_reserve;
 
 /// The failed operation and its path. Stored inside an [`io::Error`] of the same kind.
 #[derive(Debug)]
-pub(crate) struct FileError {
+pub struct FileError {
     what: &'static str,
     path: PathBuf,
     pub(crate) source: io::Error,
@@ -25,7 +25,7 @@ pub(crate) struct FileError {
 
 impl FileError {
     /// The innermost operation is the most exact one: an error that has a path already is returned as it is.
-    pub(crate) fn wrap(
+    pub fn wrap(
         what: &'static str,
         path: &Path,
         sync: bool,
@@ -48,7 +48,7 @@ impl FileError {
         }
     }
 
-    pub(crate) fn find(error: &io::Error) -> Option<&Self> {
+    pub fn find(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -70,7 +70,7 @@ impl std::error::Error for FileError {
     }
 }
 
-pub(crate) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+pub fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     FileError::wrap(what, path, false)
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn remedy(error: &io::Error) -> Option<&'static str> {
 /// Whether an error is about one file, in whose place another one can begin, and not about the process, the space of the
 /// disk or a sync.
 #[must_use]
-pub(crate) fn is_about_file(error: &io::Error) -> bool {
+pub fn is_about_file(error: &io::Error) -> bool {
     let (error, sync) = match FileError::find(error) {
         Some(found) => (&found.source, found.sync),
         None => (error, false),
@@ -137,7 +137,7 @@ const DAMAGED: &str = ".damaged";
 
 /// Renames a file that cannot be used, so that a new one can begin. Nothing is deleted or written over: an operator may
 /// repair it.
-pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
+pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(DAMAGED);
     let first = path.with_file_name(&name);
@@ -155,7 +155,7 @@ pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
 
 /// Whether [`set_aside`] gave a file this name.
 #[must_use]
-pub(crate) fn is_set_aside(path: &Path) -> bool {
+pub fn is_set_aside(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let parts = name.and_then(|name| name.rsplit_once(DAMAGED));
     parts.is_some_and(|(_, number)| {
@@ -187,12 +187,12 @@ fn check_type(file: &File) -> io::Result<()> {
     Err(io::Error::other(NotAFile(found)))
 }
 
-pub(crate) fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     open_file(options, path).map_err(|error| at("open", path)(explained(error, path)))
 }
 
 /// Like [`open`], with the reserve of descriptors: for files without which changes are refused.
-pub(crate) fn open_with_reserve(options: &OpenOptions, path: &Path) -> io::Result<File> {
+pub fn open_with_reserve(options: &OpenOptions, path: &Path) -> io::Result<File> {
     descriptor_reserve::open(|| open_file(options, path))
         .map_err(|error| at("open", path)(explained(error, path)))
 }
@@ -219,11 +219,11 @@ fn explained(error: io::Error, path: &Path) -> io::Error {
     error
 }
 
-pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+pub fn open_to_read(path: &Path) -> io::Result<File> {
     open(File::options().read(true), path)
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_to_read(path)?
         .read_to_end(&mut bytes)
@@ -231,7 +231,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
+pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_to_read(path)?
         .read_to_string(&mut text)
@@ -240,7 +240,7 @@ pub(crate) fn read_to_string(path: &Path) -> io::Result<String> {
 }
 
 /// Copies a file with its mode.
-pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
+pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     let mut source = open_to_read(from)?;
     let mut target = open(File::options().write(true).create(true).truncate(true), to)?;
     let permissions = source.metadata().map_err(at("read", from))?.permissions();
@@ -251,7 +251,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<u64> {
 }
 
 /// The entries of a directory.
-pub(crate) fn list(path: &Path) -> io::Result<Vec<fs::DirEntry>> {
+pub fn list(path: &Path) -> io::Result<Vec<fs::DirEntry>> {
     let entries = fs::read_dir(path).and_then(Iterator::collect);
     entries.map_err(at("list", path))
 }

@@ -16,11 +16,11 @@ const FOR_ADMINISTRATORS: usize = 4;
 
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
+pub fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }
 
-pub(crate) fn fill() {
+pub fn fill() {
     let mut reserved = RESERVED.lock();
     while reserved.len() < FOR_FILES + FOR_ADMINISTRATORS {
         match File::open("/dev/null") {
@@ -43,7 +43,7 @@ pub(crate) fn open(attempt: impl Fn() -> io::Result<File>) -> io::Result<File> {
 }
 
 /// Releases a descriptor for a connection of an administrator. Returns false if only those for files are left.
-pub(crate) fn release_for_administrator() -> bool {
+pub fn release_for_administrator() -> bool {
     release(FOR_FILES)
 }
 

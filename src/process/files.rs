@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::process::data_file::{self, FileError, at};
-use crate::process::descriptor_reserve;
+use crate::data_file::{self, FileError, at};
+use crate::descriptor_reserve;
 
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     descriptor_reserve::is_exhaustion(FileError::find(error).map_or(error, |error| &error.source))
 }
 
-pub(crate) fn is_failed_sync(error: &io::Error) -> bool {
+pub fn is_failed_sync(error: &io::Error) -> bool {
     FileError::find(error).is_some_and(|error| error.sync)
 }
 
-pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
+pub fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     let missing: Vec<&Path> = path
         .ancestors()
         .take_while(|path| !path.as_os_str().is_empty() && !path.is_dir())
@@ -41,7 +41,7 @@ pub(crate) fn make_directory(path: &Path, sync: bool) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+pub fn sync_directory(path: &Path) -> io::Result<()> {
     open_directory(path)?.sync()
 }
 
@@ -76,24 +76,24 @@ fn open_directory(path: &Path) -> io::Result<OpenDirectory<'_>> {
     Ok(OpenDirectory { path, file })
 }
 
-pub(crate) fn sync_file(file: &File, path: &Path) -> io::Result<()> {
+pub fn sync_file(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all().map_err(FileError::wrap("sync", path, true))
 }
 
 /// Unlike [`sync_file`], leaves out metadata such as the modification time.
-pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
+pub fn sync_data(file: &File, path: &Path) -> io::Result<()> {
     file.sync_data()
         .map_err(FileError::wrap("sync", path, true))
 }
 
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true).mode(0o640);
     data_file::open_with_reserve(&options, path)
 }
 
 /// Replaces a small file atomically: writes a temporary file and renames it.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     let aside = with_suffix(path, ".new");
     let mut file = create_private(&aside)?;
     file.write_all(bytes)
@@ -108,7 +108,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], sync: bool) -> io::Result<
 }
 
 /// Renames a file or directory. An error that is not a failed sync leaves both names as they were.
-pub(crate) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
+pub fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
     // A rename changes two directories; either entry can be lost on its own.
     let parents = match from.parent() == to.parent() {
         true => [to.parent(), None],
@@ -126,7 +126,7 @@ pub(crate) fn rename(from: &Path, to: &Path, sync: bool) -> io::Result<()> {
 }
 
 /// Removes a file if it exists. With `sync`, a power cut does not bring it back.
-pub(crate) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
+pub fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(FileError::wrap("remove", path, false))?,
@@ -140,16 +140,16 @@ pub(crate) fn remove_file(path: &Path, sync: bool) -> io::Result<()> {
 /// Device and inode of a file. A name that leads to another file, or to none, has lost the file that a process has open: what
 /// the process writes there is gone when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileId(u64, u64);
+pub struct FileId(u64, u64);
 
 impl FileId {
-    pub(crate) fn of(file: &fs::Metadata) -> Self {
+    pub fn of(file: &fs::Metadata) -> Self {
         Self(file.dev(), file.ino())
     }
 }
 
 /// Whether the name still leads to the open file. An error other than a missing file decides nothing.
-pub(crate) fn is_in_place(file: &File, path: &Path) -> bool {
+pub fn is_in_place(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => FileId::of(&open) == FileId::of(&named),
         (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
@@ -157,7 +157,7 @@ pub(crate) fn is_in_place(file: &File, path: &Path) -> bool {
     }
 }
 
-pub(crate) fn size_of(directory: &Path) -> u64 {
+pub fn size_of(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;
     };
@@ -168,7 +168,7 @@ pub(crate) fn size_of(directory: &Path) -> u64 {
         .sum()
 }
 
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)

@@ -8,7 +8,7 @@ use rustix::thread::gettid;
 const NICE: i32 = 10;
 
 /// Lowers the priority of the current thread.
-pub(crate) fn lower() {
+pub fn lower() {
     // A sandbox may forbid the call. Requests are then slower while such work is done.
     if let Err(error) = setpriority_process(Some(gettid()), NICE) {
         let thread = std::thread::current();

@@ -3,13 +3,13 @@
 //! Readers detect a torn end and damage, and resume at the next valid frame. Erased bodies can become holes of the same
 //! length, so that all later offsets, which cursors rely on, stay valid.
 
-use std::io::{self, Read, Write};
+pub use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 
 /// Length of a frame head: mark, body length and checksum.
-pub(crate) const HEAD_BYTES: usize = 12;
+pub const HEAD_BYTES: usize = 12;
 
-pub(crate) trait FrameBody: Sized {
+pub trait FrameBody: Sized {
     /// Start of a frame. It must contain a byte that no text of a body can contain, so that a body cannot forge a frame.
     const MARK: [u8; 4];
     /// Start of a hole. Its body is all zeros.
@@ -19,14 +19,14 @@ pub(crate) trait FrameBody: Sized {
     fn parse(body: &[u8]) -> Option<Self>;
 }
 
-pub(crate) fn write_frame<B: FrameBody>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub fn write_frame<B: FrameBody>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = begin(B::MARK, out);
     write(out);
     seal(start, out);
 }
 
 /// A gap shorter than a frame head is filled with zeros, which read as damage.
-pub(crate) fn write_holes<B: FrameBody>(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
+pub fn write_holes<B: FrameBody>(mut gap: u64, to: &mut impl Write) -> io::Result<()> {
     let longest = (HEAD_BYTES + B::BODY_MAX) as u64;
     while gap > 0 {
         let mut piece = gap.min(longest);
@@ -98,7 +98,7 @@ fn parse<B: FrameBody>(bytes: &[u8]) -> Option<(Option<B>, usize)> {
     Some((Some(B::parse(body)?), HEAD_BYTES + length))
 }
 
-pub(crate) struct Frames<B, R> {
+pub struct Frames<B, R> {
     from: R,
     buffer: Vec<u8>,
     at: usize,
@@ -111,11 +111,11 @@ pub(crate) struct Frames<B, R> {
 }
 
 impl<B: FrameBody, R: Read> Frames<B, R> {
-    pub(crate) fn new(from: R) -> Self {
+    pub fn new(from: R) -> Self {
         Self::resume(from, 0)
     }
 
-    pub(crate) fn resume(from: R, before: u64) -> Self {
+    pub fn resume(from: R, before: u64) -> Self {
         Self {
             from,
             buffer: Vec::new(),
@@ -128,15 +128,15 @@ impl<B: FrameBody, R: Read> Frames<B, R> {
         }
     }
 
-    pub(crate) const fn sound_end(&self) -> u64 {
+    pub const fn sound_end(&self) -> u64 {
         self.sound_end
     }
 
-    pub(crate) const fn damaged(&self) -> u64 {
+    pub const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Option<B>> {
+    pub fn next_frame(&mut self) -> io::Result<Option<B>> {
         loop {
             self.fill()?;
             let rest = self.buffer.get(self.at..).unwrap_or_default();

@@ -8,20 +8,20 @@ use std::path::Path;
 
 use super::{append_checksum, open, without_checksum};
 
-use crate::process::data_file;
+use playgate_process::data_file;
 
 const FILE_BYTES: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lengths {
+pub struct Lengths {
     /// Bytes written when this was stored. After a power cut the segment may be shorter.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Bytes synced. A shorter segment is damaged.
-    pub(crate) synced: u64,
+    pub synced: u64,
 }
 
 impl Lengths {
-    pub(crate) const fn from_synced(length: u64) -> Self {
+    pub const fn from_synced(length: u64) -> Self {
         Self {
             written: length,
             synced: length,
@@ -29,7 +29,7 @@ impl Lengths {
     }
 
     /// Returns the default for an unreadable file, so that nothing is compared.
-    pub(crate) fn read(path: &Path) -> Self {
+    pub fn read(path: &Path) -> Self {
         let bytes = data_file::read(path).unwrap_or_default();
         match without_checksum(&bytes)
             .unwrap_or_default()
@@ -52,7 +52,7 @@ impl Lengths {
         }
     }
 
-    pub(crate) fn compare(self, path: &Path, sound_end: u64) {
+    pub fn compare(self, path: &Path, sound_end: u64) {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         match self.missing(sound_end) {
             Some(Missing::Synced(bytes)) => {
@@ -65,7 +65,7 @@ impl Lengths {
         }
     }
 
-    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
+    pub fn write(self, path: &Path) -> io::Result<()> {
         LengthFile::open(path)?.write(self)
     }
 }
@@ -77,14 +77,14 @@ enum Missing {
     Synced(u64),
 }
 
-pub(crate) struct LengthFile(File);
+pub struct LengthFile(File);
 
 impl LengthFile {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         open(path, false).map(Self)
     }
 
-    pub(crate) fn write(&self, lengths: Lengths) -> io::Result<()> {
+    pub fn write(&self, lengths: Lengths) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         bytes.extend(lengths.written.to_le_bytes());
         bytes.extend(lengths.synced.to_le_bytes());

@@ -36,10 +36,10 @@ const INDEX_MAX: u64 = 64 * 1024 * 1024;
 
 /// Checksum of an owner's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct OwnerKey(u32);
+pub struct OwnerKey(u32);
 
 impl OwnerKey {
-    pub(crate) fn new(id: &[u8]) -> Self {
+    pub fn new(id: &[u8]) -> Self {
         // Stored, so it must never change.
         Self(crc32fast::hash(id))
     }
@@ -50,30 +50,30 @@ pub(crate) type OwnersOf = fn(&[u8]) -> Vec<OwnerKey>;
 
 /// A member of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct IndexedMember {
+pub struct IndexedMember {
     /// Offset of its header in the file.
-    pub(crate) at: u64,
+    pub at: u64,
     /// Offset of its content in the unpacked segment.
-    pub(crate) place: u64,
+    pub place: u64,
     /// Sorted. `None`: it may contain records of every owner.
     pub(crate) owners: Option<Vec<OwnerKey>>,
 }
 
 impl IndexedMember {
-    pub(crate) fn may_have(&self, owner: OwnerKey) -> bool {
+    pub fn may_have(&self, owner: OwnerKey) -> bool {
         let listed = self.owners.as_ref();
         listed.is_none_or(|owners| owners.binary_search(&owner).is_ok())
     }
 }
 
 #[derive(Default)]
-pub(crate) struct MemberIndex {
+pub struct MemberIndex {
     members: Vec<IndexedMember>,
     listed: usize,
 }
 
 impl MemberIndex {
-    pub(crate) fn add(&mut self, at: u64, place: u64, mut owners: Vec<OwnerKey>) {
+    pub fn add(&mut self, at: u64, place: u64, mut owners: Vec<OwnerKey>) {
         owners.sort_unstable();
         owners.dedup();
         self.listed += owners.len();
@@ -83,7 +83,7 @@ impl MemberIndex {
     }
 
     /// `at` is the offset of the index in the file.
-    pub(crate) fn write(&self, at: u64, to: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, at: u64, to: &mut impl Write) -> io::Result<()> {
         for member in &self.members {
             let mut body = member.at.to_le_bytes().to_vec();
             body.extend(member.place.to_le_bytes());
@@ -100,7 +100,7 @@ impl MemberIndex {
     }
 
     /// Returns the members of a file, or `None` if it has no index or a damaged one.
-    pub(crate) fn read(file: &File) -> io::Result<Option<Vec<IndexedMember>>> {
+    pub fn read(file: &File) -> io::Result<Option<Vec<IndexedMember>>> {
         let length = file.metadata()?.len();
         let behind = (FOOT_BYTES + END_BYTES) as u64;
         let Some(foot_at) = length.checked_sub(behind) else {

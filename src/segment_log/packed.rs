@@ -17,21 +17,21 @@ use super::member_header::{END_BYTES, HEAD_BYTES, Header, MEMBER_MAX, TAIL_BYTES
 use super::member_index::{IndexedMember, MemberIndex, OwnerKey};
 use super::packer::Packer;
 use super::read_at;
-use crate::process::data_file::{at, open_with_reserve};
+use playgate_process::data_file::{at, open_with_reserve};
 
 const ZEROS: [u8; 4096] = [0; 4096];
 
-pub(crate) enum SegmentReader {
+pub enum SegmentReader {
     Plain(File),
     Packed(Members),
 }
 
 impl SegmentReader {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_at(path, 0)
     }
 
-    pub(crate) fn open_at(path: &Path, from: u64) -> io::Result<Self> {
+    pub fn open_at(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = open_with_reserve(File::options().read(true), path)?;
         match SegmentForm::detect(&file).map_err(at("read", path))? {
             SegmentForm::Plain => {
@@ -48,7 +48,7 @@ impl SegmentReader {
 
     /// Reads the members that may contain records of the owner, one after the other; all if the file has no sound index.
     /// Also returns whether members are left out.
-    pub(crate) fn open_for(path: &Path, owner: OwnerKey) -> io::Result<(Self, bool)> {
+    pub fn open_for(path: &Path, owner: OwnerKey) -> io::Result<(Self, bool)> {
         let reader = Self::open(path)?;
         let Self::Packed(mut members) = reader else {
             return Ok((reader, false));
@@ -68,13 +68,13 @@ impl Read for SegmentReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentForm {
+pub enum SegmentForm {
     Plain,
     Packed,
 }
 
 impl SegmentForm {
-    pub(crate) fn detect(file: &File) -> io::Result<Self> {
+    pub fn detect(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD_BYTES];
         let read = read_at(file, &mut head, 0)?;
         let head = head.get(..read).unwrap_or_default();
@@ -91,7 +91,7 @@ impl SegmentForm {
     }
 }
 
-pub(crate) fn unpacked_length(path: &Path) -> io::Result<u64> {
+pub fn unpacked_length(path: &Path) -> io::Result<u64> {
     let file = open_with_reserve(File::options().read(true), path)?;
     let length = file.metadata()?.len();
     if SegmentForm::detect(&file).map_err(at("read", path))? == SegmentForm::Plain {
@@ -132,15 +132,15 @@ fn find_header(file: &File, from: u64, within: u64) -> io::Result<Option<u64>> {
 }
 
 /// A member that was read; the last one of a segment is empty.
-pub(crate) struct SoundMember {
-    pub(crate) at: u64,
-    pub(crate) place: u64,
-    pub(crate) bytes: Vec<u8>,
+pub struct SoundMember {
+    pub at: u64,
+    pub place: u64,
+    pub bytes: Vec<u8>,
     /// Offset of what follows in the file.
-    pub(crate) next: u64,
+    pub next: u64,
 }
 
-pub(crate) struct Members {
+pub struct Members {
     file: File,
     name: String,
     at: u64,
@@ -155,7 +155,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    pub(crate) fn new(file: File, path: &Path) -> Self {
+    pub fn new(file: File, path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Self {
             name: name.into_owned(),
@@ -170,7 +170,7 @@ impl Members {
     }
 
     /// The empty member that ends a file, where the members that were read end.
-    pub(crate) fn end_bytes(&self) -> Vec<u8> {
+    pub fn end_bytes(&self) -> Vec<u8> {
         end_member(self.place)
     }
 
@@ -218,7 +218,7 @@ impl Members {
     }
 
     /// Reads the next member and its offset in the file. An error of the kind `InvalidData` is damage.
-    pub(crate) fn next_sound(&mut self) -> io::Result<SoundMember> {
+    pub fn next_sound(&mut self) -> io::Result<SoundMember> {
         let header = self.header_at(self.at, self.place)?;
         let header = header.ok_or(io::ErrorKind::InvalidData)?;
         let bytes = self.unpack(header)?.ok_or(io::ErrorKind::InvalidData)?;
@@ -236,7 +236,7 @@ impl Members {
     /// Copies a segment. Members that may contain records of `wanted` owners pass through `change`, which gets their content
     /// with its offset and keeps its length; the others are copied as they are. Returns `false` if the segment has no sound
     /// index, or is damaged where it matters: the copy is incomplete then.
-    pub(crate) fn copy_changed<W: Write>(
+    pub fn copy_changed<W: Write>(
         &mut self,
         to: &mut Packer<W>,
         wanted: impl Fn(&IndexedMember) -> bool,

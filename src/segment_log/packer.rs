@@ -9,9 +9,9 @@ use super::member_header::{HEAD_BYTES, Header, end_member};
 use super::member_index::{MemberIndex, OwnerKey, OwnersOf};
 
 /// Unpacked bytes after which a member ends. Members contain whole frames.
-pub(crate) const MEMBER_BYTES: usize = 1024 * 1024;
+pub const MEMBER_BYTES: usize = 1024 * 1024;
 
-pub(crate) struct Packer<W: Write> {
+pub struct Packer<W: Write> {
     to: W,
     /// Bytes written.
     at: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Packer<W: Write> {
 }
 
 impl<W: Write> Packer<W> {
-    pub(crate) const fn new(to: W) -> Self {
+    pub const fn new(to: W) -> Self {
         Self {
             to,
             at: 0,
@@ -33,14 +33,14 @@ impl<W: Write> Packer<W> {
     }
 
     /// Writes an index of the owners of records, too.
-    pub(crate) fn indexed(to: W, owners: OwnersOf) -> Self {
+    pub fn indexed(to: W, owners: OwnersOf) -> Self {
         Self {
             index: Some((owners, MemberIndex::default())),
             ..Self::new(to)
         }
     }
 
-    pub(crate) fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn member(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some((owners, index)) = &mut self.index {
             // Taken from what is packed, so that the index cannot differ from what its readers find.
             index.add(self.at, self.place, owners(bytes));
@@ -93,11 +93,11 @@ impl<W: Write> Packer<W> {
     }
 
     /// Unpacked bytes of the members so far.
-    pub(crate) const fn place(&self) -> u64 {
+    pub const fn place(&self) -> u64 {
         self.place
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<W> {
+    pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         // `zcat` ignores an empty member, and readers find the unpacked length at the end of the file.
         self.write_end()?;

@@ -1,6 +1,6 @@
 //! Bulk writes. They reach the engine in large batches and leave room in the memtable for other commits.
 
-use crate::store::handle::Store;
+use crate::handle::Store;
 
 /// While this guard exists, commits reach the engine in large batches.
 pub struct BulkWrites(Store);

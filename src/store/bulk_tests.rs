@@ -8,8 +8,8 @@ use super::engine::{Engine as _, SledEngine};
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::write_batch::WriteBatch;
 use super::*;
-use crate::store::history::CommitId;
-use crate::store::layout::StoreLayout;
+use crate::history::CommitId;
+use crate::layout::StoreLayout;
 
 const BEFORE: u32 = 10;
 const IMPORTED: u32 = 2_600;

@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use super::engine::{Engine as _, tamper};
 use super::tests::{ByTown, People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
-use crate::store::engine::SledEngine;
-use crate::store::history::CommitId;
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
-use crate::store::snapshot::durable_reader::DurableReader;
-use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{Expected, Survey};
+use crate::engine::SledEngine;
+use crate::history::CommitId;
+use crate::layout::StoreLayout;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
+use crate::snapshot::durable_reader::DurableReader;
+use crate::snapshot::format::Snapshot;
+use crate::wal::{Expected, Survey};
 use parking_lot::Mutex;
 
 /// Opens without waiting for the engine.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-use crate::process::data_file;
-use crate::store::error::StoreError;
+use crate::error::StoreError;
+use playgate_process::data_file;
 
 const MIB: u64 = 1024 * 1024;
 /// The ballast is 2 per cent of the file system, and at most this.
@@ -102,7 +102,7 @@ impl Disk {
     }
 }
 
-pub(in crate::store) struct Space {
+pub(crate) struct Space {
     directory: PathBuf,
     ballast: PathBuf,
     /// Number of write priorities that are accepted, from the highest on.
@@ -115,7 +115,7 @@ pub(in crate::store) struct Space {
 }
 
 impl Space {
-    pub(in crate::store) fn new(directory: &Path) -> Self {
+    pub(crate) fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
             ballast: directory.join("ballast"),
@@ -126,11 +126,11 @@ impl Space {
         }
     }
 
-    pub(in crate::store) fn admits(&self, need: WritePriority) -> bool {
+    pub(crate) fn admits(&self, need: WritePriority) -> bool {
         self.met.load(Ordering::Relaxed) > need as u8
     }
 
-    pub(in crate::store) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
+    pub(crate) fn admits_bytes(&self, need: WritePriority, bytes: u64) -> bool {
         if !self.admits(need) {
             return false;
         }
@@ -145,12 +145,12 @@ impl Space {
             .is_ok()
     }
 
-    pub(in crate::store) fn refuses(&self) -> Option<WritePriority> {
+    pub(crate) fn refuses(&self) -> Option<WritePriority> {
         let met = usize::from(self.met.load(Ordering::Relaxed));
         NEEDS.get(met).copied()
     }
 
-    pub(in crate::store) fn bytes(&self) -> (u64, u64) {
+    pub(crate) fn bytes(&self) -> (u64, u64) {
         (
             self.free.load(Ordering::Relaxed),
             self.total.load(Ordering::Relaxed),
@@ -158,7 +158,7 @@ impl Space {
     }
 
     /// Returns the rejected priority if it has changed.
-    pub(in crate::store) fn check(&self) -> Option<Option<WritePriority>> {
+    pub(crate) fn check(&self) -> Option<Option<WritePriority>> {
         // The counter is read before the free space: a concurrent write is then counted twice and never missed.
         let counted = self.written.load(Ordering::Relaxed);
         let disk = read(&self.directory)?;
@@ -178,7 +178,7 @@ impl Space {
         (before != met).then_some(refused)
     }
 
-    pub(in crate::store) fn release(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         let gone = fs::remove_file(&self.ballast).is_ok();
         if gone {
             tracing::warn!(
@@ -207,7 +207,7 @@ impl Space {
     }
 }
 
-pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
+pub(crate) fn require_free(directory: &Path, bytes: u64) -> Result<(), StoreError> {
     // A directory that does not exist yet will be on the same disk as its parent.
     let there = directory.ancestors().find(|path| path.is_dir());
     let Some(disk) = there.and_then(read) else {
@@ -233,7 +233,7 @@ pub(in crate::store) fn require_free(directory: &Path, bytes: u64) -> Result<(),
     })
 }
 
-pub(in crate::store) fn read(directory: &Path) -> Option<Disk> {
+pub(crate) fn read(directory: &Path) -> Option<Disk> {
     let stat = statvfs(directory)
         .inspect_err(|error| tracing::warn!(directory = %directory.display(), %error, "cannot read how much disk space is free"))
         .ok()?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::recovery_tests::restore;
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::dump::Imported;
+use crate::layout::StoreLayout;
+use crate::maintenance::dump::Imported;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

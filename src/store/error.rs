@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::process::files::{is_failed_sync, is_out_of_descriptors};
-use crate::store::shared_log_error::{ENTRY_MAX, SharedLogError};
+use crate::shared_log_error::{ENTRY_MAX, SharedLogError};
+use playgate_process::files::{is_failed_sync, is_out_of_descriptors};
 
 /// After `Full`, `NoDescriptor`, `Overloaded`, `Moved`, `SharedLog` and `ChangeTooLarge`, nothing was changed and reads
 /// continue.
@@ -131,7 +131,7 @@ impl From<io::Error> for StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::data_file::{FileError, at};
+    use playgate_process::data_file::{FileError, at};
 
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 /// Called at most once, when a write or sync has failed and the process has to restart.
 pub type OnFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;

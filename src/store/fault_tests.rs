@@ -16,9 +16,9 @@ use super::tests::{ByTown, People, Person, all, assert_sound, person, put, schem
 use super::wal::CommitLog;
 use super::write_batch::{BatchPart, WriteBatch};
 use super::*;
-use crate::process::data_file::at;
-use crate::store::history::CommitId;
-use crate::store::layout::StoreLayout;
+use crate::history::CommitId;
+use crate::layout::StoreLayout;
+use playgate_process::data_file::at;
 
 /// How long a test waits for an answer that a fault could delay for ever.
 const MAX_WAIT: Duration = Duration::from_secs(30);

@@ -1,9 +1,9 @@
 //! The store of a fleet member: joins, follows and leaves the log of its fleet.
 
-use crate::store::commit::writer::{Writer, WriterMessage, run_on_writer};
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::replication::{Claim, Entry, ReplicaStatus, Replication};
+use crate::commit::writer::{Writer, WriterMessage, run_on_writer};
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::replication::{Claim, Entry, ReplicaStatus, Replication};
 
 impl Store {
     /// Joins the log of a fleet as a follower. The store must have been opened with `FleetAccess::Member`.

@@ -1,4 +1,4 @@
-//! Entry points of [`crate::fuzzing`] for the formats on disk. They correct the checksums of the
+//! Entry points of `src/fuzzing` for the formats on disk. They correct the checksums of the
 //! input, since otherwise only the checksum verification would be tested.
 
 use std::fs::File;
@@ -12,10 +12,10 @@ use super::wal::{
 };
 use super::write_batch::WriteBatch;
 use super::{Key, Schema};
-use crate::store::history::History;
-use crate::store::maintenance::dump;
-use crate::store::snapshot::format::Snapshot;
-use crate::types::{
+use crate::history::History;
+use crate::maintenance::dump;
+use crate::snapshot::format::Snapshot;
+use playgate_types::{
     AssetId, BroadcastId, DeviceId, Email, LivestreamId, OfferId, PartnerId, SessionId, TokenHash,
     TvDay, UnixSeconds, UserId,
 };

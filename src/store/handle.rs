@@ -7,42 +7,40 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::store::commit::derived::TableWatch;
-use crate::store::commit::memory_table::{CommitListener, Decoding, TableListener};
-use crate::store::commit::packed::PackedTable;
-use crate::store::commit::writer::{
-    self, Commit, Durability, TransactionResult, Writer, WriterMessage,
-};
-use crate::store::disk_space::WritePriority;
-use crate::store::error::StoreError;
-use crate::store::lock::StoreLock;
-use crate::store::recovery::task::Loss;
-use crate::store::replication::Position;
-use crate::store::shared::{Shared, SnapshotClock, Written};
-use crate::store::table::{Table, TreeName};
-use crate::store::txn::Txn;
-use crate::store::write_batch::WriteBatch;
+use crate::commit::derived::TableWatch;
+use crate::commit::memory_table::{CommitListener, Decoding, TableListener};
+use crate::commit::packed::PackedTable;
+use crate::commit::writer::{self, Commit, Durability, TransactionResult, Writer, WriterMessage};
+use crate::disk_space::WritePriority;
+use crate::error::StoreError;
+use crate::lock::StoreLock;
+use crate::recovery::task::Loss;
+use crate::replication::Position;
+use crate::shared::{Shared, SnapshotClock, Written};
+use crate::table::{Table, TreeName};
+use crate::txn::Txn;
+use crate::write_batch::WriteBatch;
 
 /// Maximum number of waiting commits; further ones fail with [`StoreError::Overloaded`].
 const QUEUE_MAX: usize = 8_192;
 
 /// A handle to the store. Dropping the last handle closes the store.
 #[derive(Clone)]
-pub struct Store(pub(in crate::store) Arc<Inner>);
+pub struct Store(pub(crate) Arc<Inner>);
 
 /// What the clones of a handle share.
-pub(in crate::store) struct Inner {
-    pub(in crate::store) core: Arc<Shared>,
-    pub(in crate::store) inbox: SyncSender<WriterMessage>,
-    pub(in crate::store) threads: Mutex<Vec<JoinHandle<()>>>,
-    pub(in crate::store) stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
-    pub(in crate::store) clock: SnapshotClock,
-    pub(in crate::store) lock: Option<StoreLock>,
+pub(crate) struct Inner {
+    pub(crate) core: Arc<Shared>,
+    pub(crate) inbox: SyncSender<WriterMessage>,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) stop_maintenance: Mutex<Option<std::sync::mpsc::Sender<()>>>,
+    pub(crate) clock: SnapshotClock,
+    pub(crate) lock: Option<StoreLock>,
 }
 
 impl Store {
     /// Returns a store without threads, and the receiver of its messages.
-    pub(in crate::store) fn new(
+    pub(crate) fn new(
         core: Shared,
         clock: SnapshotClock,
         lock: Option<StoreLock>,
@@ -272,7 +270,7 @@ impl Store {
         })
     }
 
-    pub(in crate::store) fn run_exclusive<R: Send + 'static>(
+    pub(crate) fn run_exclusive<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {

@@ -22,14 +22,14 @@ pub struct History {
 
 impl History {
     /// Begins a chain after a commit whose digest is unknown.
-    pub(in crate::store) fn begin(timeline: [u8; 16], number: u64) -> Self {
+    pub(crate) fn begin(timeline: [u8; 16], number: u64) -> Self {
         let chain = digest(&[b"begin", &timeline, &number.to_le_bytes()]);
         Self { timeline, chain }
     }
 
     /// `d(n) = SHA-256(d(n-1) || n || batch)`, truncated to 16 bytes.
     #[must_use]
-    pub(in crate::store) fn after(self, number: u64, batch: &[u8]) -> Self {
+    pub(crate) fn after(self, number: u64, batch: &[u8]) -> Self {
         // An unknown digest stays unknown: a chain that begins in the middle would agree with no other.
         if !self.is_chained() {
             return self;
@@ -38,7 +38,7 @@ impl History {
         Self { chain, ..self }
     }
 
-    pub(in crate::store) const fn unchained(self) -> Self {
+    pub(crate) const fn unchained(self) -> Self {
         // After missing commits the chain cannot be continued.
         Self {
             chain: UNKNOWN,
@@ -46,11 +46,11 @@ impl History {
         }
     }
 
-    pub(in crate::store) fn is_chained(self) -> bool {
+    pub(crate) fn is_chained(self) -> bool {
         self.chain != UNKNOWN
     }
 
-    pub(in crate::store) fn agrees(self, other: Self) -> bool {
+    pub(crate) fn agrees(self, other: Self) -> bool {
         // An unknown digest agrees with all others.
         !self.is_chained() || !other.is_chained() || self.chain == other.chain
     }
@@ -70,39 +70,39 @@ fn digest(parts: &[&[u8]]) -> [u8; 16] {
 
 /// A commit of one timeline: numbers of different timelines are not comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct CommitId {
-    pub(in crate::store) timeline: [u8; 16],
-    pub(in crate::store) number: u64,
+pub(crate) struct CommitId {
+    pub(crate) timeline: [u8; 16],
+    pub(crate) number: u64,
 }
 
 impl CommitId {
-    pub(in crate::store) const fn at(self, number: u64) -> Self {
+    pub(crate) const fn at(self, number: u64) -> Self {
         Self { number, ..self }
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Lineage {
-    pub(in crate::store) current: [u8; 16],
+pub(crate) struct Lineage {
+    pub(crate) current: [u8; 16],
     /// Ancestors from the newest on, each with its last commit that belongs to this store.
-    pub(in crate::store) ancestors: Vec<([u8; 16], u64)>,
+    pub(crate) ancestors: Vec<([u8; 16], u64)>,
 }
 
 impl Lineage {
-    pub(in crate::store) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
+    pub(crate) fn new(seed: [u8; 16], instance: [u8; 16], number: u64) -> Self {
         Self {
             current: derive(seed, instance, number),
             ancestors: Vec::new(),
         }
     }
 
-    pub(in crate::store) fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         // The version that opened the store last had no timelines.
         self.current == UNKNOWN
     }
 
     /// Returns the last commit of a timeline that belongs to this store; `None` for another history.
-    pub(in crate::store) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
+    pub(crate) fn until(&self, timeline: [u8; 16]) -> Option<u64> {
         // Commits of the current timeline belong to the store without limit.
         if timeline == self.current {
             return Some(u64::MAX);
@@ -113,24 +113,24 @@ impl Lineage {
             .map(|(_, until)| *until)
     }
 
-    pub(in crate::store) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
+    pub(crate) fn holds(&self, timeline: [u8; 16], number: u64) -> bool {
         self.until(timeline).is_some_and(|until| number <= until)
     }
 
-    pub(in crate::store) fn holds_engine(&self, applied: CommitId) -> bool {
+    pub(crate) fn holds_engine(&self, applied: CommitId) -> bool {
         // An engine without a timeline is new, or was written by a version that stored only the number. Nothing
         // distinguishes it from one of this store.
         applied.timeline == UNKNOWN || self.holds(applied.timeline, applied.number)
     }
 
-    pub(in crate::store) const fn commit(&self, number: u64) -> CommitId {
+    pub(crate) const fn commit(&self, number: u64) -> CommitId {
         CommitId {
             timeline: self.current,
             number,
         }
     }
 
-    pub(in crate::store) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
+    pub(crate) fn until_in_log(&self, timeline: [u8; 16]) -> Option<u64> {
         // The segment is from a version before timelines. Its frames are checked by number and checksum only.
         if timeline == UNKNOWN {
             return Some(u64::MAX);
@@ -139,7 +139,7 @@ impl Lineage {
     }
 
     /// Begins a new timeline after a commit. Later commits of other timelines are abandoned.
-    pub(in crate::store) fn fork(&mut self, seed: [u8; 16], number: u64) {
+    pub(crate) fn fork(&mut self, seed: [u8; 16], number: u64) {
         let next = derive(seed, self.current, number);
         self.ancestors.insert(0, (self.current, number));
         self.ancestors.truncate(ANCESTORS_MAX);

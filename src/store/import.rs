@@ -3,14 +3,14 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use crate::store::disk_space;
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::dump::Imported;
-use crate::store::options::Options;
-use crate::store::schema::Schema;
-use crate::store::table::TreeName;
+use crate::disk_space;
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::layout::StoreLayout;
+use crate::maintenance::dump::Imported;
+use crate::options::Options;
+use crate::schema::Schema;
+use crate::table::TreeName;
 
 pub struct Import<'a> {
     pub directory: &'a Path,

@@ -1,8 +1,8 @@
 //! Keys of tables and indexes. They are encoded by hand so that byte order equals logical order and
 //! each part is self-delimiting, which allows prefix scans.
 
-use crate::types::{AssetId, DeviceId};
-use crate::types::{
+use playgate_types::{AssetId, DeviceId};
+use playgate_types::{
     BroadcastId, Email, EntitlementId, LivestreamId, LoginId, MailId, OfferId, OperatorId,
     PartnerId, SessionId, TokenHash, TvDay, UnixSeconds, UserId,
 };

@@ -13,34 +13,34 @@ use std::{fs, io};
 
 use data_encoding::HEXLOWER;
 
-use crate::process::data_file;
-use crate::process::data_file::at;
-use crate::process::files::{make_directory, rename, replace_file, sync_directory, with_suffix};
-use crate::store::error::StoreError;
-use crate::store::history::Lineage;
-use crate::store::lock::StoreLock;
-use crate::types::from_hex;
+use crate::error::StoreError;
+use crate::history::Lineage;
+use crate::lock::StoreLock;
+use playgate_process::data_file;
+use playgate_process::data_file::at;
+use playgate_process::files::{make_directory, rename, replace_file, sync_directory, with_suffix};
+use playgate_types::from_hex;
 
 /// How many entries of one kind are kept in `aside/`; older ones are deleted.
 const ASIDE_KEPT: usize = 2;
 
 #[derive(Clone, Debug)]
-pub(in crate::store) struct StoreLayout {
+pub(crate) struct StoreLayout {
     data: PathBuf,
-    pub(in crate::store) sync: bool,
+    pub(crate) sync: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Identity {
+pub(crate) struct Identity {
     /// The format that a version must support to open the store.
-    pub(in crate::store) format: u32,
+    pub(crate) format: u32,
     /// The format that an upgrade has reached; equals `format` if no upgrade is in progress.
-    pub(in crate::store) reached: u32,
-    pub(in crate::store) instance: [u8; 16],
-    pub(in crate::store) lineage: Lineage,
+    pub(crate) reached: u32,
+    pub(crate) instance: [u8; 16],
+    pub(crate) lineage: Lineage,
     /// Whether the WAL and its end record were ever created. If so, their absence is damage and not
     /// a first start.
-    pub(in crate::store) begun: bool,
+    pub(crate) begun: bool,
 }
 
 /// Returns true for a store or a staged store, and if the directory cannot be read.
@@ -52,21 +52,19 @@ pub fn has_data(directory: &Path) -> bool {
 }
 
 impl StoreLayout {
-    pub(in crate::store) fn new(data: &Path, sync: bool) -> Self {
+    pub(crate) fn new(data: &Path, sync: bool) -> Self {
         Self {
             data: data.to_owned(),
             sync,
         }
     }
 
-    pub(in crate::store) fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.data.join("store")
     }
 
     /// Returns the newest complete engine directory, and all others (incomplete or replaced).
-    pub(in crate::store) fn engines(
-        &self,
-    ) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
+    pub(crate) fn engines(&self) -> Result<(Option<EngineDir>, Vec<EngineDir>), StoreError> {
         let mut found = Vec::new();
         let store = self.store();
         for entry in fs::read_dir(&store).map_err(at("read the directory", &store))? {
@@ -84,7 +82,7 @@ impl StoreLayout {
         Ok((current, found))
     }
 
-    pub(in crate::store) fn next_engine(&self) -> Result<EngineDir, StoreError> {
+    pub(crate) fn next_engine(&self) -> Result<EngineDir, StoreError> {
         let (current, others) = self.engines()?;
         let numbers = others.iter().chain(&current).map(|engine| engine.number);
         let number = numbers.max().unwrap_or(0) + 1;
@@ -94,60 +92,60 @@ impl StoreLayout {
         })
     }
 
-    pub(in crate::store) fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.store().join("log")
     }
 
-    pub(in crate::store) fn log_end(&self) -> PathBuf {
+    pub(crate) fn log_end(&self) -> PathBuf {
         // The file is not in the directory of the WAL, which may be lost as a whole.
         with_suffix(&self.log(), ".end")
     }
 
-    pub(in crate::store) fn snapshots(&self) -> PathBuf {
+    pub(crate) fn snapshots(&self) -> PathBuf {
         self.store().join("base")
     }
 
-    pub(in crate::store) fn aside(&self) -> PathBuf {
+    pub(crate) fn aside(&self) -> PathBuf {
         self.data.join("aside")
     }
 
-    pub(in crate::store) fn restored(&self) -> PathBuf {
+    pub(crate) fn restored(&self) -> PathBuf {
         self.data.join("restored")
     }
 
     /// The place of the replaced store during an installation by two renames.
-    pub(in crate::store) fn replaced_store(&self) -> PathBuf {
+    pub(crate) fn replaced_store(&self) -> PathBuf {
         self.restored().join("given-up")
     }
 
-    pub(in crate::store) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.data
     }
 
-    pub(in crate::store) fn staged(&self) -> Self {
+    pub(crate) fn staged(&self) -> Self {
         Self {
             data: self.restored(),
             sync: self.sync,
         }
     }
 
-    pub(in crate::store) fn lock(&self) -> Result<StoreLock, StoreError> {
+    pub(crate) fn lock(&self) -> Result<StoreLock, StoreError> {
         StoreLock::acquire(&self.data, self.sync)
     }
 
-    pub(in crate::store) fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.store().exists()
     }
 
     /// The identity is written before everything else, so that a first start that was interrupted before
     /// it is simply repeated.
-    pub(in crate::store) fn is_initialised(&self) -> bool {
+    pub(crate) fn is_initialised(&self) -> bool {
         let store = self.store();
         let parts = ["identity", "identity.copy", "log", "base", "sled.1"];
         parts.iter().any(|part| store.join(part).exists())
     }
 
-    pub(in crate::store) fn identity(&self) -> Result<Identity, StoreError> {
+    pub(crate) fn identity(&self) -> Result<Identity, StoreError> {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
         let mut problem = None;
         // One damaged copy is not an error: the other one is complete.
@@ -174,7 +172,7 @@ impl StoreLayout {
     }
 
     /// Whether both copies are there.
-    pub(in crate::store) fn has_identity(&self) -> bool {
+    pub(crate) fn has_identity(&self) -> bool {
         let copies = ["identity", "identity.copy"].map(|name| self.store().join(name));
         copies
             .iter()
@@ -183,7 +181,7 @@ impl StoreLayout {
 
     /// Refuses to write to another store than the open one: a disk may have been mounted over the data directory, or the directory
     /// replaced. The lock does not tell, since it is on the file that is hidden then.
-    pub(in crate::store) fn check_own(&self, own: &Identity) -> Result<(), StoreError> {
+    pub(crate) fn check_own(&self, own: &Identity) -> Result<(), StoreError> {
         match self.identity() {
             Ok(found) if found.instance != own.instance => Err(StoreError::Failed(format!(
                 "{}: another store has taken the place of the open one, as by a mount; nothing is written to it",
@@ -193,7 +191,7 @@ impl StoreLayout {
         }
     }
 
-    pub(in crate::store) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
+    pub(crate) fn write_identity(&self, identity: &Identity) -> Result<(), StoreError> {
         make_directory(&self.store(), self.sync)?;
         let text = write(identity);
         // The copies are written one after the other, so that a power cut leaves at least one of them complete.
@@ -203,11 +201,7 @@ impl StoreLayout {
         Ok(())
     }
 
-    pub(in crate::store) fn move_aside(
-        &self,
-        path: &Path,
-        kind: &str,
-    ) -> Result<PathBuf, StoreError> {
+    pub(crate) fn move_aside(&self, path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
         let aside = self.aside();
         make_directory(&aside, self.sync)?;
         let mut of_kind = Vec::new();
@@ -235,26 +229,26 @@ impl StoreLayout {
     }
 
     /// The name is part of the format.
-    pub(in crate::store) fn restore_note(&self) -> PathBuf {
+    pub(crate) fn restore_note(&self) -> PathBuf {
         self.store().join("word")
     }
 
     /// Present in the data directory of a member of a fleet. The name is part of the format.
-    pub(in crate::store) fn fleet_member(&self) -> PathBuf {
+    pub(crate) fn fleet_member(&self) -> PathBuf {
         self.data.join("fleet").join("member.json")
     }
 
     /// Names the backup of a format upgrade until a client changes something. `packaging/rollback` reads it.
-    pub(in crate::store) fn upgrade_backup(&self) -> PathBuf {
+    pub(crate) fn upgrade_backup(&self) -> PathBuf {
         self.store().join("upgrade-backup")
     }
 
-    pub(in crate::store) fn mark_staged_complete(&self) -> Result<(), StoreError> {
+    pub(crate) fn mark_staged_complete(&self) -> Result<(), StoreError> {
         // The empty file is renamed into place: it exists only if everything before it was synced.
         Ok(replace_file(&self.staged().whole(), b"", self.sync)?)
     }
 
-    pub(in crate::store) fn whole(&self) -> PathBuf {
+    pub(crate) fn whole(&self) -> PathBuf {
         self.store().join("whole")
     }
 }
@@ -262,9 +256,9 @@ impl StoreLayout {
 /// The directory of one engine. A `whole` mark says that it is complete; a `suspect` mark says that
 /// it must not be opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct EngineDir {
+pub(crate) struct EngineDir {
     number: u32,
-    pub(in crate::store) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl EngineDir {
@@ -272,7 +266,7 @@ impl EngineDir {
         self.path.join("whole").exists()
     }
 
-    pub(in crate::store) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
+    pub(crate) fn mark_whole(&self, sync: bool) -> Result<(), StoreError> {
         // The engine's files were synced before; the mark must not survive without them.
         replace_file(&self.path.join("whole"), b"", sync)?;
         if sync && let Some(store) = self.path.parent() {
@@ -281,12 +275,12 @@ impl EngineDir {
         Ok(())
     }
 
-    pub(in crate::store) fn suspect_reason(&self) -> Option<String> {
+    pub(crate) fn suspect_reason(&self) -> Option<String> {
         let bytes = data_file::read(&self.path.join("suspect")).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(in crate::store) fn mark_suspect(&self, reason: &str) -> Result<(), StoreError> {
+    pub(crate) fn mark_suspect(&self, reason: &str) -> Result<(), StoreError> {
         Ok(replace_file(
             &self.path.join("suspect"),
             reason.as_bytes(),
@@ -351,7 +345,7 @@ fn parse(text: &str) -> Option<Identity> {
     })
 }
 
-pub(in crate::store) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
+pub(crate) const fn check_format(found: u32, known: u32) -> Result<(), StoreError> {
     if found > known {
         return Err(StoreError::Newer { found, known });
     }

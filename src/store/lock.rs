@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::process::data_file;
-use crate::process::data_file::at;
-use crate::process::files::{is_in_place, make_directory};
-use crate::store::error::StoreError;
+use crate::error::StoreError;
+use playgate_process::data_file;
+use playgate_process::data_file::at;
+use playgate_process::files::{is_in_place, make_directory};
 
 pub(super) fn lock_file(directory: &Path) -> PathBuf {
     directory.join("lock")

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::store::error::StoreError;
-use crate::store::table::TreeName;
-use crate::store::write_batch::{NewValue, WriteBatch};
+use crate::error::StoreError;
+use crate::table::TreeName;
+use crate::write_batch::{NewValue, WriteBatch};
 
 /// The writer waits above this size. It is reached only while the engine applies a batch.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
@@ -36,7 +36,7 @@ const BULK_BYTES: usize = 6 * WAITING_BYTES;
 const BULK_GATHER: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub(in crate::store) struct Memtable {
+pub(crate) struct Memtable {
     state: Mutex<MemtableState>,
     changed: Condvar,
 }
@@ -101,12 +101,7 @@ enum MemtableStage {
 }
 
 impl Memtable {
-    pub(in crate::store) fn push(
-        &self,
-        number: u64,
-        batch: WriteBatch,
-        is_ready: impl Fn() -> bool,
-    ) {
+    pub(crate) fn push(&self, number: u64, batch: WriteBatch, is_ready: impl Fn() -> bool) {
         let mut state = self.state.lock();
         // While a slow engine is rebuilt, blocking the writer at the lower limit would stop the service.
         let full = |state: &MemtableState| {
@@ -128,7 +123,7 @@ impl Memtable {
     }
 
     /// Adds a commit of a fleet member, whose WAL is synced after the answer. Returns how many bytes wait for a sync.
-    pub(in crate::store) fn push_unsynced(&self, number: u64, batch: WriteBatch) -> usize {
+    pub(crate) fn push_unsynced(&self, number: u64, batch: WriteBatch) -> usize {
         let mut state = self.state.lock();
         // If the engine were ahead of the WAL after a power cut, the chain digest of its last commit would be unknown,
         // and the member could not follow the shared log.
@@ -137,7 +132,7 @@ impl Memtable {
         state.unsynced.bytes()
     }
 
-    pub(in crate::store) fn synced(&self) {
+    pub(crate) fn synced(&self) {
         let mut state = self.state.lock();
         if state.unsynced.is_empty() {
             return;
@@ -149,7 +144,7 @@ impl Memtable {
         }
     }
 
-    pub(in crate::store) fn pace(&self, is_ready: impl Fn() -> bool) {
+    pub(crate) fn pace(&self, is_ready: impl Fn() -> bool) {
         loop {
             // The engine is asked before the lock is taken: a switch of engines locks the engine first and the memtable
             // second.
@@ -164,13 +159,13 @@ impl Memtable {
         }
     }
 
-    pub(in crate::store) fn begin_bulk(&self) {
+    pub(crate) fn begin_bulk(&self) {
         let mut state = self.state.lock();
         state.bulk_writers += 1;
         state.has_bulk = true;
     }
 
-    pub(in crate::store) fn end_bulk(&self) {
+    pub(crate) fn end_bulk(&self) {
         let mut state = self.state.lock();
         state.bulk_writers = state.bulk_writers.saturating_sub(1);
         // The commits gathered so far are applied without further waiting.
@@ -179,7 +174,7 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    pub(in crate::store) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
+    pub(crate) fn get(&self, tree: TreeName, key: &[u8]) -> Option<NewValue> {
         let state = self.state.lock();
         state
             // The latest change first, since several batches can have the key.
@@ -190,7 +185,7 @@ impl Memtable {
             .cloned()
     }
 
-    pub(in crate::store) fn range(
+    pub(crate) fn range(
         &self,
         tree: TreeName,
         from: &[u8],
@@ -211,7 +206,7 @@ impl Memtable {
 
     /// Blocks until there are commits for the engine. Returns false once the store has ended and
     /// all commits are applied.
-    pub(in crate::store) fn wait(&self) -> bool {
+    pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         loop {
             while state.stage == MemtableStage::Stalled
@@ -237,7 +232,7 @@ impl Memtable {
     }
 
     /// Takes all waiting commits as one batch. It stays readable until [`Memtable::applied`] is called.
-    pub(in crate::store) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
+    pub(crate) fn next_batch(&self) -> Option<(u64, Arc<WriteBatch>)> {
         let mut state = self.state.lock();
         if state.stage == MemtableStage::Stalled || state.waiting.is_empty() {
             return None;
@@ -252,11 +247,11 @@ impl Memtable {
     }
 
     /// Returns false if the memtable was reset after the batch was taken.
-    pub(in crate::store) fn is_applying(&self) -> bool {
+    pub(crate) fn is_applying(&self) -> bool {
         self.state.lock().applying.is_some()
     }
 
-    pub(in crate::store) fn applied(&self) {
+    pub(crate) fn applied(&self) {
         let mut state = self.state.lock();
         state.applying = None;
         // `number` may have advanced since the batch was taken, so it cannot be used here.
@@ -265,17 +260,17 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    pub(in crate::store) fn stall(&self) {
+    pub(crate) fn stall(&self) {
         self.state.lock().stage = MemtableStage::Stalled;
         self.changed.notify_all();
     }
 
-    pub(in crate::store) fn is_stalled(&self) -> bool {
+    pub(crate) fn is_stalled(&self) -> bool {
         self.state.lock().stage == MemtableStage::Stalled
     }
 
     /// Clears the memtable after a switch to an engine that has every commit.
-    pub(in crate::store) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         let mut state = self.state.lock();
         *state = MemtableState {
             // Bulk writers may still hold their guards.
@@ -288,18 +283,18 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    pub(in crate::store) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.state.lock().stage = MemtableStage::Ended;
         self.changed.notify_all();
     }
 
     #[cfg(test)]
-    pub(in crate::store) fn drain(&self) -> Result<(), StoreError> {
+    pub(crate) fn drain(&self) -> Result<(), StoreError> {
         self.reach(u64::MAX)
     }
 
     /// Blocks until the engine has every commit up to `number`, or the memtable is empty.
-    pub(in crate::store) fn reach(&self, number: u64) -> Result<(), StoreError> {
+    pub(crate) fn reach(&self, number: u64) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         loop {
             let empty =

@@ -8,27 +8,27 @@ use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::process::thread_priority;
-use crate::store::commit::crowd::Crowd;
-use crate::store::commit::threads::spawn;
-use crate::store::commit::writer::{Writer, WriterMessage};
-use crate::store::disk_space::Space;
-use crate::store::engine::MemoryEngine;
-use crate::store::error::StoreError;
-use crate::store::failure::OnFailure;
-use crate::store::handle::{Inner, Store};
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::maintenance::thread::MaintenanceThread;
-use crate::store::maintenance::{missing_files, new_snapshot};
-use crate::store::options::{FleetAccess, Options};
-use crate::store::recovery::task::{Recovered, Recovery};
-use crate::store::replication::Replica;
-use crate::store::schema::Schema;
-use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::examine::check_snapshot;
-use crate::store::table::Tables;
-use crate::store::wal::{CommitLog, FileLog, FullLog, NoLog, Segments};
+use crate::commit::crowd::Crowd;
+use crate::commit::threads::spawn;
+use crate::commit::writer::{Writer, WriterMessage};
+use crate::disk_space::Space;
+use crate::engine::MemoryEngine;
+use crate::error::StoreError;
+use crate::failure::OnFailure;
+use crate::handle::{Inner, Store};
+use crate::layout::StoreLayout;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::maintenance::thread::MaintenanceThread;
+use crate::maintenance::{missing_files, new_snapshot};
+use crate::options::{FleetAccess, Options};
+use crate::recovery::task::{Recovered, Recovery};
+use crate::replication::Replica;
+use crate::schema::Schema;
+use crate::shared::{OnDisk, Shared};
+use crate::snapshot::examine::check_snapshot;
+use crate::table::Tables;
+use crate::wal::{CommitLog, FileLog, FullLog, NoLog, Segments};
+use playgate_process::thread_priority;
 
 impl Store {
     /// Opens the store of a directory, or creates it. Replays the WAL. A store of an older format is
@@ -144,7 +144,7 @@ impl Store {
         store
     }
 
-    pub(in crate::store) fn start(
+    pub(crate) fn start(
         &self,
         log: Box<dyn CommitLog>,
         number: u64,

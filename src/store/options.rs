@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::store::error::StoreError;
-use crate::store::failure::OnFailure;
-use crate::store::history::Lineage;
-use crate::store::layout::{Identity, StoreLayout, check_format};
-use crate::store::lock::StoreLock;
-use crate::store::shared::{SnapshotClock, SnapshotMetadata, VerifySnapshot};
-use crate::store::table::Tables;
+use crate::error::StoreError;
+use crate::failure::OnFailure;
+use crate::history::Lineage;
+use crate::layout::{Identity, StoreLayout, check_format};
+use crate::lock::StoreLock;
+use crate::shared::{SnapshotClock, SnapshotMetadata, VerifySnapshot};
+use crate::table::Tables;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatUpgrade {
@@ -37,7 +37,7 @@ impl FormatUpgrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetAccess {
     Refuse,
-    /// Rejects every commit until [`Store::replicate`](crate::store::Store::replicate).
+    /// Rejects every commit until [`Store::replicate`](crate::Store::replicate).
     Member,
     /// Opens the store of a member that leaves its fleet, and begins a new timeline.
     Leave,
@@ -75,7 +75,7 @@ pub struct Options {
     pub verify_snapshot: Option<VerifySnapshot>,
     /// Backup directory, searched for a snapshot if the store's own is missing.
     pub backups: Option<PathBuf>,
-    /// How long [`Store::open`](crate::store::Store::open) waits for the engine to be verified or rebuilt. After that,
+    /// How long [`Store::open`](crate::Store::open) waits for the engine to be verified or rebuilt. After that,
     /// the work continues in the background, and reads are answered from snapshot and WAL.
     pub engine_timeout: Duration,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::tests::{Person, all, assert_sound, copy_tree, person, put, schema};
 use super::wal::{Expected, Survey};
 use super::*;
-use crate::store::layout::{Identity, StoreLayout};
+use crate::layout::{Identity, StoreLayout};
 
 /// Number of commits at the time of the older copies, and in total.
 const EARLY: u32 = 20;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 /// The largest stored value. sled leaks the space of overwritten values above 128 KiB, and a record
 /// of this size already indicates a design error.
@@ -139,11 +139,13 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 /// Version and body in hexadecimal, for golden tests: other bytes on disk need a new version.
-#[cfg(test)]
+#[must_use]
 pub fn golden<R: Record>(record: &R) -> String {
     let mut value = vec![R::VERSION];
-    bincode::serde::encode_into_std_write(record, &mut value, options()).unwrap();
-    data_encoding::HEXLOWER.encode(&value)
+    match bincode::serde::encode_into_std_write(record, &mut value, options()) {
+        Ok(_) => data_encoding::HEXLOWER.encode(&value),
+        Err(error) => error.to_string(),
+    }
 }
 
 #[cfg(test)]

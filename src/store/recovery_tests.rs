@@ -7,9 +7,9 @@ use std::path::Path;
 use super::engine::{leftovers, tamper};
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
 use super::*;
-use crate::process::files::size_of;
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::compaction::Waste;
+use crate::layout::StoreLayout;
+use crate::maintenance::compaction::Waste;
+use playgate_process::files::size_of;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
     Store::open(directory, schema(), Options::default())

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::process::files::replace_file;
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::options::Options;
-use crate::store::table::{Table, Tables};
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::options::Options;
+use crate::table::{Table, Tables};
+use playgate_process::files::replace_file;
 
 /// An upgrade step from one format to the next. It may run more than once, after an interruption
 /// too, so it must be idempotent.
@@ -52,11 +52,7 @@ impl Deref for Schema {
 impl Store {
     /// Runs the upgrade steps to the format of the schema; returns whether there were any. After the
     /// first step older versions cannot open the store; a downgrade needs the backup made before it.
-    pub(in crate::store) fn upgrade(
-        &self,
-        schema: &Schema,
-        options: &Options,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn upgrade(&self, schema: &Schema, options: &Options) -> Result<bool, StoreError> {
         let core = &self.0.core;
         let Some(disk) = &core.disk else {
             return Ok(false);

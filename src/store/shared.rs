@@ -8,17 +8,17 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::store::disk_space::{Space, WritePriority};
-use crate::store::engine::Engine;
-use crate::store::error::StoreError;
-use crate::store::failure::{FatalError, OnFailure};
-use crate::store::layout::{Identity, StoreLayout};
-use crate::store::memtable::Memtable;
-use crate::store::recovery::task::Loss;
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::table::Tables;
-use crate::store::wal::{FileLog, Segment, Segments};
+use crate::disk_space::{Space, WritePriority};
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::failure::{FatalError, OnFailure};
+use crate::layout::{Identity, StoreLayout};
+use crate::memtable::Memtable;
+use crate::recovery::task::Loss;
+use crate::snapshot::durable_state::DurableState;
+use crate::snapshot::format::{Snapshot, SnapshotHead};
+use crate::table::Tables;
+use crate::wal::{FileLog, Segment, Segments};
 
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
 
@@ -243,12 +243,12 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::store::engine::{MemoryEngine, Scan};
-    use crate::store::history::CommitId;
-    use crate::store::table::TreeName;
-    use crate::store::tests::schema;
-    use crate::store::txn::Txn;
-    use crate::store::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
+    use crate::engine::{MemoryEngine, Scan};
+    use crate::history::CommitId;
+    use crate::table::TreeName;
+    use crate::tests::schema;
+    use crate::txn::Txn;
+    use crate::write_batch::{BatchPart, PART_CHANGES, WriteBatch};
 
     fn tables() -> Tables {
         Tables::clone(&schema())

@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use super::record::{self, Record};
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 pub type TreeName = &'static str;
 

@@ -5,10 +5,10 @@ use super::record;
 use super::shared::Shared;
 use super::table::{self, Index, PrimaryKey, Table, TreeName};
 use super::write_batch::{NewValue, WriteBatch};
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 /// Publishes a state in memory with a commit.
-pub(in crate::store) type Publication = Box<dyn FnOnce() + Send>;
+pub(crate) type Publication = Box<dyn FnOnce() + Send>;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
 /// the memtable and the engine. No change takes effect before the commit; an error discards all of
@@ -187,7 +187,7 @@ impl Txn<'_> {
     }
 
     /// Whether the record exists after the changes of this transaction and its group; `None` if they do not change it.
-    pub(crate) fn exists_in_pending<T: Table>(&self, key: &T::Key) -> Option<bool> {
+    pub fn exists_in_pending<T: Table>(&self, key: &T::Key) -> Option<bool> {
         let change = self.pending(T::NAME, &key.to_bytes())?;
         Some(change.is_some())
     }

@@ -25,7 +25,7 @@ pub(super) struct BatchPart<'a> {
 pub(super) type NewValue = Option<Vec<u8>>;
 
 /// Key and stored value; the value is `None` if the key was deleted.
-pub(in crate::store) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
+pub(crate) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {

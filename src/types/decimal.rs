@@ -5,7 +5,7 @@ use super::Malformed;
 /// The whole part of a decimal number with optional sign, fraction and exponent: Kotlin and Java print `1.7957E9`.
 ///
 /// Clamped and not rejected beyond 64 bits: a player reacts to a rejected heartbeat by stopping.
-pub(crate) fn whole_part(text: &str) -> Result<i64, Malformed> {
+pub fn whole_part(text: &str) -> Result<i64, Malformed> {
     // Fast path: nearly all numbers are plain, and every heartbeat has four of them.
     if let Ok(number) = text.parse() {
         return Ok(number);

@@ -3,6 +3,6 @@
 use data_encoding::HEXLOWER;
 
 /// `None` if the text is not lowercase hexadecimal or not of this length.
-pub(crate) fn from_hex<const N: usize>(text: impl AsRef<[u8]>) -> Option<[u8; N]> {
+pub fn from_hex<const N: usize>(text: impl AsRef<[u8]>) -> Option<[u8; N]> {
     HEXLOWER.decode(text.as_ref()).ok()?.try_into().ok()
 }

@@ -1,7 +1,7 @@
 //! Escapes text for HTML.
 
 /// Appends a text, escaped for element content and for quoted attribute values.
-pub(crate) fn escape(text: &str, out: &mut String) {
+pub fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),

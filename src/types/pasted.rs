@@ -30,7 +30,7 @@ const ZEROS: [char; 18] = [
 
 /// Returns the text without invisible characters, and without spaces, quotes and angle brackets around it. Letters stay what they
 /// are: one that only looks like another would name another account.
-pub(crate) fn unwrapped(text: &str) -> Cow<'_, str> {
+pub fn unwrapped(text: &str) -> Cow<'_, str> {
     let plain = if text.is_ascii() {
         Cow::Borrowed(text)
     } else {

@@ -8,7 +8,7 @@ const LENGTH_MAX: usize = 100;
 /// An id from a name in any script: lower-case letters and digits, with dashes between words. Empty if the name has
 /// neither.
 #[must_use]
-pub(crate) fn slug(name: &str) -> String {
+pub fn slug(name: &str) -> String {
     // `é` is `e` in ids. Letters of other scripts stay: an id may have them.
     let plain = name.nfc().map(|c| {
         let base = std::iter::once(c).nfd().next().unwrap_or(c);

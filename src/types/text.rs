@@ -34,7 +34,7 @@ const INVISIBLE: [(char, char); 20] = [
     ('\u{e0000}', '\u{e007f}'),
 ];
 
-pub(crate) fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     // Fast path: nearly every character of a name is below the first entry.
     c >= '\u{ad}'
         && INVISIBLE
@@ -42,7 +42,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
             .any(|(from, to)| (*from..=*to).contains(&c))
 }
 
-pub(crate) fn check_visible(text: &str) -> Result<(), Malformed> {
+pub fn check_visible(text: &str) -> Result<(), Malformed> {
     // Fast path: nearly all texts are ASCII, and every heartbeat has four of them.
     let refused = if text.is_ascii() {
         text.bytes().any(|b| b.is_ascii_control())
@@ -58,7 +58,7 @@ pub(crate) fn check_visible(text: &str) -> Result<(), Malformed> {
 }
 
 /// Returns the text without what [`check_visible`] refuses. Line breaks become spaces.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let breaks = [
         '\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
     ];
@@ -78,7 +78,7 @@ const COLOURS: [&str; 4] = ["\u{1b}[0m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m
 /// Returns the text as a terminal may get it. What reorders the text around it, and what controls the terminal, is written
 /// out: names, which viewers and players choose, would make a line say something else than it does. In JSON the form is the
 /// escape of the same character.
-pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| !reorders(c) && (!c.is_control() || matches!(c, '\n' | '\t'));
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
@@ -100,7 +100,7 @@ pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
 }
 
 /// Marks, embeddings, overrides and isolates.
-pub(crate) const fn reorders(c: char) -> bool {
+pub const fn reorders(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
 
-use playgate::records;
-use playgate::store::{Options, Store};
+use playgate_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::appliance::{Appliance, binary, err, playgate, run_json};
@@ -516,7 +515,7 @@ fn a_restore_is_refused_if_the_process_cannot_reexec() {
                 sync: false,
                 ..Options::default()
             };
-            Store::open(data, records::schema(), options).unwrap()
+            Store::open(data, playgate_records::schema(), options).unwrap()
         },
         &[("backup.dir", &backups)],
     );

@@ -1,6 +1,6 @@
 //! The catalogue: import and export of files, lists for clients, offers of users, explained decisions.
 
-use playgate::types::{LiveOffset, LivestreamId, OfferId, PartnerId};
+use playgate_types::{LiveOffset, LivestreamId, OfferId, PartnerId};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, NOON};
@@ -498,7 +498,7 @@ fn an_import_and_its_undo_can_be_undone_with_keys() {
             .json()
     };
     let key = || {
-        let kid = playgate::domain::catalog::KeyId::from_bytes(
+        let kid = playgate_domain::catalog::KeyId::from_bytes(
             *b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff",
         );
         server

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use md5::{Digest as _, Md5};
-use playgate::config::{Inputs, load};
-use playgate::types::UnixSeconds;
+use playgate_config::{Inputs, load};
+use playgate_types::UnixSeconds;
 use tempfile::TempDir;
 
 use crate::support::appliance::real_time;

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::{fs, thread};
 
-use playgate::http::errors::code::ErrorCode;
-use playgate::observe::fleet::HandoverRefusal;
-use playgate::process::worker_pool::fair_queue::Turn;
-use playgate::records;
-use playgate::store::{Options, Store};
+use playgate_http::errors::code::ErrorCode;
+use playgate_observe::fleet::HandoverRefusal;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, USER};
@@ -283,7 +282,7 @@ fn a_failed_store_has_its_code_and_reads_continue() {
             on_failure: Arc::new(|_| {}),
             ..Options::default()
         };
-        Store::open(directory, records::schema(), options).unwrap()
+        Store::open(directory, playgate_records::schema(), options).unwrap()
     };
     let mut data_dir = None;
     let server = TestServer::with_store(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use playgate::store::{Durability, StoreError};
+use playgate_store::{Durability, StoreError};
 use serde_json::{Value, json};
 
 use crate::support::metrics::{password_hashes, scrape};

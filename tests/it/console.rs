@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use playgate::types::Role;
+use playgate_types::Role;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, NOON};
@@ -215,7 +215,7 @@ fn the_console_shows_the_version_and_the_operator() {
         assert_eq!(
             about,
             json!({
-                "version": playgate::types::VERSION,
+                "version": playgate_types::VERSION,
                 "environment": "staging",
                 "publicUrl": "https://tv.example",
                 "role": role.as_str(),

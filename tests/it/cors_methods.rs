@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use playgate::api::route_table::ROUTERS;
-use playgate::config::http::CorsOrigins;
-use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route::Route;
+use playgate_api::route_table::ROUTERS;
+use playgate_config::http::CorsOrigins;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::routing::route::Route;
 
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Answer, Wire, request};

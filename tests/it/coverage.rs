@@ -1,10 +1,10 @@
 //! Authorization of every route: it rejects every kind of wrong token, and each role reaches exactly its routes.
 
-use playgate::api::route_table::ROUTERS;
-use playgate::http::route_facts::{RouteMethod, RouteSet};
-use playgate::http::routing::route::Endpoint;
-use playgate::types::time::DAY;
-use playgate::types::{Role, Token, TokenKind};
+use playgate_api::route_table::ROUTERS;
+use playgate_http::route_facts::{RouteMethod, RouteSet};
+use playgate_http::routing::route::Endpoint;
+use playgate_types::time::DAY;
+use playgate_types::{Role, Token, TokenKind};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::GateOnly;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use playgate::store::{Options, Store};
+use playgate_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::appliance::files;
@@ -28,7 +28,7 @@ fn erasing_a_user_leaves_no_trace() {
     let directory = tempfile::tempdir().unwrap();
     let store_dir = directory.path().to_owned();
     let on_disk = |_: &Path| {
-        let schema = playgate::records::schema();
+        let schema = playgate_records::schema();
         Store::open(&store_dir, schema, Options::default()).unwrap()
     };
     let server = TestServer::with_store(on_disk, &[]);

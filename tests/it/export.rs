@@ -5,9 +5,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use playgate::config::http::Network;
-use playgate::process::worker_pool::fair_queue::Turn;
-use playgate::types::PartnerId;
+use playgate_config::http::Network;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_types::PartnerId;
 use serde_json::json;
 
 use super::real_guides;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use playgate::types::LivestreamId;
+use playgate_types::LivestreamId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ impl Cases {
         std::fs::write(&file, CONFIG).unwrap();
         let server = TestServer::with_file(&file);
         let lab = server.services.lab_clock.as_ref().unwrap();
-        lab.set_now(playgate::types::UnixSeconds(DAY + 12 * 3_600));
+        lab.set_now(playgate_types::UnixSeconds(DAY + 12 * 3_600));
         Self {
             server,
             _directory: directory,
@@ -86,7 +86,7 @@ impl Cases {
                 rest => format!("{text}:{rest:02}"),
             }
         };
-        let row = |b: &playgate::domain::schedule::Broadcast| {
+        let row = |b: &playgate_domain::schedule::Broadcast| {
             format!(
                 "{}-{} {}",
                 clock(b.start.0),
@@ -97,7 +97,7 @@ impl Cases {
         rows.iter().map(row).collect::<Vec<_>>().join(", ")
     }
 
-    fn broadcast(&self, livestream: &str, title: &str) -> playgate::domain::schedule::Broadcast {
+    fn broadcast(&self, livestream: &str, title: &str) -> playgate_domain::schedule::Broadcast {
         let id = LivestreamId::parse(livestream).unwrap();
         let rows = self.server.services.schedule.broadcasts(&id).unwrap();
         let found = rows.into_iter().find(|row| &*row.metadata.title == title);
@@ -263,7 +263,7 @@ fn the_hour_that_occurs_twice_is_told_by_the_order_of_the_file() {
         })
         .collect();
     let lab = cases.server.services.lab_clock.as_ref().unwrap();
-    lab.set_now(playgate::types::UnixSeconds(DAY - 34 * 86_400));
+    lab.set_now(playgate_types::UnixSeconds(DAY - 34 * 86_400));
     let report = cases.import("source=stockholm", &xml(&rows));
     assert_eq!(report["skipped"], json!({}), "{report}");
     // 25 October is 34 days before.

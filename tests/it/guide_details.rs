@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use playgate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

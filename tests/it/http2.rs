@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use playgate::api::route_table::ROUTERS;
-use playgate::http::route_facts::RouteSet;
-use playgate::http::server::listener::{Listener, serve};
-use playgate::ports::tls::Tls;
+use playgate_api::route_table::ROUTERS;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::listener::{Listener, serve};
+use playgate_ports::tls::Tls;
 use serde_json::{Value, json};
 
 use crate::support::appliance::err;

@@ -1,5 +1,5 @@
 //! No files of `src/` import each other in a circle: none of them could be read, tested or moved without the others. Imports
-//! between a `mod.rs` and the files of its folder are not counted.
+//! between a `mod.rs` or `lib.rs` and the files of its folder are not counted.
 
 use std::collections::BTreeSet;
 
@@ -109,28 +109,32 @@ fn rooms_import_only_rooms_below_them() {
 fn a_planted_circle_and_an_upward_import_are_found() {
     let imports = Imports::of([
         (
-            "a/mod.rs",
+            "x/a/mod.rs",
             "mod one;\npub(crate) use one::{First as\n    Renamed, Second};",
         ),
         (
-            "a/one.rs",
+            "x/a/one.rs",
             "use crate::{\n    b::{self, two::Two},\n    c,\n};\nuse super::Second;",
         ),
         (
-            "b/two.rs",
-            "//! use crate::c;\nuse crate::a::Renamed;\nuse std::fs;",
+            "x/b/two.rs",
+            "//! use crate::c;\nuse crate::a::Renamed;\nuse std::fs;\nuse playgate_y::D;",
         ),
-        ("b/mod.rs", "mod two;\nuse two::Two;"),
+        ("x/b/mod.rs", "mod two;\nuse two::Two;"),
         (
-            "c.rs",
+            "x/c.rs",
             "#[cfg(test)]\nuse crate::a::one;\n#[cfg(test)]\nmod tests {\nuse crate::a::one;\n}",
         ),
+        ("y/lib.rs", "pub use d::D;"),
+        ("y/d.rs", "use playgate_x::c::C;"),
     ]);
     let circles: Vec<_> = imports.circles().into_iter().collect();
-    assert_eq!(circles, ["a/one b/two"]);
+    assert_eq!(circles, ["x/a/one x/b/two"]);
+    let other_crate = imports.upward("x", &["c", "b", "a"]);
+    assert_eq!(other_crate, ["x/b/two -> x/a/one"]);
     let cli = Imports::of([
         ("cli/low.rs", "use super::high::High;\nuse super::Door;"),
-        ("cli/high/mod.rs", "use crate::cli::low::Low;"),
+        ("cli/high/mod.rs", "use crate::low::Low;"),
     ]);
     let upward = cli.upward("cli", &["low", "high"]);
     assert_eq!(upward, ["cli/low -> cli/high"]);

@@ -1,4 +1,4 @@
-//! The `use` items of source files, and which file imports which. A name that a `mod.rs` re-exports counts for the file that
+//! The `use` items of source files, and which file imports which. A name that a `mod.rs` or `lib.rs` re-exports counts for the file that
 //! defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,8 @@ struct Import {
     is_public: bool,
 }
 
-/// The imports of each module, whose path is that of its file, such as `cli/output/table`. A `mod.rs` has the path of its folder.
+/// The imports of each module, whose path is that of its file, such as `cli/output/table`. A `mod.rs` or `lib.rs` has the path of
+/// its folder.
 pub(crate) struct Imports(BTreeMap<String, Vec<Import>>);
 
 impl Imports {
@@ -18,22 +19,25 @@ impl Imports {
         let modules = files.into_iter().filter_map(|(path, text)| {
             let path = path.strip_suffix(".rs")?;
             let is_test = path.ends_with("tests") || path.contains("/tests/");
-            if is_test || path.contains("fuzzing") || matches!(path, "lib" | "main") {
+            if is_test || path.contains("fuzzing") || path == "main" {
                 return None;
             }
-            let module = path.strip_suffix("/mod").unwrap_or(path);
+            let folder = path
+                .strip_suffix("/mod")
+                .or_else(|| path.strip_suffix("/lib"));
+            let module = folder.unwrap_or(path);
             Some((module.to_owned(), uses(text)))
         });
         Self(modules.collect())
     }
 
-    /// The path that an import names, from the root of the crate on; `None` for another crate.
+    /// The path that an import names, from the folder of its crate on; `None` for a crate of somebody else.
     fn absolute(&self, module: &str, path: &[String]) -> Option<Vec<String>> {
         let mut from: Vec<String> = module.split('/').map(str::to_owned).collect();
         let mut rest = path;
         match path.first()?.as_str() {
             "crate" => {
-                from.clear();
+                from.truncate(1);
                 rest = &path[1..];
             }
             "self" => rest = &path[1..],
@@ -42,6 +46,10 @@ impl Imports {
                     from.pop()?;
                     rest = &rest[1..];
                 }
+            }
+            other if other.starts_with("playgate_") => {
+                from = vec![other.replacen("playgate_", "", 1)];
+                rest = &path[1..];
             }
             child if self.0.contains_key(&format!("{module}/{child}")) => {}
             _ => return None,

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use playgate::api::route_table::ROUTERS;
-use playgate::http::routing::route::{Endpoint, Route};
+use playgate_api::route_table::ROUTERS;
+use playgate_http::routing::route::{Endpoint, Route};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;

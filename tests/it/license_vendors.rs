@@ -3,7 +3,7 @@
 use std::thread;
 
 use data_encoding::BASE64;
-use playgate::types::PartnerKind;
+use playgate_types::PartnerKind;
 use serde_json::Value;
 
 use crate::support::gate_only::NOON;

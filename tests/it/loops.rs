@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use playgate::ports::clock::Clock as _;
+use playgate_ports::clock::Clock as _;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;

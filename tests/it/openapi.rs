@@ -1,7 +1,7 @@
 //! The API descriptions: how each listener serves them, and whether their examples fit their schemas.
 
-use playgate::api::openapi::is_described;
-use playgate::api::route_table::ROUTERS;
+use playgate_api::openapi::is_described;
+use playgate_api::route_table::ROUTERS;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::GateOnly;

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use playgate::types::Role;
+use playgate_types::Role;
 use serde_json::{Value, json};
 
 use crate::support::raw_http::{Answer, ask, request};

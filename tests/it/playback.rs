@@ -528,7 +528,7 @@ fn every_heartbeat_error_has_its_code() {
     }
     let other = fixture.token(ann, "clear");
     let unknown = never_issued();
-    let nobody = playgate::types::SessionId::from_bytes([0; 16]).to_string();
+    let nobody = playgate_types::SessionId::from_bytes([0; 16]).to_string();
     for (changed, expected) in [
         (("Timestamp", "noon"), "400 INVALID_REQUEST"),
         (("Session", nobody.as_str()), "404 SESSION_NOT_FOUND"),

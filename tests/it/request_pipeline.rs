@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::support::gate_only::{GateOnly, USER};
 use crate::support::raw_http::{Answer, Wire, ask, request};
-use playgate::config::http::CorsOrigins;
+use playgate_config::http::CorsOrigins;
 
 const LIVE: &str = "/api/schedule/v1/broadcasts/live";
 const LOGIN: &str = "/api/login/v2/auth/email";

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use playgate::types::PartnerKind;
+use playgate_types::PartnerKind;
 use serde_json::{Value, json};
 
 use crate::support::appliance::Appliance;

@@ -1,6 +1,6 @@
 //! The page that a reset mail links to.
 
-use playgate::store::{Options, Store};
+use playgate_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::support::raw_http::{Answer, Wire, ask, request};
@@ -292,7 +292,7 @@ fn reset_tokens_are_not_stored_in_clear() {
     let server = TestServer::with_store(
         |directory| {
             data_dir = directory.to_owned();
-            Store::open(directory, playgate::records::schema(), Options::default()).unwrap()
+            Store::open(directory, playgate_records::schema(), Options::default()).unwrap()
         },
         &[],
     );

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use playgate::jobs::Jobs;
-use playgate::types::UnixSeconds;
+use playgate_jobs::Jobs;
+use playgate_types::UnixSeconds;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, NOON};

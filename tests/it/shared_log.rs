@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use playgate::fleet::etcd::{EtcdLog, EtcdSettings, EtcdWatch, Login, WatchEvent};
-use playgate::ports::client_tls::{ClientTls, ClientTlsFiles};
-use playgate::store::History;
-use playgate::store::replication::{
+use playgate_fleet::etcd::{EtcdLog, EtcdSettings, EtcdWatch, Login, WatchEvent};
+use playgate_ports::client_tls::{ClientTls, ClientTlsFiles};
+use playgate_store::History;
+use playgate_store::replication::{
     Appended, Appending, Claim, Entry, Member, MemberId, MemberRole, Position, SharedLog,
     SharedLogError,
 };

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use playgate::jobs::Jobs;
+use playgate_jobs::Jobs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

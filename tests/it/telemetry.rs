@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use playgate::records::telemetry::{NewEvent, Sender};
+use playgate_records::telemetry::{NewEvent, Sender};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::{GateOnly, NOON};

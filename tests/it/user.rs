@@ -766,7 +766,7 @@ fn a_user_has_one_export_at_a_time_and_others_are_bounded() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
     let export = || server.own(&ann, "GET", "/export", &Value::Null);
-    let id = playgate::types::UserId::parse(&ann.id).unwrap();
+    let id = playgate_types::UserId::parse(&ann.id).unwrap();
     let running = server
         .services
         .slots

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::access::auth::RateClass;
-use crate::http::errors::api_error::ErrorCode;
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::route::{Endpoint, Route};
-use crate::types::Role;
+use playgate_http::access::auth::RateClass;
+use playgate_http::errors::api_error::ErrorCode;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::routing::route::{Endpoint, Route};
+use playgate_types::Role;
 
 pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;
 

@@ -1,7 +1,7 @@
 //! Renders the subset of Markdown that the descriptions use as HTML: paragraphs, `-` lists, tables and code
 //! spans.
 
-use crate::types::html_escape::escape;
+use playgate_types::html_escape::escape;
 
 pub(super) fn blocks(text: &str, out: &mut String) {
     for block in text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()) {

@@ -6,7 +6,7 @@
 
 mod code_example;
 mod description_files;
-mod document;
+pub mod document;
 mod error_response;
 mod errors;
 mod listed;
@@ -18,10 +18,10 @@ mod type_notation;
 
 use std::sync::Arc;
 
-use crate::http::response::descriptions::{About, RenderedDescription};
-use crate::http::response::reset_page_view::policy;
-use crate::http::routing::router::Router;
 pub use document::{Document, document, is_described};
+use playgate_http::response::descriptions::{About, RenderedDescription};
+use playgate_http::response::reset_page_view::policy;
+use playgate_http::routing::router::Router;
 
 /// Renders the description of an interface.
 ///
@@ -46,11 +46,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::api::route_table::ROUTERS;
-    use crate::config::http::Environment;
-    use crate::http::errors::api_error::ErrorCode;
-    use crate::http::request::headers::HeaderNames;
-    use crate::http::response::localized_messages::Messages;
+    use crate::route_table::ROUTERS;
+    use playgate_config::http::Environment;
+    use playgate_http::errors::api_error::ErrorCode;
+    use playgate_http::request::headers::HeaderNames;
+    use playgate_http::response::localized_messages::Messages;
 
     fn document_of(router: &Router, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();

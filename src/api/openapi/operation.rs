@@ -7,10 +7,10 @@ use super::error_response::{ERROR_BODY, Form, common_name, error_response, error
 use super::errors::{Codes, are_common};
 use super::shared_parts::{SharedParts, header, header_refs, parameter};
 use super::type_notation::Note;
-use crate::http::request::payload::BodyRule;
-use crate::http::response::descriptions::About;
-use crate::http::routing::route::{Endpoint, Route};
-use crate::types::Role;
+use playgate_http::request::payload::BodyRule;
+use playgate_http::response::descriptions::About;
+use playgate_http::routing::route::{Endpoint, Route};
+use playgate_types::Role;
 
 const JSON: &str = "application/json";
 

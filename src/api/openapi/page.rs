@@ -8,8 +8,8 @@ use super::document::Document;
 use super::listed::{Listed, list, text};
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
-use crate::http::errors::api_error::ErrorCode;
-use crate::http::response::reset_page_view::{escaped, fill};
+use playgate_http::errors::api_error::ErrorCode;
+use playgate_http::response::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 pub(super) const STYLE: &str = include_str!("../../../data/pages/docs.css");

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::state::HttpState;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::state::HttpState;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,7 +26,7 @@ pub(crate) fn about(
     auth: OperatorAuth,
 ) -> Result<Reply, ApiError> {
     Reply::json(&AboutBody {
-        version: crate::types::VERSION,
+        version: playgate_types::VERSION,
         environment: http.settings.environment.as_str(),
         public_url: &http.settings.public_url,
         role: auth.role().as_str(),

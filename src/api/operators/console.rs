@@ -8,15 +8,15 @@ use std::sync::LazyLock;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
-use crate::api::embedded_files::EmbeddedFileRequest;
-use crate::api::embedded_files::{self, EmbeddedFile};
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
+use crate::embedded_files::EmbeddedFileRequest;
+use crate::embedded_files::{self, EmbeddedFile};
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
 #[cfg(debug_assertions)]
-use crate::http::response::prepared::Prepared;
-use crate::http::response::reply::{Reply, media};
-use crate::http::state::HttpState;
+use playgate_http::response::prepared::Prepared;
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::state::HttpState;
 
 /// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
 const POLICY: HeaderValue = HeaderValue::from_static(

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::{Reply, media};
-use crate::services::Services;
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::{Reply, media};
+use playgate_services::Services;
 
 pub(crate) fn livez(_services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
     // No part of the service is checked: a failed liveness probe restarts the process, and that frees no disk.

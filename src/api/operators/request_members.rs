@@ -1,9 +1,9 @@
 //! Members that several requests of the administration interface share.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::object::Object;
-use crate::types::Malformed;
-use crate::types::text::check_visible;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::object::Object;
+use playgate_types::Malformed;
+use playgate_types::text::check_visible;
 
 pub(crate) fn name(body: &Object) -> Result<String, ApiError> {
     body.required("name", |text| {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::domain::StoreError;
-use crate::domain::store_admin::{DurableStateReport, StoreAdmin, TableReport, Verified};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use playgate_domain::StoreError;
+use playgate_domain::store_admin::{DurableStateReport, StoreAdmin, TableReport, Verified};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 #[derive(Serialize)]
 struct TableBody {

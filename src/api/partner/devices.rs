@@ -1,14 +1,14 @@
 //! Handlers of a user's devices.
 
-use crate::api::partner::playback::answer::DeviceBody;
-use crate::api::partner::users::request::DeviceRequest;
-use crate::domain::playback::{PlaybackError, Registered};
-use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold_for;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::partner::playback::answer::DeviceBody;
+use crate::partner::users::request::DeviceRequest;
+use playgate_domain::playback::{PlaybackError, Registered};
+use playgate_http::access::auth::UserAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::cold_for;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 async fn registered(
     services: &Services,

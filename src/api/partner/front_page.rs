@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use http::header::CONTENT_SECURITY_POLICY;
 
-use crate::config::http::Environment;
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::request::headers::quality;
-use crate::http::request::payload::Payload;
-use crate::http::response::reply::{Reply, media};
-use crate::http::response::reset_page_view::policy;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::state::HttpState;
-use crate::types::html_escape::escape;
+use playgate_config::http::Environment;
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::request::headers::quality;
+use playgate_http::request::payload::Payload;
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::reset_page_view::policy;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::state::HttpState;
+use playgate_types::html_escape::escape;
 
 pub(crate) struct FrontPageRequest {
     /// Whether the client names `text/html` in `Accept`, as browsers do when they open a page.

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, StatusCode};
 
-use crate::api::partner::schedule::request::{
+use crate::partner::schedule::request::{
     M3uRequest, MANIFESTS, PlaylistRedirectRequest, XmltvRequest,
 };
-use crate::domain::catalog::{Livestream, Location};
-use crate::domain::entitlement::Denied;
-use crate::domain::playback::PlaybackError;
-use crate::formats::m3u::{self, M3uEntry};
-use crate::formats::xmltv;
-use crate::http::access::auth::PartnerAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::prepared::{Kept, Prepared};
-use crate::http::response::reply::{Reply, media};
-use crate::http::response::xmltv_cache::GzipExport;
-use crate::http::state::HttpState;
-use crate::media::loop_channel::{self, ManifestRange};
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::services::Services;
-use crate::types::percent_encoded;
-use crate::types::time::{DAY, HOUR};
-use crate::types::{MediaPath, Protocol, UnixSeconds};
+use playgate_domain::catalog::{Livestream, Location};
+use playgate_domain::entitlement::Denied;
+use playgate_domain::playback::PlaybackError;
+use playgate_formats::m3u::{self, M3uEntry};
+use playgate_formats::xmltv;
+use playgate_http::access::auth::PartnerAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::prepared::{Kept, Prepared};
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::xmltv_cache::GzipExport;
+use playgate_http::state::HttpState;
+use playgate_media::loop_channel::{self, ManifestRange};
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_services::Services;
+use playgate_types::percent_encoded;
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{MediaPath, Protocol, UnixSeconds};
 
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
 /// on is worth little; long enough not to interrupt an evening.

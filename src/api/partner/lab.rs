@@ -3,17 +3,17 @@
 
 use serde::Serialize;
 
-use crate::api::operators::lab::own_lab;
-use crate::api::operators::mail::answer::MailReply;
-use crate::api::operators::requests;
-use crate::api::operators::requests::request::{RequestRequest, RequestsRequest};
-use crate::domain::mail::Secrets;
-use crate::http::access::auth::PartnerAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold_for;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::operators::lab::own_lab;
+use crate::operators::mail::answer::MailReply;
+use crate::operators::requests;
+use crate::operators::requests::request::{RequestRequest, RequestsRequest};
+use playgate_domain::mail::Secrets;
+use playgate_http::access::auth::PartnerAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::cold_for;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 /// Users that are listed at a time.
 const USERS_PAGE: usize = 100;

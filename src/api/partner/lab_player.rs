@@ -8,15 +8,15 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::api::embedded_files::EmbeddedFileRequest;
-use crate::api::embedded_files::{self, EmbeddedFile};
-use crate::config::http::Environment;
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::response::reply::{Reply, media};
-use crate::http::state::HttpState;
-use crate::services::DemoAccess;
+use crate::embedded_files::EmbeddedFileRequest;
+use crate::embedded_files::{self, EmbeddedFile};
+use playgate_config::http::Environment;
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::state::HttpState;
+use playgate_services::DemoAccess;
 
 /// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`).
 const POLICY: HeaderValue = HeaderValue::from_static(

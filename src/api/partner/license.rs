@@ -6,21 +6,21 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::StatusCode;
 
-use crate::api::partner::playback::answer::ClearKeyBody;
-use crate::api::partner::playback::request::{LicenseRequest, SignedLicenseRequest, key_ids};
-use crate::domain::playback::{self, RequestTime, Session};
-use crate::http::access::auth::{Anyone, UserAuth};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::metrics::LicenseResult;
-use crate::http::pipeline::journal_entry::SERVICE_CERTIFICATE;
-use crate::http::request::context::Context;
-use crate::http::response::reply::{Reply, media};
-use crate::http::state::HttpState;
-use crate::ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::process::worker_pool::slots::NoSlot;
-use crate::services::Services;
-use crate::types::{Drm, SessionId, UserId};
+use crate::partner::playback::answer::ClearKeyBody;
+use crate::partner::playback::request::{LicenseRequest, SignedLicenseRequest, key_ids};
+use playgate_domain::playback::{self, RequestTime, Session};
+use playgate_http::access::auth::{Anyone, UserAuth};
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::metrics::LicenseResult;
+use playgate_http::pipeline::journal_entry::SERVICE_CERTIFICATE;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::state::HttpState;
+use playgate_ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::worker_pool::slots::NoSlot;
+use playgate_services::Services;
+use playgate_types::{Drm, SessionId, UserId};
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.

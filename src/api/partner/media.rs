@@ -8,18 +8,18 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{ACCEPT_RANGES, CACHE_CONTROL};
 
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::request::payload::Payload;
-use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
-use crate::http::response::reply::{FileContent, FileReply, Reply, media};
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::media::loop_channel::{self, LoopError};
-use crate::ports::media::{MediaDirectory, MediaFile};
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::services::Services;
-use crate::types::{MediaPath, UnixSeconds};
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::request::payload::Payload;
+use playgate_http::response::prepared::{CompressibleBody, Kept, Prepared};
+use playgate_http::response::reply::{FileContent, FileReply, Reply, media};
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_media::loop_channel::{self, LoopError};
+use playgate_ports::media::{MediaDirectory, MediaFile};
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_services::Services;
+use playgate_types::{MediaPath, UnixSeconds};
 
 pub(crate) struct OriginRequest {
     pub token: String,

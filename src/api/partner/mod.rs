@@ -15,5 +15,5 @@ pub(crate) mod playback;
 pub(crate) mod reset_page;
 pub(crate) mod schedule;
 pub(crate) mod sessions;
-pub(crate) mod telemetry;
+pub mod telemetry;
 pub(crate) mod users;

@@ -1,11 +1,11 @@
 //! Handler of a user's offers.
 
-use crate::api::operators::grants::answer::OfferReply;
-use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::operators::grants::answer::OfferReply;
+use playgate_http::access::auth::UserAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 pub(crate) async fn offers(
     services: &Services,

@@ -1,11 +1,11 @@
 //! Handlers of the OpenAPI documents.
 
-use crate::http::access::auth::Anyone;
-use crate::http::request::context::Context;
-use crate::http::response::descriptions::About;
-use crate::http::response::reply::Answer;
-use crate::http::route_facts::RouteSet;
-use crate::http::state::HttpState;
+use playgate_http::access::auth::Anyone;
+use playgate_http::request::context::Context;
+use playgate_http::response::descriptions::About;
+use playgate_http::response::reply::Answer;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::state::HttpState;
 
 fn about(http: &HttpState) -> About<'_> {
     About::new(&http.settings, &http.names, &http.messages)

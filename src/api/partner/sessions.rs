@@ -3,17 +3,17 @@
 //! Both kinds are in one list, distinguished by `kind`. A viewer who reached the stream limit can end the blocking
 //! playback session, whose id is in that error; a user who lost a phone can end its login session.
 
-use crate::api::partner::login::answer::LoginLine;
-use crate::api::partner::playback::answer::{PlaybackSessionBody, SessionBody};
-use crate::api::partner::users::request::SessionRequest;
-use crate::domain::playback::EndReason;
-use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold_for;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
-use crate::types::{LoginId, UserId};
+use crate::partner::login::answer::LoginLine;
+use crate::partner::playback::answer::{PlaybackSessionBody, SessionBody};
+use crate::partner::users::request::SessionRequest;
+use playgate_domain::playback::EndReason;
+use playgate_http::access::auth::UserAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::cold_for;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
+use playgate_types::{LoginId, UserId};
 
 pub(crate) async fn sessions(
     services: &Services,

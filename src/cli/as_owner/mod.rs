@@ -26,12 +26,12 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::cli::global::Global;
-use crate::cli::output::{Exit, Failure};
-use crate::cli::process::{THIS_PROGRAM, caller, system_log};
-use crate::config::{DEFAULT_FILE, data_dir};
-use crate::ports::named_file;
+use crate::global::Global;
+use crate::output::{Exit, Failure};
+use crate::process::{THIS_PROGRAM, caller, system_log};
 use named_files::{NamedFiles, command_of, is_given};
+use playgate_config::{DEFAULT_FILE, data_dir};
+use playgate_ports::named_file;
 use trusted_path::{is_unmapped, trace};
 
 /// Tells the second of the three processes whom to become, as `user:group`.

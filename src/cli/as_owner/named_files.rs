@@ -12,8 +12,8 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::Owner;
 use super::trusted_path::{Trace, trace};
-use crate::cli::client::key_files::key_files;
-use crate::ports::named_file::{self, Opened};
+use crate::client::key_files::key_files;
+use playgate_ports::named_file::{self, Opened};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
@@ -192,7 +192,7 @@ mod tests {
     use clap::{Command, CommandFactory as _};
 
     use super::*;
-    use crate::cli::arguments::Arguments;
+    use crate::arguments::Arguments;
 
     /// Written where the caller says, without a data directory; or continued as root on purpose.
     const ELSEWHERE: [&str; 2] = ["man", "lab run"];

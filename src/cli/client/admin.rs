@@ -16,10 +16,10 @@ use tokio::time::{Instant, interval_at};
 
 use super::error::AdminError;
 use super::request_body::{self, RequestBody};
-use crate::cli::output::{self, Failure};
-use crate::cli::process::caller;
-use crate::http::access::local_admin::LOCAL_SCHEME;
-use crate::types::percent_encoded;
+use crate::output::{self, Failure};
+use crate::process::caller;
+use playgate_http::access::local_admin::LOCAL_SCHEME;
+use playgate_types::percent_encoded;
 
 pub(crate) struct Admin {
     pub(super) sender: SendRequest<RequestBody>,

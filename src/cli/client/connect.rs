@@ -17,15 +17,15 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::lenient_stream::IgnoreWriteErrors;
 use super::{Admin, admin_socket, request_body};
-use crate::api::route_table::ROUTERS;
-use crate::app::{App, Parts, Ports, StoreOpener, open_store};
-use crate::cli::output::{self, Exit, Failure};
-use crate::cli::process::verify_subprocess;
-use crate::config::Loaded;
-use crate::http::server::listener;
-use crate::http::state::HttpState;
-use crate::observe::log;
-use crate::store::{FleetAccess, FormatUpgrade, Store, StoreError};
+use crate::output::{self, Exit, Failure};
+use crate::process::verify_subprocess;
+use playgate_api::route_table::ROUTERS;
+use playgate_app::{App, Parts, Ports, StoreOpener, open_store};
+use playgate_config::Loaded;
+use playgate_http::server::listener;
+use playgate_http::state::HttpState;
+use playgate_observe::log;
+use playgate_store::{FleetAccess, FormatUpgrade, Store, StoreError};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -140,7 +140,7 @@ impl Admin {
     {
         let (sender, connection) = http1::handshake(TokioIo::new(IgnoreWriteErrors(stream)))
             .await
-            .map_err(|error| crate::cli::client::admin::connection_failure(&error))?;
+            .map_err(|error| crate::client::admin::connection_failure(&error))?;
         tokio::spawn(async {
             // The pending request reports the end of the connection.
             let _ = connection.await;

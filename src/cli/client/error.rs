@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::cli::output::members::elements;
-use crate::cli::output::{Exit, Failure};
+use crate::output::members::elements;
+use crate::output::{Exit, Failure};
 
 #[derive(Debug)]
 pub(crate) struct AdminError {

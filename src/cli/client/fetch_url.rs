@@ -2,10 +2,10 @@
 
 use http::StatusCode;
 
-use crate::cli::output::{Exit, Failure};
-use crate::ports::fetch::{self, FetchError, Validators};
-use crate::ports::fetch_options::FetchOptions;
-use crate::ports::http_client::WebBody;
+use crate::output::{Exit, Failure};
+use playgate_ports::fetch::{self, FetchError, Validators};
+use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::http_client::WebBody;
 
 pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::app;
-use crate::cli::output::Failure;
-use crate::config::{Config, FleetConfig};
-use crate::fleet::etcd::{EtcdSettings, Login};
-use crate::fleet::health::FleetExaminer;
-use crate::fleet::membership::Membership;
-use crate::fleet::peer_keys::PeerKeys;
-use crate::fleet::peers::PeerClient;
-use crate::fleet::recovery::PendingRecovery;
-use crate::ports::SystemClock;
+use crate::output::Failure;
+use playgate_config::{Config, FleetConfig};
+use playgate_fleet::etcd::{EtcdSettings, Login};
+use playgate_fleet::health::FleetExaminer;
+use playgate_fleet::membership::Membership;
+use playgate_fleet::peer_keys::PeerKeys;
+use playgate_fleet::peers::PeerClient;
+use playgate_fleet::recovery::PendingRecovery;
+use playgate_ports::SystemClock;
 
 /// The membership of a data directory, if it agrees with the configuration.
 pub(crate) fn membership(config: &Config) -> Result<Option<Membership>, Failure> {
@@ -51,7 +50,7 @@ pub(crate) fn etcd(config: &FleetConfig) -> Result<EtcdSettings, Failure> {
     let login = login.map(|(name, password)| Arc::new(Login::new(name, password, endpoints)));
     Ok(EtcdSettings {
         endpoints: config.endpoints.clone(),
-        tls: app::etcd_tls(config)?,
+        tls: playgate_app::etcd_tls(config)?,
         login,
         timeout: Duration::from_secs(5),
         errors: Arc::default(),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::formats::catalog_file::{FILE_MAX, inline_key_files};
+use playgate_formats::catalog_file::{FILE_MAX, inline_key_files};
 
 /// Key files are named relative to the catalogue file, wherever the command is run.
 pub(crate) fn key_file(catalog: &Path, name: &str) -> PathBuf {

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Admin;
-use crate::cli::output::members::elements;
-use crate::cli::output::{self, Failure};
+use crate::output::members::elements;
+use crate::output::{self, Failure};
 
 /// Maximum number of files listed; the rest is counted.
 const FILES_SHOWN: usize = 5;

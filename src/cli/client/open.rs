@@ -1,18 +1,17 @@
 //! Finds the operators' interface for a command.
 
 use super::Admin;
-use crate::app;
-use crate::cli::client::fleet;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::config::{Loaded, Provenance, read};
+use crate::client::fleet;
+use crate::global::Global;
+use crate::output::{self, CommandResult, Exit, Failure};
+use playgate_config::{Loaded, Provenance, read};
 
 impl Global {
     /// Connects to the operators' interface. Fails if the data directory has no store: the path is probably
     /// wrong, so no store is created there.
     pub(crate) async fn admin(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
-            if app::has_store(&loaded.config) {
+            if playgate_app::has_store(&loaded.config) {
                 return Ok(());
             }
             let said = format!("no store in {}", loaded.config.server.data_dir.display());
@@ -26,7 +25,7 @@ impl Global {
     /// Like [`Global::admin`], for first-time commands that may create the store.
     pub(crate) async fn admin_or_new(&self) -> Result<Admin, Failure> {
         self.admin_over(|loaded| {
-            if !app::has_store(&loaded.config) {
+            if !playgate_app::has_store(&loaded.config) {
                 // A fleet member whose disk is missing must not get a new store: no other member would have its
                 // changes.
                 fleet::membership(&loaded.config)?;

@@ -3,8 +3,8 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::cli::output::Failure;
-use crate::ports::named_file;
+use crate::output::Failure;
+use playgate_ports::named_file;
 
 /// Bytes of the longest secret: a password of 256 characters of 4 bytes, and a line end.
 const SECRET_MAX: u64 = 1_026;

@@ -15,8 +15,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
 use tokio::sync::mpsc;
 
-use crate::cli::output::Failure;
-use crate::ports::named_file;
+use crate::output::Failure;
+use playgate_ports::named_file;
 
 /// Bytes read from a file at a time. An upload needs `CHUNK_BYTES * CHUNKS_WAITING_MAX` bytes of memory.
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{Admin, path};
-use crate::cli::output::Failure;
-use crate::types::{Malformed, parse_span};
+use crate::output::Failure;
+use playgate_types::{Malformed, parse_span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeArg {

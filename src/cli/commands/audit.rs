@@ -2,9 +2,9 @@
 
 use clap::Subcommand;
 
-use crate::cli::client::path;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult};
+use crate::client::path;
+use crate::global::Global;
+use crate::output::{self, CommandResult};
 
 /// Audit log: who changed what, and with which result
 #[derive(Subcommand)]

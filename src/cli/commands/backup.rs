@@ -13,20 +13,19 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::api::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
-use crate::app::backup_settings;
-use crate::cli::client::{Admin, path, request_body, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::{self, ADOPT, CommandResult, Failure, members};
-use crate::cli::process::caller;
-use crate::config::{Loaded, data_dir};
-use crate::domain::audit::AuditedChange;
-use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
-use crate::http::access::local_admin::Administrator;
-use crate::ports::{Clock, Entropy, SystemClock, SystemEntropy, named_file, private_file};
-use crate::records;
-use crate::store::StoreError;
-use crate::types::Role;
+use crate::client::{Admin, path, request_body, with_query};
+use crate::global::Global;
+use crate::output::{self, ADOPT, CommandResult, Failure, members};
+use crate::process::caller;
+use playgate_api::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
+use playgate_app::backup_settings;
+use playgate_config::{Loaded, data_dir};
+use playgate_domain::audit::AuditedChange;
+use playgate_domain::backups::{BackupDirectory, BackupError, Restoring, examine};
+use playgate_http::access::local_admin::Administrator;
+use playgate_ports::{Clock, Entropy, SystemClock, SystemEntropy, named_file, private_file};
+use playgate_store::StoreError;
+use playgate_types::Role;
 
 /// How long a server may take to come back after a restore. A large store loads slowly.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -113,7 +112,8 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
         return admin.get(&path(&["backups"])).await;
     }
     let listed =
-        BackupDirectory::new_offline(backup_settings(&loaded.config), records::schema).list()?;
+        BackupDirectory::new_offline(backup_settings(&loaded.config), playgate_records::schema)
+            .list()?;
     let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
     serde_json::to_value(lines).map_err(|error| Failure::failed(error.to_string()))
 }
@@ -130,7 +130,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
         // Needs neither a data directory nor a configuration.
         None => {
             let readable = readable(file, &data_dir(&global.inputs()?))?;
-            match examine(readable.path(), &records::schema()) {
+            match examine(readable.path(), &playgate_records::schema()) {
                 Ok(contents) => to_json(&ContentsBody::from(contents))?,
                 Err(error) => return report_damaged(file, error, json),
             }
@@ -145,10 +145,10 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
                 None => {
                     let found = BackupDirectory::new_offline(
                         backup_settings(&loaded.config),
-                        records::schema,
+                        playgate_records::schema,
                     )
                     .find(name)?;
-                    match examine(&found, &records::schema()) {
+                    match examine(&found, &playgate_records::schema()) {
                         Ok(contents) => to_json(&ContentsBody::from(contents))?,
                         Err(error) => return report_damaged(&found, error, json),
                     }
@@ -204,7 +204,8 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Comma
 }
 
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
-    let backups = BackupDirectory::new_offline(backup_settings(&loaded.config), records::schema);
+    let backups =
+        BackupDirectory::new_offline(backup_settings(&loaded.config), playgate_records::schema);
     let (named, readable) = match bare_name(file) {
         Some(name) => {
             let found = backups.find(name)?;

@@ -5,12 +5,12 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cli::client::time_arg::{instant, signed_seconds};
-use crate::cli::client::{Admin, path};
-use crate::cli::global::Global;
-use crate::cli::output::members::texts;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::types::Malformed;
+use crate::client::time_arg::{instant, signed_seconds};
+use crate::client::{Admin, path};
+use crate::global::Global;
+use crate::output::members::texts;
+use crate::output::{self, CommandResult, Failure};
+use playgate_types::Malformed;
 
 /// The clock of the service
 #[derive(Subcommand)]

@@ -3,11 +3,10 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::app;
-use crate::cli::global::{Global, config_failure, load_and_check};
-use crate::cli::output::{self, CommandResult};
-use crate::config::{ConfigProblem, ConfigProblems, Effective, KeyInfo, Loaded, keys};
-use crate::ports::{Clock as _, SystemClock};
+use crate::global::{Global, config_failure, load_and_check};
+use crate::output::{self, CommandResult};
+use playgate_config::{ConfigProblem, ConfigProblems, Effective, KeyInfo, Loaded, keys};
+use playgate_ports::{Clock as _, SystemClock};
 
 /// Configuration: one file, overridden by the environment, overridden by flags
 #[derive(Subcommand)]
@@ -65,9 +64,9 @@ fn check(global: &Global, as_json: bool) -> CommandResult {
 fn warnings(loaded: Loaded) -> Vec<String> {
     let mut warnings = loaded.warnings;
     // An expired certificate is a warning and not an error: the server starts with it, since the clock may be wrong.
-    let tls = app::tls(&loaded.config).ok().flatten();
+    let tls = playgate_app::tls(&loaded.config).ok().flatten();
     warnings.extend(tls.and_then(|tls| tls.warning(SystemClock.now())));
-    let etcd = app::etcd_tls(&loaded.config.fleet).ok().flatten();
+    let etcd = playgate_app::etcd_tls(&loaded.config.fleet).ok().flatten();
     warnings.extend(etcd.and_then(|tls| tls.warning(SystemClock.now())));
     warnings
 }

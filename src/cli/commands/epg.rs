@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::{epg_report, rights};
-use crate::cli::client::request_body::{self, Sent};
-use crate::cli::client::{AdminError, fetch_url, path, read_secret, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::ports::fetch_options::FetchOptions;
+use crate::client::request_body::{self, Sent};
+use crate::client::{AdminError, fetch_url, path, read_secret, with_query};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
+use playgate_ports::fetch_options::FetchOptions;
 
 /// Electronic programme guide
 #[derive(Subcommand)]

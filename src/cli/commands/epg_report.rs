@@ -1,11 +1,11 @@
 //! Prints an import report: totals, skipped programmes, then changes.
 
-use crate::types::Zone;
 use chrono::DateTime;
+use playgate_types::Zone;
 use serde_json::Value;
 
-use crate::cli::output::members::{elements, number, texts};
-use crate::cli::output::{self, CommandResult};
+use crate::output::members::{elements, number, texts};
+use crate::output::{self, CommandResult};
 
 /// Maximum number of line numbers listed per reason.
 const LINES_SHOWN: usize = 5;
@@ -119,7 +119,7 @@ fn show_rows(report: &Value, all: bool) {
         output::print_note(&format!(
             "no livestream can have these channel ids; map them in `epg.sources`, such as channels = {{ {} = \"{}\" }}: {}",
             Value::from(example),
-            crate::types::slug::slug(example),
+            playgate_types::slug::slug(example),
             output::joined(&unusable, all)
         ));
     }

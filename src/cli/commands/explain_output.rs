@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::client::time_arg::{TimeArg, server_time};
-use crate::cli::client::{Admin, with_query};
-use crate::cli::output::members::elements;
-use crate::cli::output::{self, CommandResult, Tone};
+use crate::client::time_arg::{TimeArg, server_time};
+use crate::client::{Admin, with_query};
+use crate::output::members::elements;
+use crate::output::{self, CommandResult, Tone};
 
 #[derive(Args)]
 pub(crate) struct WhyQuestion {

@@ -5,10 +5,10 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::cli::client::Admin;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::config::Loaded;
+use crate::client::Admin;
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
+use playgate_config::Loaded;
 
 /// A year. A time that no clock can show would end the process with a panic.
 const WAIT_MAX: u64 = 366 * 24 * 60 * 60;

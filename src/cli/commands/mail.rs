@@ -3,10 +3,10 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::cli::client::{path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::members::{elements, texts};
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::{path, with_query};
+use crate::global::Global;
+use crate::output::members::{elements, texts};
+use crate::output::{self, CommandResult, Failure};
 
 /// Mail sent by the service, or stored because no mail server is configured
 #[derive(Subcommand)]

@@ -4,9 +4,9 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::tokens::TokenCommand;
-use crate::cli::client::path;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult};
+use crate::client::path;
+use crate::global::Global;
+use crate::output::{self, CommandResult};
 
 /// Operators of the administration interface. No token is needed on the administration socket of the data
 /// directory

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::store::note_aside;
 use super::tokens::TokenCommand;
-use crate::cli::client::{Admin, path};
-use crate::cli::global::Global;
-use crate::cli::output::members::{all, number};
-use crate::cli::output::{self, CommandResult, Exit, Failure};
+use crate::client::{Admin, path};
+use crate::global::Global;
+use crate::output::members::{all, number};
+use crate::output::{self, CommandResult, Exit, Failure};
 
 /// Partners: operators of client applications, each with its own users
 #[derive(Subcommand)]

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::explain_output::show_step;
-use crate::cli::client::time_arg::{TimeRange, server_time};
-use crate::cli::client::{Admin, path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure, Tone, members};
+use crate::client::time_arg::{TimeRange, server_time};
+use crate::client::{Admin, path, with_query};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure, Tone, members};
 
 /// Request journal: what clients asked, what they were answered, and why
 #[derive(Subcommand)]

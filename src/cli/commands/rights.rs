@@ -6,10 +6,10 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::catalog;
-use crate::cli::client::path;
-use crate::cli::global::Global;
-use crate::cli::output::members::elements;
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::path;
+use crate::global::Global;
+use crate::output::members::elements;
+use crate::output::{self, CommandResult, Failure};
 
 /// Rights of broadcasts
 #[derive(Subcommand)]
@@ -341,7 +341,7 @@ fn clock(why: &Value, member: &str) -> String {
 fn clock_in(value: &Value, member: &str, zone: &str) -> String {
     let at = value.get(member).and_then(Value::as_i64);
     let utc = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
-    match (utc, zone.parse::<crate::types::Zone>()) {
+    match (utc, zone.parse::<playgate_types::Zone>()) {
         (Some(utc), Ok(zone)) => {
             let local = utc.with_timezone(&zone);
             local.format("%Y-%m-%d %H:%M:%S %:z").to_string()

@@ -7,15 +7,14 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::backup::{offline_change, readable};
-use crate::cli::client::{Admin, path};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::server::Startup;
-use crate::domain::audit::Audit;
-use crate::domain::set_aside;
-use crate::ports::named_file;
-use crate::store::{self, Exported, Salvaged, SnapshotExport};
-use crate::{app, records};
+use crate::client::{Admin, path};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
+use crate::server::Startup;
+use playgate_domain::audit::Audit;
+use playgate_domain::set_aside;
+use playgate_ports::named_file;
+use playgate_store::{Exported, Salvaged, SnapshotExport};
 
 /// The store: integrity checks, export and import as text
 #[derive(Subcommand)]
@@ -145,12 +144,12 @@ async fn export(
     salvaging: bool,
     global: &Global,
 ) -> CommandResult {
-    let tables = records::schema();
+    let tables = playgate_records::schema();
     if salvaging {
         let loaded = global.load()?;
         let mut out = writer(file)?;
         let Salvaged { exported, missing } =
-            store::salvage(&loaded.config.server.data_dir, &tables, &mut out)?;
+            playgate_store::salvage(&loaded.config.server.data_dir, &tables, &mut out)?;
         finish(out, file)?;
         for what in &missing {
             output::print_note(&format!("missing: {what}"));
@@ -182,7 +181,7 @@ async fn export(
 async fn recover(accept_loss: bool, json: bool, global: &Global) -> CommandResult {
     let mut startup = Startup::new(global.load()?);
     startup.accept_loss = accept_loss;
-    if !app::has_store(&startup.config) {
+    if !playgate_app::has_store(&startup.config) {
         return Err(Failure::failed(format!(
             "no store in {}",
             startup.config.server.data_dir.display()

@@ -3,8 +3,8 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::cli::client::{Admin, path};
-use crate::cli::output::{self, CommandResult};
+use crate::client::{Admin, path};
+use crate::output::{self, CommandResult};
 
 /// Tokens of a partner or an operator
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cli::output::Failure;
+use crate::output::Failure;
 
 pub(super) const CATALOG: &str = include_str!("../../../data/demo/catalog.toml");
 

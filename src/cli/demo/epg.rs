@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// How far the guide reaches back and forward: a day, plus what a time-shift of a day needs.
 const REACH_SECONDS: i64 = 26 * HOUR;

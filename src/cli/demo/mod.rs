@@ -8,11 +8,11 @@ mod seed;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::global::{Global, load_at_start};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::process::temp_dir::TempDataDir;
-use crate::cli::server::{Addresses, Reload, Server, Startup, on_runtime, start_log};
-use crate::services::DemoAccess;
+use crate::global::{Global, load_at_start};
+use crate::output::{self, CommandResult, Failure};
+use crate::process::temp_dir::TempDataDir;
+use crate::server::{Addresses, Reload, Server, Startup, on_runtime, start_log};
+use playgate_services::DemoAccess;
 use seed::DemoData;
 
 /// Starts within a second: sample catalogue, livestreams with a current schedule, a partner, a user with a

@@ -6,11 +6,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{content, epg};
-use crate::cli::client::{Admin, AdminError, path, request_body, with_query};
-use crate::cli::output::{CommandResult, Failure};
-use crate::config::http::Environment;
-use crate::domain::epg_sources::DemoGuide;
-use crate::http::state::HttpState;
+use crate::client::{Admin, AdminError, path, request_body, with_query};
+use crate::output::{CommandResult, Failure};
+use playgate_config::http::Environment;
+use playgate_domain::epg_sources::DemoGuide;
+use playgate_http::state::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
 pub(super) const ACCESS_KEY: &str = "demo pass phrase";

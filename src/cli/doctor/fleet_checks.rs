@@ -1,13 +1,13 @@
 //! Checks of a fleet: its etcd, endpoint by endpoint, and its members.
 
 use super::finding::DoctorFinding;
-use crate::cli::client::fleet::{examiner, membership};
-use crate::cli::output::Failure;
-use crate::config::Config;
-use crate::fleet::etcd::EtcdSettings;
-use crate::observe::fleet::FleetReport;
-use crate::ports::{Clock as _, SystemClock};
-use crate::types::time::DAY;
+use crate::client::fleet::{examiner, membership};
+use crate::output::Failure;
+use playgate_config::Config;
+use playgate_fleet::etcd::EtcdSettings;
+use playgate_observe::fleet::FleetReport;
+use playgate_ports::{Clock as _, SystemClock};
+use playgate_types::time::DAY;
 
 const PART: &str = "fleet";
 

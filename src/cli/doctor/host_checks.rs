@@ -7,15 +7,14 @@ use std::{fs, io};
 use rustix::fs::statvfs;
 
 use super::finding::DoctorFinding;
-use crate::app::backup_settings;
-use crate::cli::process::run_limited::output_of;
-use crate::config::Config;
-use crate::domain::backups::{BackupDirectory, BackupError};
-use crate::domain::set_aside;
-use crate::ports::{Clock as _, SystemClock, zoneinfo};
-use crate::records;
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use crate::process::run_limited::output_of;
+use playgate_app::backup_settings;
+use playgate_config::Config;
+use playgate_domain::backups::{BackupDirectory, BackupError};
+use playgate_domain::set_aside;
+use playgate_ports::{Clock as _, SystemClock, zoneinfo};
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
 /// 2026-01-01: an earlier system time is certainly wrong.
 const NOT_BEFORE: UnixSeconds = UnixSeconds(1_767_225_600);
@@ -116,7 +115,8 @@ fn backups(config: &Config) -> DoctorFinding {
     const FIX: &str = "playgate backup create";
     let (data, copies) = (&config.server.data_dir, &config.backup.dir);
     // Other files in the directory are not backups.
-    let listed = BackupDirectory::new_offline(backup_settings(config), records::schema).list();
+    let listed =
+        BackupDirectory::new_offline(backup_settings(config), playgate_records::schema).list();
     let newest = listed.map(|backups| backups.iter().map(|backup| backup.created).max());
     match newest {
         Err(BackupError::NoDirectory(_)) | Ok(None) => {
@@ -241,7 +241,7 @@ fn newer_version(policy: &str) -> Option<DoctorFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Inputs, load};
+    use playgate_config::{Inputs, load};
 
     #[test]
     fn other_files_are_not_counted_as_backups() {
@@ -281,16 +281,13 @@ mod tests {
             )
         };
         let finding = newer_version(&policy("0.1.0", "0.1.1")).unwrap();
-        assert_eq!(
-            finding.state,
-            crate::cli::doctor::finding::CheckState::Warning
-        );
+        assert_eq!(finding.state, crate::doctor::finding::CheckState::Warning);
         assert!(
             finding.finding.contains("0.1.1 is available"),
             "{finding:?}"
         );
         let finding = newer_version(&policy("0.1.1", "0.1.1")).unwrap();
-        assert_eq!(finding.state, crate::cli::doctor::finding::CheckState::Ok);
+        assert_eq!(finding.state, crate::doctor::finding::CheckState::Ok);
         assert_eq!(newer_version(&policy("(none)", "0.1.1")), None);
         assert_eq!(newer_version(""), None);
     }

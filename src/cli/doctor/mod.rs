@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::global::{Global, load_and_check};
-use crate::cli::output::{self, CommandResult, Exit, Failure, Tone};
-use crate::config::{ConfigProblems, Loaded};
+use crate::global::{Global, load_and_check};
+use crate::output::{self, CommandResult, Exit, Failure, Tone};
 use finding::{CheckState, DoctorFinding};
+use playgate_config::{ConfigProblems, Loaded};
 
 /// Check configuration, clock, disk, store, fleet, TLS, mail, proxy and systemd unit; exit code 1 if a problem is
 /// found

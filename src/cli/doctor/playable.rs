@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use crate::app;
-use crate::cli::client::Admin;
-use crate::cli::output::members::elements;
-use crate::cli::output::{self, Failure};
-use crate::config::Config;
-use crate::domain::playback::Playability;
-use crate::domain::playback::context::AssetDelivery;
-use crate::types::{Drm, Protocol};
+use crate::client::Admin;
+use crate::output::members::elements;
+use crate::output::{self, Failure};
+use playgate_config::Config;
+use playgate_domain::playback::Playability;
+use playgate_domain::playback::context::AssetDelivery;
+use playgate_types::{Drm, Protocol};
 
 /// Maximum number of ids listed; the rest is counted.
 const IDS_SHOWN: usize = 5;
@@ -19,7 +18,7 @@ pub(crate) async fn unplayable(
     config: &Config,
 ) -> Result<Vec<(String, &'static str)>, Failure> {
     let catalogue = admin.catalog().await?;
-    let mut systems = app::license_systems(config);
+    let mut systems = playgate_app::license_systems(config);
     systems.extend(config.playback.clearkey.then_some(Drm::Clearkey));
     Ok(unplayable_assets(&catalogue, &systems))
 }

@@ -10,13 +10,12 @@ use tokio::time::timeout;
 
 use super::finding::DoctorFinding;
 use super::playable;
-use crate::app;
-use crate::cli::client::{Admin, missing_media, path};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure, members};
-use crate::config::{Config, ListenAddress, Loaded};
-use crate::ports::http_client::RequestTarget;
-use crate::ports::{Clock as _, SystemClock};
+use crate::client::{Admin, missing_media, path};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure, members};
+use playgate_config::{Config, ListenAddress, Loaded};
+use playgate_ports::http_client::RequestTarget;
+use playgate_ports::{Clock as _, SystemClock};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -109,7 +108,7 @@ fn proxies(config: &Config) -> DoctorFinding {
 fn certificate(config: &Config) -> Option<DoctorFinding> {
     const FIX: &str = "renew `tls.cert` and `tls.key`; the server reloads them by itself";
     // An unusable key pair is reported as a configuration problem.
-    let tls = app::tls(config).ok().flatten()?;
+    let tls = playgate_app::tls(config).ok().flatten()?;
     Some(match tls.warning(SystemClock.now()) {
         Some(warning) => DoctorFinding::problem("tls", warning, FIX),
         None => DoctorFinding::ok("tls", "the certificate is valid"),

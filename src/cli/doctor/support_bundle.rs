@@ -11,12 +11,12 @@ use serde_json::json;
 use tar::{Builder, Header};
 
 use super::finding::DoctorFinding;
-use crate::cli::client::{Admin, path};
-use crate::cli::output::{CommandResult, Failure};
-use crate::cli::process::run_limited::output_of;
-use crate::cli::process::system_log;
-use crate::config::Loaded;
-use crate::ports::{Clock as _, SystemClock, named_file, zoneinfo};
+use crate::client::{Admin, path};
+use crate::output::{CommandResult, Failure};
+use crate::process::run_limited::output_of;
+use crate::process::system_log;
+use playgate_config::Loaded;
+use playgate_ports::{Clock as _, SystemClock, named_file, zoneinfo};
 
 /// Properties of the systemd unit. The environment is left out: it may hold secrets.
 const UNIT: &str = "--property=ActiveState,SubState,Result,NRestarts,ExecMainStatus,MemoryCurrent,FragmentPath,DropInPaths";
@@ -84,7 +84,7 @@ fn machine(loaded: Option<&Loaded>) -> String {
     let zones = loaded.and_then(|loaded| loaded.config.schedule.zoneinfo.as_deref());
     let mut text = format!(
         "playgate {}\ntime zone rules {}\n",
-        crate::types::VERSION,
+        playgate_types::VERSION,
         zoneinfo::choose(zones).summary()
     );
     for file in [

@@ -1,12 +1,12 @@
 //! The exit codes of errors of the layers below, and what to do about them.
 
 use super::failure::{ADOPT, Exit, Failure};
-use crate::app::AppError;
-use crate::domain::backups::BackupError;
-use crate::fleet::membership::MembershipError;
-use crate::fleet::peers::PeerError;
-use crate::store::StoreError;
-use crate::store::replication::SharedLogError;
+use playgate_app::AppError;
+use playgate_domain::backups::BackupError;
+use playgate_fleet::membership::MembershipError;
+use playgate_fleet::peers::PeerError;
+use playgate_store::StoreError;
+use playgate_store::replication::SharedLogError;
 
 impl From<AppError> for Failure {
     fn from(error: AppError) -> Self {

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde_json::{Map, Value, json};
 
-use crate::process::data_file;
+use playgate_process::data_file;
 
 /// Exit codes. Scripts depend on them: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

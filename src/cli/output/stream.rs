@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde_json::Value;
 
 use super::failure::Failure;
-use crate::types::text::for_terminal;
+use playgate_types::text::for_terminal;
 
 /// Whether the reader of standard output still reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::members;
 use super::stream::{json, line};
-use crate::types::text::reorders;
+use playgate_types::text::reorders;
 
 /// Heading of a table column, and the member that it shows.
 pub(crate) type Column = (&'static str, &'static str);
@@ -27,7 +27,7 @@ pub(crate) fn list(rows: &Value, columns: &[Column], as_json: bool) -> Result<()
             })
             .collect()
     }));
-    crate::cli::output::columns(&cells)
+    crate::output::columns(&cells)
 }
 
 pub(crate) fn columns(lines: &[Vec<String>]) -> Result<(), Failure> {

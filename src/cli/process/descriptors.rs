@@ -4,8 +4,8 @@ use std::io::pipe;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cli::output::{CommandResult, Exit, Failure};
-use crate::process::descriptor_reserve;
+use crate::output::{CommandResult, Exit, Failure};
+use playgate_process::descriptor_reserve;
 
 /// Descriptors reserved for other uses: files of store, telemetry and media, mail and license servers,
 /// listeners, pipes of child processes.

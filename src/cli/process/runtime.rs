@@ -1,7 +1,7 @@
 //! The runtime of a command.
 
 use super::descriptors;
-use crate::cli::output::Failure;
+use crate::output::Failure;
 
 pub(crate) fn wait<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // The runtime would panic without free descriptors.

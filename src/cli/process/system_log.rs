@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::run_limited::output_of;
-use crate::ports::named_file;
+use playgate_ports::named_file;
 
 /// Stands for the log among the files that root hands down to the process of the data directory's owner.
 pub(crate) const HANDED_DOWN: &str = "log of the unit";

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 
-use crate::cli::output::Failure;
-use crate::ports::{Entropy, SystemEntropy};
+use crate::output::Failure;
+use playgate_ports::{Entropy, SystemEntropy};
 
 pub(crate) struct TempDataDir(PathBuf);
 

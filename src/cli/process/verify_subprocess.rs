@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
-use crate::api::operators::backups::answer::ContentsBody;
-use crate::domain::backups::{BackupContents, BackupError, Examine, examine};
-use crate::records;
-use crate::store::StoreError;
+use playgate_api::operators::backups::answer::ContentsBody;
+use playgate_domain::backups::{BackupContents, BackupError, Examine, examine};
+use playgate_store::StoreError;
 
 /// Time limit for a child, in addition to the time for reading the file.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +34,7 @@ pub(crate) fn verify_in_subprocess() -> Examine {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "failed to start a process to verify a backup; verifying in this one");
-                    return examine(path, &records::schema());
+                    return examine(path, &playgate_records::schema());
                 }
             }
         }

@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use crate::store::StoreLock;
+use playgate_store::StoreLock;
 
 enum Held {
     Nothing,
@@ -94,7 +94,7 @@ pub(crate) fn unpack(socket: &UnixDatagram) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreError;
+    use playgate_store::StoreError;
 
     #[test]
     fn a_packed_lock_is_held_until_it_is_unpacked() {

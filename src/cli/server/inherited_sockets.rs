@@ -16,8 +16,8 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
 use super::held_lock;
-use crate::cli::output::{CommandResult, Failure};
-use crate::config::ListenAddress;
+use crate::output::{CommandResult, Failure};
+use playgate_config::ListenAddress;
 
 const NAMES: &str = "LISTEN_FDNAMES";
 /// The service manager's name for unnamed sockets.

@@ -1,9 +1,9 @@
 //! Whether the configuration allows the lab partners of the store.
 
-use crate::cli::output::{CommandResult, Failure};
-use crate::config::Config;
-use crate::domain::partners::Partners;
-use crate::types::PartnerKind;
+use crate::output::{CommandResult, Failure};
+use playgate_config::Config;
+use playgate_domain::partners::Partners;
+use playgate_types::PartnerKind;
 
 /// Refuses to serve viewers where a lab partner can make requests fail.
 pub(crate) fn check_lab_partners(config: &Config, partners: &Partners) -> CommandResult {

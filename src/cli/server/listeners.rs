@@ -9,13 +9,13 @@ use tokio::net::lookup_host;
 use tokio::time::sleep;
 
 use super::inherited_sockets::{self, ADMIN, PassedSocket};
-use crate::cli::client::admin_socket::SocketPath;
-use crate::cli::output::Failure;
-use crate::config::{Config, ListenAddress};
-use crate::http::route_facts::RouteSet;
-use crate::http::server::listener::{Listener, tcp_socket, unix_socket};
-use crate::ports::tls::Tls;
-use crate::store::StoreError;
+use crate::client::admin_socket::SocketPath;
+use crate::output::Failure;
+use playgate_config::{Config, ListenAddress};
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::listener::{Listener, tcp_socket, unix_socket};
+use playgate_ports::tls::Tls;
+use playgate_store::StoreError;
 
 pub(crate) struct BoundListeners {
     /// Partner interface first, operations last.

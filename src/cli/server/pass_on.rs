@@ -10,16 +10,16 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cli::client::fleet;
-use crate::cli::output::Failure;
-use crate::config::Config;
-use crate::fleet::etcd::{EtcdLog, EtcdSettings};
-use crate::fleet::membership::Membership;
-use crate::fleet::peers::{PeerClient, PeerError};
-use crate::fleet::standing::Standing;
-use crate::http::server::pass_on::PassOn;
-use crate::http::standby_fleet::{ClientStream, FleetFuture, NoOwner, OWNER_WAIT_MAX};
-use crate::types::{ConnectionOrigin, ListenerKind};
+use crate::client::fleet;
+use crate::output::Failure;
+use playgate_config::Config;
+use playgate_fleet::etcd::{EtcdLog, EtcdSettings};
+use playgate_fleet::membership::Membership;
+use playgate_fleet::peers::{PeerClient, PeerError};
+use playgate_fleet::standing::Standing;
+use playgate_http::server::pass_on::PassOn;
+use playgate_http::standby_fleet::{ClientStream, FleetFuture, NoOwner, OWNER_WAIT_MAX};
+use playgate_types::{ConnectionOrigin, ListenerKind};
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for a client to read the refusal and to close the connection.

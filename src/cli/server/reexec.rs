@@ -4,8 +4,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use super::inherited_sockets;
-use crate::cli::output::{Exit, Failure};
-use crate::cli::process::THIS_PROGRAM;
+use crate::output::{Exit, Failure};
+use crate::process::THIS_PROGRAM;
 
 /// Executes the program again; returns only on failure.
 pub(crate) fn reexec() -> Failure {

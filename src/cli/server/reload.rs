@@ -3,11 +3,11 @@
 
 use super::lab_partners::check_lab_partners;
 use super::listeners;
-use crate::cli::client::fleet;
-use crate::cli::global::{config_failure, load_and_check};
-use crate::cli::output::{CommandResult, Failure};
-use crate::config::{Config, Inputs, ListenAddress};
-use crate::domain::partners::Partners;
+use crate::client::fleet;
+use crate::global::{config_failure, load_and_check};
+use crate::output::{CommandResult, Failure};
+use playgate_config::{Config, Inputs, ListenAddress};
+use playgate_domain::partners::Partners;
 
 /// Inputs of the configuration, read again at each reload.
 pub(crate) struct Reload {
@@ -93,12 +93,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::load;
-    use crate::fleet::membership::Membership;
-    use crate::ports::entropy::SeededEntropy;
-    use crate::records;
-    use crate::store::Store;
-    use crate::types::{PartnerKind, UnixSeconds};
+    use playgate_config::load;
+    use playgate_fleet::membership::Membership;
+    use playgate_ports::entropy::SeededEntropy;
+    use playgate_store::Store;
+    use playgate_types::{PartnerKind, UnixSeconds};
 
     const FLEET: &str = "fleet.endpoints = [\"http://127.0.0.1:2379\"]\n";
     const STAGING: &str = "environment = \"staging\"\n";
@@ -161,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn production_with_a_lab_partner_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::in_memory(records::schema());
+        let store = Store::in_memory(playgate_records::schema());
         let partners = Partners::open(store, Arc::new(SeededEntropy::new(1))).unwrap();
         let production = (STAGING, "");
         let refused = reload(folder.path(), production, Some(&partners)).await;

@@ -14,18 +14,18 @@ use super::server_process::{ServerExit, announce_end};
 use super::signals::ServerSignals;
 use super::startup::Startup;
 use super::{listeners, systemd};
-use crate::api::route_table::ROUTERS;
-use crate::app::{self, App, Parts};
-use crate::cli::client::admin_socket;
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::cli::process::signals::SignalAction;
-use crate::cli::process::verify_subprocess;
-use crate::config::limits::SHUTDOWN_TIME;
-use crate::http::server::listener::{Listener, RunningServer};
-use crate::http::state::HttpState;
-use crate::jobs::Jobs;
-use crate::services::{Restart, Services};
-use crate::store::Store;
+use crate::client::admin_socket;
+use crate::output::{self, CommandResult, Exit, Failure};
+use crate::process::signals::SignalAction;
+use crate::process::verify_subprocess;
+use playgate_api::route_table::ROUTERS;
+use playgate_app::{App, Parts};
+use playgate_config::limits::SHUTDOWN_TIME;
+use playgate_http::server::listener::{Listener, RunningServer};
+use playgate_http::state::HttpState;
+use playgate_jobs::Jobs;
+use playgate_services::{Restart, Services};
+use playgate_store::Store;
 
 const JOBS_TIME: Duration = Duration::from_secs(5);
 /// Time for running requests when the owner of a fleet hands over.
@@ -98,7 +98,7 @@ impl Server {
             tracing::warn!("a job of the standby did not finish in time");
         }
         // Blocks for what the services read from the store.
-        let taken = tokio::task::spawn_blocking(move || app::take_over(&services)).await;
+        let taken = tokio::task::spawn_blocking(move || playgate_app::take_over(&services)).await;
         taken.map_err(Failure::fatal)??;
         opened.begin(Some(again), Some(member))?.run().await
     }

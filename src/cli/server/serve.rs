@@ -8,9 +8,9 @@ use super::run::{Server, announce};
 use super::server_process::{ServerExit, on_runtime, start_log};
 use super::signals::ServerSignals;
 use super::startup::{self, Startup};
-use crate::cli::client::fleet;
-use crate::cli::global::{Global, load_at_start};
-use crate::cli::output::CommandResult;
+use crate::client::fleet;
+use crate::global::{Global, load_at_start};
+use crate::output::CommandResult;
 
 /// Run the server until SIGTERM or SIGINT. Prints one line with its address on standard output when it is
 /// ready; logs to standard error.

@@ -4,10 +4,10 @@ use tracing::level_filters::LevelFilter;
 
 use super::reexec::reexec;
 use super::{inherited_sockets, signals, systemd};
-use crate::cli::output::{CommandResult, Failure};
-use crate::cli::process::{descriptors, remember_process_name};
-use crate::config::{Loaded, LogFormat, LogLevel};
-use crate::observe::log;
+use crate::output::{CommandResult, Failure};
+use crate::process::{descriptors, remember_process_name};
+use playgate_config::{Loaded, LogFormat, LogLevel};
+use playgate_observe::log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerExit {

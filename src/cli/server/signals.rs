@@ -8,8 +8,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use tokio::net::unix::pipe::Receiver;
 
-use crate::cli::output::{CommandResult, Exit, Failure};
-use crate::cli::process::signals::SignalAction;
+use crate::output::{CommandResult, Exit, Failure};
+use crate::process::signals::SignalAction;
 
 const END: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
 

@@ -16,20 +16,20 @@ use super::reexec::reexec;
 use super::reload::Reload;
 use super::signals::ServerSignals;
 use super::{held_lock, listeners, systemd};
-use crate::app::{self, AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
-use crate::cli::client::admin_socket::SocketPath;
-use crate::cli::output::Failure;
-use crate::cli::process::signals::SignalAction;
-use crate::cli::process::{descriptors, verify_subprocess};
-use crate::config::{Config, Effective, Loaded};
-use crate::fleet::membership::Membership;
-use crate::http::route_facts::RouteSet;
-use crate::http::server::connection_limiter::ConnectionLimits;
-use crate::http::server::listener::{self, Listener};
-use crate::http::server::maintenance::{self, Notice};
-use crate::http::server::pass_on;
-use crate::ports::tls::Tls;
-use crate::store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError, StoreLock};
+use crate::client::admin_socket::SocketPath;
+use crate::output::Failure;
+use crate::process::signals::SignalAction;
+use crate::process::{descriptors, verify_subprocess};
+use playgate_app::{AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
+use playgate_config::{Config, Effective, Loaded};
+use playgate_fleet::membership::Membership;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::connection_limiter::ConnectionLimits;
+use playgate_http::server::listener::{self, Listener};
+use playgate_http::server::maintenance::{self, Notice};
+use playgate_http::server::pass_on;
+use playgate_ports::tls::Tls;
+use playgate_store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError, StoreLock};
 
 /// Interval between attempts to open the store; the watchdog is notified as often.
 const TRY_AGAIN: Duration = Duration::from_secs(4);
@@ -82,7 +82,7 @@ impl Startup {
     }
 
     pub(crate) fn with_tls(mut self) -> Result<Self, Failure> {
-        self.tls = app::tls(&self.config)?;
+        self.tls = playgate_app::tls(&self.config)?;
         let now = self.ports.clock.now();
         if let Some(warning) = self.tls.as_ref().and_then(|tls| tls.warning(now)) {
             tracing::warn!("{warning}");
@@ -110,7 +110,7 @@ impl Startup {
             ..self.opener()
         };
         move || {
-            if !app::has_store(&config) {
+            if !playgate_app::has_store(&config) {
                 let place = config.server.data_dir.display();
                 tracing::info!(%place, "no store found; creating an empty one");
             }

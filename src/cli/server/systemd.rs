@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::store::{Store, StoreError};
+use playgate_store::{Store, StoreError};
 
 const RESTART_TIME: Duration = Duration::from_secs(15 * 60);
 

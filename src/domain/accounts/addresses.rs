@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use super::tables::UsersByEmail;
 use super::{Accounts, AccountsError};
-use crate::store::{Durability, Key as _};
-use crate::types::{Email, PartnerId};
+use playgate_store::{Durability, Key as _};
+use playgate_types::{Email, PartnerId};
 
 type Address = (PartnerId, Email);
 

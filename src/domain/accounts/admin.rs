@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::pin::GeneratedPin;
 use super::tables::{UserRecord, Users};
 use super::{Accounts, AccountsError, HashPool, OperatorChange, User, password_reset, user_record};
-use crate::store::Commit;
-use crate::types::text::check_visible;
-use crate::types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
+use playgate_store::Commit;
+use playgate_types::text::check_visible;
+use playgate_types::{Malformed, PartnerId, Token, TokenKind, UnixSeconds, UserId};
 
 const TAGS_MAX: usize = 32;
 /// In characters.

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use super::attempt_limits::{AttemptSubject, ThrottleKey};
 use super::throttle::{self, Refused, Reservation};
 use super::{Accounts, HashMemory};
-use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
-use crate::types::UnixSeconds;
+use playgate_store::{Commit, Durability, StoreError, Txn, WritePriority};
+use playgate_types::UnixSeconds;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {

@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Record;
-use crate::types::UnixSeconds;
-use crate::types::time::HOUR;
+use playgate_store::Record;
+use playgate_types::UnixSeconds;
+use playgate_types::time::HOUR;
 
 /// Seconds after a lock during which a further lock is longer.
 const ESCALATION_WINDOW: i64 = HOUR;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ring::digest;
 
 use super::attempt_counter::AttemptRule;
-use crate::types::time::HOUR;
-use crate::types::{Email, LimitReached, PartnerId, UserId};
+use playgate_types::time::HOUR;
+use playgate_types::{Email, LimitReached, PartnerId, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptKind {
@@ -183,7 +183,7 @@ fn hash(partner: &PartnerId, subject: &[u8]) -> [u8; 16] {
 
 /// How many times more wrong passwords an address may have at accounts that know it. Many viewers of a campus mistype; a
 /// stranger among them must not try every account.
-pub(crate) const KNOWN_FACTOR: u32 = 10;
+pub const KNOWN_FACTOR: u32 = 10;
 
 /// Section `limits` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

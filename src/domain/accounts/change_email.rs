@@ -7,9 +7,9 @@ use super::tables::{UserRecord, Users, UsersByEmail};
 use super::{
     Accounts, AccountsError, HashPool, Inner, known_clients, password_reset, throttle, user_record,
 };
-use crate::domain::mail;
-use crate::store::{Commit, Txn};
-use crate::types::{Email, Password, UnixSeconds, UserId};
+use crate::mail;
+use playgate_store::{Commit, Txn};
+use playgate_types::{Email, Password, UnixSeconds, UserId};
 
 impl Accounts {
     pub async fn change_email(

@@ -8,9 +8,9 @@ use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, Login, login_sessions, password_reset,
     throttle, user_record,
 };
-use crate::domain::mail;
-use crate::store::Txn;
-use crate::types::{Password, UnixSeconds, UserId};
+use crate::mail;
+use playgate_store::Txn;
+use playgate_types::{Password, UnixSeconds, UserId};
 
 impl Accounts {
     /// Changes the password. The same commit ends the user's other logins, voids reset tokens and queues a notice.

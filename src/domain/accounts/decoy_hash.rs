@@ -10,8 +10,8 @@ use ring::hmac;
 
 use super::tables::CredentialTable;
 use super::{Accounts, hashing};
-use crate::store::{StoreError, Txn};
-use crate::types::{Email, PartnerId, UserId};
+use playgate_store::{StoreError, Txn};
+use playgate_types::{Email, PartnerId, UserId};
 
 /// Number of users that are searched for one of the same partner.
 const USERS_SEARCHED: usize = 32;

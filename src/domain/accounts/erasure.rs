@@ -9,11 +9,11 @@ use super::{
     AccountExport, Accounts, AccountsError, HashPool, Inner, known_clients, password_reset,
     user_record,
 };
-use crate::domain::batches::in_batches;
-use crate::domain::mail;
-use crate::domain::partners::{self, PartnerStatus};
-use crate::store::{Commit, StoreError, Txn};
-use crate::types::{Email, PartnerId, Password, UnixSeconds, UserId};
+use crate::batches::in_batches;
+use crate::mail;
+use crate::partners::{self, PartnerStatus};
+use playgate_store::{Commit, StoreError, Txn};
+use playgate_types::{Email, PartnerId, Password, UnixSeconds, UserId};
 
 const BATCH: usize = 50;
 

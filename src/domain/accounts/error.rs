@@ -3,9 +3,9 @@
 use super::attempt::PoolError;
 use super::hashing::HashingFailed;
 use super::throttle::Refused;
-use crate::domain::identities::IdentityError;
-use crate::store::StoreError;
-use crate::types::{LimitReached, Malformed};
+use crate::identities::IdentityError;
+use playgate_store::StoreError;
+use playgate_types::{LimitReached, Malformed};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {

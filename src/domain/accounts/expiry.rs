@@ -2,9 +2,9 @@
 
 use super::tables::{Logins, LoginsByExpiry, ResetTokens, ResetsByExpiry, Throttles};
 use super::{Accounts, Swept};
-use crate::domain::batches::in_batches;
-use crate::store::{Durability, StoreError, Txn};
-use crate::types::UnixSeconds;
+use crate::batches::in_batches;
+use playgate_store::{Durability, StoreError, Txn};
+use playgate_types::UnixSeconds;
 
 const BATCH: usize = 500;
 

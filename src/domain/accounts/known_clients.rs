@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::attempt_limits::{AttemptKind, AttemptSubject, network_bits};
 use super::tables::Throttles;
 use super::{Accounts, Inner};
-use crate::store::{Record, StoreError, Table, TreeName, Txn};
-use crate::types::{Email, PartnerId};
+use playgate_store::{Record, StoreError, Table, TreeName, Txn};
+use playgate_types::{Email, PartnerId};
 
 /// Networks, and as many devices, that an account remembers.
 pub(super) const KNOWN_MAX: usize = 8;

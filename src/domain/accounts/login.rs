@@ -9,9 +9,9 @@ use super::{
     Accounts, AccountsError, HashMemory, HashPool, LoginClient, LoginOrigin, NewLogin, credentials,
     throttle,
 };
-use crate::domain::decision::DecisionTrace;
-use crate::store::{Durability, StoreError, WritePriority};
-use crate::types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
+use crate::decision::DecisionTrace;
+use playgate_store::{Durability, StoreError, WritePriority};
+use playgate_types::{Email, LoginId, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId};
 
 pub struct LoginAttempt {
     pub email: Email,

@@ -2,9 +2,9 @@
 
 use super::tables::{LoginRecord, Logins, LoginsByUser};
 use super::{Accounts, AccountsError, Inner, Login, LoginInfo, LoginOrigin, User};
-use crate::store::{Commit, Durability, StoreError, Txn, WritePriority};
-use crate::types::time::{DAY, HOUR};
-use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
+use playgate_store::{Commit, Durability, StoreError, Txn, WritePriority};
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
 /// Tokens created further in the future are rejected: a clock that ran ahead made them, and they would live too
 /// long.

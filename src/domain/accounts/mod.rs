@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 pub use addresses::AddressFilterGuard;
 pub use attempt::{HashPool, PoolError};
 pub use attempt_counter::AttemptRule;
-pub(crate) use attempt_limits::KNOWN_FACTOR;
+pub use attempt_limits::KNOWN_FACTOR;
 pub use attempt_limits::{AttemptKind, AttemptLimits};
 pub use error::{AccountsError, PinError};
 pub use hashing::{Cost, ForeignHash, HashCounts, HashMemory};
@@ -54,22 +54,22 @@ pub use model::{
 pub use search::{UserOrder, UserSearch};
 pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
 
-use crate::domain::clock_guard::ExpiryClock;
-use crate::domain::mail::Mail;
-use crate::domain::partners::Partners;
-use crate::ports::Entropy;
-use crate::store::{
-    Commit, Durability, MemoryTable, PackedTable, Schema, Store, StoreError, Txn, WritePriority,
-};
-use crate::types::{
-    Email, LimitReached, Malformed, PartnerId, PartnerKind, Password, PersonName, TokenHash,
-    UnixSeconds, UserId,
-};
+use crate::clock_guard::ExpiryClock;
+use crate::mail::Mail;
+use crate::partners::Partners;
 use addresses::KnownAddresses;
 use attempt::{Attempt, Undecided};
 use attempt_limits::AttemptSubject;
 use decoy_hash::DecoyHashes;
 use known_clients::{KnownClientTable, KnownClients};
+use playgate_ports::Entropy;
+use playgate_store::{
+    Commit, Durability, MemoryTable, PackedTable, Schema, Store, StoreError, Txn, WritePriority,
+};
+use playgate_types::{
+    Email, LimitReached, Malformed, PartnerId, PartnerKind, Password, PersonName, TokenHash,
+    UnixSeconds, UserId,
+};
 use tables::{
     CredentialRecord, CredentialTable, Logins, ResetTokens, Throttles, UserRecord, UserTable,
     Users, UsersByEmail,
@@ -413,7 +413,7 @@ fn credentials(txn: &Txn<'_>, user: &UserId) -> Result<CredentialRecord, Account
 }
 
 fn check_birth_date(
-    date: Option<&crate::types::BirthDate>,
+    date: Option<&playgate_types::BirthDate>,
     now: UnixSeconds,
 ) -> Result<(), AccountsError> {
     let today = chrono::DateTime::from_timestamp(now.0, 0).map(|at| at.date_naive());

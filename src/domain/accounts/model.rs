@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt_limits::AttemptLimits;
 use super::hashing::{Cost, ForeignHash};
-use crate::domain::mail;
-use crate::types::time::DAY;
-use crate::types::{
+use crate::mail;
+use playgate_types::time::DAY;
+use playgate_types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, Password, PersonName, Token,
     UnixSeconds, UserId,
 };

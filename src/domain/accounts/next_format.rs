@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::tables::{UserRecord, Users};
-use crate::store::{Durability, Schema, Store, StoreError};
-use crate::types::UserId;
+use playgate_store::{Durability, Schema, Store, StoreError};
+use playgate_types::UserId;
 
 /// Users per commit. A pause after each commit lets the faults of a test come in the middle of an upgrade.
 const USERS_PER_COMMIT: usize = 20;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::AccountsError;
-use crate::types::Password;
+use playgate_types::Password;
 
 /// The file has one password per line, in lower case.
 static COMMON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {

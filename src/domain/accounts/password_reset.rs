@@ -9,9 +9,9 @@ use super::{
     Accounts, AccountsError, HashMemory, HashPool, Inner, credentials, hashing, known_clients,
     throttle, user_record,
 };
-use crate::domain::mail;
-use crate::store::{Commit, Durability, StoreError, Txn};
-use crate::types::{
+use crate::mail;
+use playgate_store::{Commit, Durability, StoreError, Txn};
+use playgate_types::{
     Email, Locale, PartnerId, Password, Token, TokenHash, TokenKind, UnixSeconds, UserId,
 };
 

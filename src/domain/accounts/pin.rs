@@ -8,9 +8,9 @@ use super::{
     Accounts, AccountsError, Attempt, HashMemory, HashPool, Inner, PinError, User, credentials,
     hashing, user_record,
 };
-use crate::domain::mail;
-use crate::store::{Commit, Durability, Txn};
-use crate::types::{Password, Pin, UnixSeconds, UserId};
+use crate::mail;
+use playgate_store::{Commit, Durability, Txn};
+use playgate_types::{Password, Pin, UnixSeconds, UserId};
 
 pub(super) struct GeneratedPin {
     pin: Pin,

@@ -7,9 +7,9 @@ use super::{
     Accounts, AccountsError, HashPool, PARENTAL_LIMIT_MAX, ParentalControl, PinError, User,
     UserChange, check_birth_date, credentials, user_record,
 };
-use crate::types::{Malformed, Pin, UnixSeconds, UserId};
+use playgate_types::{Malformed, Pin, UnixSeconds, UserId};
 
-type Guarded = (Option<crate::types::BirthDate>, ParentalControl);
+type Guarded = (Option<playgate_types::BirthDate>, ParentalControl);
 
 impl UserChange {
     fn guarded(&self, (birth_date, parental): Guarded) -> Guarded {

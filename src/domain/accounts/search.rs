@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::{Accounts, User};
-use crate::types::{Country, PartnerId, UserId};
+use playgate_types::{Country, PartnerId, UserId};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserOrder {

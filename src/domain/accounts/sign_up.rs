@@ -7,9 +7,9 @@ use super::{
     Accounts, AccountsError, FirstPassword, HashMemory, HashPool, ImportedState, Inner,
     LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,
 };
-use crate::domain::partners::{self, PartnerStatus};
-use crate::store::{BulkWrites, Commit, Durability, StoreError, Txn};
-use crate::types::{
+use crate::partners::{self, PartnerStatus};
+use playgate_store::{BulkWrites, Commit, Durability, StoreError, Txn};
+use playgate_types::{
     Email, LoginId, Malformed, PartnerId, Password, Token, TokenKind, UnixSeconds, UserId,
 };
 

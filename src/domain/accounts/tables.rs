@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::attempt_counter::AttemptCounter;
 use super::attempt_limits::ThrottleKey;
 use super::model::{ParentalControl, User};
-use crate::store::{Entries, Index, PackedTable, Record, Table, TreeName, read_record};
-use crate::types::{
+use playgate_store::{Entries, Index, PackedTable, Record, Table, TreeName, read_record};
+use playgate_types::{
     BirthDate, Country, Email, Locale, LoginId, PartnerId, PersonName, TokenHash, UnixSeconds,
     UserId,
 };

@@ -7,8 +7,8 @@
 use super::attempt_counter::{AttemptCounter, CountedAttempt};
 use super::attempt_limits::{AttemptLimits, AttemptSubject};
 use super::tables::Throttles;
-use crate::store::{StoreError, Txn};
-use crate::types::{LimitReached, UnixSeconds};
+use playgate_store::{StoreError, Txn};
+use playgate_types::{LimitReached, UnixSeconds};
 
 #[derive(Debug)]
 pub(super) enum Refused {

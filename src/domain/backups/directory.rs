@@ -9,12 +9,12 @@ use std::{fs, io};
 use chrono::NaiveTime;
 
 use super::BackupError;
-use crate::domain::audit::AuditedChange;
-use crate::store::{
-    self, Restore, Retention, Schema, SnapshotHead, StoreError, Tables, check_snapshot,
-    list_backups, prune_backups,
+use crate::audit::AuditedChange;
+use playgate_store::{
+    Restore, Retention, Schema, SnapshotHead, StoreError, Tables, check_snapshot, list_backups,
+    prune_backups,
 };
-use crate::types::{UnixSeconds, Zone};
+use playgate_types::{UnixSeconds, Zone};
 
 /// Snapshot metadata: fingerprint of the key that the sealed content keys need.
 pub const KEY_NOTE: &str = "content_key";
@@ -125,7 +125,7 @@ impl BackupDirectory {
     #[must_use]
     pub fn new_offline(settings: BackupSettings, schema: fn() -> Schema) -> Self {
         // Read from the files, because the store may not open.
-        let instance = store::instance_of(&settings.data);
+        let instance = playgate_store::instance_of(&settings.data);
         Self::new(settings, instance, schema)
     }
 
@@ -227,7 +227,7 @@ impl BackupDirectory {
         }
     }
 
-    pub(super) fn prune(&self, made: &store::BackupFile) -> Result<usize, BackupError> {
+    pub(super) fn prune(&self, made: &playgate_store::BackupFile) -> Result<usize, BackupError> {
         let BackupSettings {
             directory, keep, ..
         } = &self.settings;
@@ -244,8 +244,8 @@ impl BackupDirectory {
             .map_err(|error| self.with_directory(error))
     }
 
-    pub(super) fn describe(&self, backup: store::BackupFile) -> Backup {
-        let store::BackupFile { path, head, bytes } = &backup;
+    pub(super) fn describe(&self, backup: playgate_store::BackupFile) -> Backup {
+        let playgate_store::BackupFile { path, head, bytes } = &backup;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Backup {
             name: name.into_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::store::StoreError;
+use playgate_store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {

@@ -24,13 +24,13 @@ pub use directory::{
 };
 pub use error::BackupError;
 
-use crate::domain::audit::AuditedChange;
-use crate::domain::backoff::Backoff;
-use crate::process::data_file;
-use crate::store::{Schema, Store, StoreError};
-use crate::types::UnixSeconds;
-use crate::types::time::{DAY, HOUR};
+use crate::audit::AuditedChange;
+use crate::backoff::Backoff;
 use nightly::last_night;
+use playgate_process::data_file;
+use playgate_store::{Schema, Store, StoreError};
+use playgate_types::UnixSeconds;
+use playgate_types::time::{DAY, HOUR};
 
 /// Seconds for which a listing is cached. It expires, because an operator may delete backups.
 const LISTING_CACHED: i64 = HOUR;

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Days, NaiveTime};
 
-use crate::domain::schedule::tv_day::instant;
-use crate::types::{UnixSeconds, Zone};
+use crate::schedule::tv_day::instant;
+use playgate_types::{UnixSeconds, Zone};
 
 /// The last time up to `now` at which local time in `zone` showed `at`, or skipped it (clock
 /// change).

@@ -7,13 +7,12 @@ use chrono::NaiveTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::domain;
-use crate::domain::partners::Partners;
-use crate::ports::Clock as _;
-use crate::ports::clock::ManualClock;
-use crate::ports::entropy::SeededEntropy;
-use crate::store::Options;
-use crate::types::{PartnerKind, Role, Zone};
+use crate::partners::Partners;
+use playgate_ports::Clock as _;
+use playgate_ports::clock::ManualClock;
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::Options;
+use playgate_types::{PartnerKind, Role, Zone};
 
 /// 2026-01-05T12:00:00Z.
 const NOON: UnixSeconds = UnixSeconds(1_767_614_400);
@@ -77,7 +76,7 @@ impl Fixture {
             notes: Arc::new(|| [(KEY_NOTE.to_owned(), "ours".to_owned())].into()),
             verify_snapshot: Some(Arc::new(move |path| {
                 if sound.load(Ordering::Relaxed) {
-                    examine(path, &domain::schema())
+                    examine(path, &crate::schema())
                         .map(drop)
                         .map_err(StoreError::from)
                 } else {
@@ -86,15 +85,15 @@ impl Fixture {
             })),
             ..Options::default()
         };
-        let store = Store::open(&settings.data, domain::schema(), options).unwrap();
+        let store = Store::open(&settings.data, crate::schema(), options).unwrap();
         let seed = self.opened.fetch_add(1, Ordering::Relaxed);
         Server {
             partners: Partners::open(store.clone(), Arc::new(SeededEntropy::new(seed))).unwrap(),
             backups: Backups::new(
                 store,
                 settings,
-                Arc::new(|path: &Path| examine(path, &domain::schema())),
-                domain::schema,
+                Arc::new(|path: &Path| examine(path, &crate::schema())),
+                crate::schema,
             ),
         }
     }
@@ -297,7 +296,7 @@ fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
     assert!(after.own && after.number > made.number);
     assert_eq!(server.names()[0], after.name);
     drop(server);
-    let directory = BackupDirectory::new_offline(fixture.settings("a"), domain::schema);
+    let directory = BackupDirectory::new_offline(fixture.settings("a"), crate::schema);
     let how = Restoring {
         instance: [9; 16],
         timeline: [9; 16],

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{ContentKey, KeyId};
-use crate::domain::sealing::{Sealed, Sealer};
-use crate::ports::Entropy;
+use crate::sealing::{Sealed, Sealer};
+use playgate_ports::Entropy;
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -221,7 +221,7 @@ fn list(values: impl IntoIterator<Item = impl fmt::Display>) -> String {
 }
 
 fn window(window: &Window) -> String {
-    let end = |at: Option<crate::types::UnixSeconds>| {
+    let end = |at: Option<playgate_types::UnixSeconds>| {
         let time = at.and_then(|at| chrono::DateTime::from_timestamp(at.0, 0));
         option(time.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ")))
     };
@@ -239,7 +239,7 @@ fn playlist(playlists: &super::Playlists) -> String {
     list(entries.map(|(protocol, location)| format!("{} {location}", protocol.as_str())))
 }
 
-fn images(images: &[crate::domain::schedule::Image]) -> String {
+fn images(images: &[crate::schedule::Image]) -> String {
     list(images.iter().map(|image| {
         let default = if image.default { " default" } else { "" };
         let text = if image.embedded_text {

@@ -6,7 +6,7 @@ use super::model::Livestream;
 use super::rules::{Effects, RightsDraft};
 use super::snapshot::CatalogContents;
 use super::{Catalog, CatalogDiff, CatalogError};
-use crate::types::{BroadcastId, LivestreamId};
+use playgate_types::{BroadcastId, LivestreamId};
 
 /// To add a rule, import it with [`Mode::Merge`](super::Mode::Merge).
 pub enum CatalogEdit {

@@ -1,7 +1,7 @@
 //! Errors of the catalogue.
 
-use crate::decode::Mistake;
-use crate::store::StoreError;
+use playgate_decode::Mistake;
+use playgate_store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {

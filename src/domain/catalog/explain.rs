@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::model::Livestream;
 use super::rules::{Effects, RightsDraft, Rule};
 use super::snapshot::CatalogSnapshot;
-use crate::domain::schedule::{Broadcast, BroadcastRights};
-use crate::types::LivestreamId;
+use crate::schedule::{Broadcast, BroadcastRights};
+use playgate_types::LivestreamId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -40,7 +40,7 @@ impl ExplainedRight {
 }
 
 impl CatalogSnapshot {
-    /// Evaluates rights like [`Rights::rights`](crate::domain::schedule::Rights::rights), and returns the layers.
+    /// Evaluates rights like [`Rights::rights`](crate::schedule::Rights::rights), and returns the layers.
     #[must_use]
     pub fn explain(
         &self,

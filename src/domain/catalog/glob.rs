@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::Malformed;
+use playgate_types::Malformed;
 
 const PATTERN_MAX: usize = 200;
 

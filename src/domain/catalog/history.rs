@@ -16,8 +16,8 @@ use super::import::{CatalogImport, Mode};
 use super::model::{KeyId, Offer};
 use super::snapshot::{CatalogContents, CatalogSnapshot};
 use super::{Catalog, CatalogError, CatalogImported, plausibility};
-use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
-use crate::types::UnixSeconds;
+use playgate_store::{All, Record, Schema, StoreError, Table, TreeName, Txn};
+use playgate_types::UnixSeconds;
 
 /// Maximum number of versions; the oldest is removed first.
 pub const VERSIONS_MAX: u64 = 20;
@@ -255,7 +255,7 @@ fn unpack(packed: &[u8]) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::golden;
+    use playgate_store::golden;
 
     #[test]
     fn record_bytes_are_stable() {

@@ -9,9 +9,9 @@ use super::content_keys::ContentKeySealer;
 use super::model::{Asset, ContentKey, KeyId, Livestream, Offer};
 use super::rules::{Effects, Rule};
 use super::snapshot::CatalogContents;
-use crate::decode::Mistake;
-use crate::ports::Entropy;
-use crate::types::{BroadcastId, OfferId};
+use playgate_decode::Mistake;
+use playgate_ports::Entropy;
+use playgate_types::{BroadcastId, OfferId};
 
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {

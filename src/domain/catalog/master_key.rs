@@ -3,7 +3,7 @@
 use super::content_keys::{ContentKeySealer, SealedKey};
 use super::model::KeyId;
 use super::tables;
-use crate::store::{Durability, Store, StoreError};
+use playgate_store::{Durability, Store, StoreError};
 
 /// Detects a lost master key: returns the number of stored keys if there are any and none of them opens.
 pub fn keys_of_another_master(

@@ -46,10 +46,10 @@ use snapshot::CatalogContents;
 pub use snapshot::CatalogSnapshot;
 pub use time_window::Hours;
 
-use crate::ports::Entropy;
-use crate::store::{Derived, Durability, Schema, Store, StoreError};
-use crate::types::{UnixSeconds, Zone};
 use history::ReplacedVersion;
+use playgate_ports::Entropy;
+use playgate_store::{Derived, Durability, Schema, Store, StoreError};
+use playgate_types::{UnixSeconds, Zone};
 
 /// Maximum number of rows in all tables. An import is one commit, which occupies the writer thread.
 pub const ROWS_MAX: usize = 100_000;

@@ -6,10 +6,10 @@ use std::fmt;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{Node, Value};
-use crate::domain::schedule::Image;
-use crate::media::loop_channel;
-use crate::types::{
+use crate::schedule::Image;
+use playgate_decode::{Node, Value};
+use playgate_media::loop_channel;
+use playgate_types::{
     AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, UnixSeconds, Zone,
 };
 
@@ -45,7 +45,7 @@ pub enum Unrated {
 }
 
 impl Unrated {
-    pub(crate) fn read(node: &Node) -> Result<Self, String> {
+    pub fn read(node: &Node) -> Result<Self, String> {
         let found = match &node.value {
             Value::Text(text) | Value::Loose(text) => Self::parse(text),
             Value::Integer(age) => Self::age(*age),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::model::Offer;
 use super::snapshot::CatalogContents;
-use crate::types::OfferId;
+use playgate_types::OfferId;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogIssue {

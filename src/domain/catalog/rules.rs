@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::glob::Glob;
 use super::model::{ExtendedRights, Livestream, Window};
 use super::time_window::Hours;
-use crate::domain::schedule::{Broadcast, BroadcastRights};
-use crate::types::LivestreamId;
-use crate::types::time::DAY;
+use crate::schedule::{Broadcast, BroadcastRights};
+use playgate_types::LivestreamId;
+use playgate_types::time::DAY;
 
 /// `None` leaves a right unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,15 +209,15 @@ pub(super) fn rights<'a>(
 mod tests {
 
     use super::*;
-    use crate::domain::schedule::Metadata;
-    use crate::types::{BroadcastId, UnixSeconds};
+    use crate::schedule::Metadata;
+    use playgate_types::{BroadcastId, UnixSeconds};
 
     fn livestream() -> Livestream {
         let id = LivestreamId::parse("news").unwrap();
         let mut livestream = Livestream::new(id, "News".to_owned());
         livestream.catchup_days = 7;
         livestream.start_over = true;
-        livestream.zone = crate::types::Zone::stored("Europe/Stockholm");
+        livestream.zone = playgate_types::Zone::stored("Europe/Stockholm");
         livestream
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::content_keys::SealedKey;
 use super::model::{Asset, KeyId, Livestream, Offer, Pack};
 use super::rules::{self, Effects, Rule};
-use crate::domain::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
-use crate::types::{AssetId, BroadcastId, LivestreamId, OfferId, Zone};
+use crate::schedule::{Broadcast, BroadcastRights, ChannelFacts, Rights};
+use playgate_types::{AssetId, BroadcastId, LivestreamId, OfferId, Zone};
 
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct CatalogContents {

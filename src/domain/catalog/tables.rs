@@ -11,8 +11,8 @@ use super::content_keys::SealedKey;
 use super::model::{Asset, KeyId, Livestream, Offer, OfferKind, Pack, Window};
 use super::rules::{Effects, Rule};
 use super::snapshot::CatalogContents;
-use crate::store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
-use crate::types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
+use playgate_store::{All, Record, Schema, StoreError, Table, TreeName, Txn, read_record};
+use playgate_types::{AssetId, BroadcastId, Country, LivestreamId, OfferId};
 
 pub(super) fn schema(schema: Schema) -> Schema {
     schema

@@ -5,10 +5,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::domain::schedule::Image;
-use crate::ports::SystemEntropy;
-use crate::store::{Record, Schema, read_record};
-use crate::types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds, Zone};
+use crate::schedule::Image;
+use playgate_ports::SystemEntropy;
+use playgate_store::{Record, Schema, read_record};
+use playgate_types::{AssetId, Country, LivestreamId, Protocol, UnixSeconds, Zone};
 
 fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, hex: &str) {
     let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard()).unwrap();

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Timelike as _};
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Malformed, UnixSeconds, Zone};
+use playgate_types::{Malformed, UnixSeconds, Zone};
 
 const DAY_MINUTES: u16 = 24 * 60;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// Token time: never decreases. It equals the wall clock until the wall clock jumps; then it
 /// advances from the highest trusted time. `expires` fields of records hold token time; clients see

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(crate) use expiry::ExpiryClock;
-pub(crate) use tables::{TABLE, schema};
-pub(crate) use trusted_time::ClockJump;
+pub use expiry::ExpiryClock;
+pub use tables::{TABLE, schema};
+pub use trusted_time::ClockJump;
 
-use crate::ports::Clock;
-use crate::store::{Durability, Store, StoreError, WritePriority};
-use crate::types::UnixSeconds;
+use playgate_ports::Clock;
+use playgate_store::{Durability, Store, StoreError, WritePriority};
+use playgate_types::UnixSeconds;
 use tables::{MARK, Marks};
 use trusted_time::{JUMP_MILLIS, MARK_EVERY, Reading, TrustChange, TrustedTime};
 
@@ -158,7 +158,7 @@ impl ClockGuard {
             .is_none_or(|marked| token.saturating_sub(marked) >= MARK_EVERY);
         if due || matches!(class, Durability::Durable) {
             let mark = state.trusted_time.mark(self.boot.as_deref());
-            let batch = move |txn: &mut crate::store::Txn<'_>| -> Result<(), StoreError> {
+            let batch = move |txn: &mut playgate_store::Txn<'_>| -> Result<(), StoreError> {
                 txn.put::<Marks>(&MARK, &mark)
             };
             result = self

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Record, Schema, Table};
+use playgate_store::{Record, Schema, Table};
 
 /// All times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ impl Record for HighWaterMark {}
 
 pub(super) const MARK: u8 = 0;
 
-pub(crate) const TABLE: &str = "clock_mark";
+pub const TABLE: &str = "clock_mark";
 
 pub(super) struct Marks;
 
@@ -29,7 +29,7 @@ impl Table for Marks {
 }
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema.with::<Marks>()
 }
 

@@ -7,7 +7,7 @@ use super::trusted_time::{
     CONSISTENT_FOR, DOWNTIME_MAX_MILLIS, JUMP_MILLIS, MARK_EVERY, Reading, TrustChange, TrustedTime,
 };
 use super::*;
-use crate::store::Schema;
+use playgate_store::Schema;
 
 const NOW: i64 = 1_767_225_600_000;
 const SECOND: i64 = 1_000;
@@ -179,7 +179,7 @@ fn operator_shift_is_trusted_at_once() {
 
 #[test]
 fn clock_without_uptime_is_trusted() {
-    let clock = Arc::new(crate::ports::clock::ManualClock::at(UnixSeconds(
+    let clock = Arc::new(playgate_ports::clock::ManualClock::at(UnixSeconds(
         NOW / SECOND,
     )));
     let guard = ClockGuard::open(store(), Arc::clone(&clock) as Arc<dyn Clock>, None).unwrap();
@@ -330,7 +330,7 @@ fn acceptance_that_is_not_stored_is_an_error() {
     guard.check().unwrap_err();
     // Holds the writer thread and fills its queue, so that further writes are refused.
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let hold = move |_: &mut crate::store::Txn<'_>| {
+    let hold = move |_: &mut playgate_store::Txn<'_>| {
         let _ = held.recv();
         Ok::<_, StoreError>(())
     };

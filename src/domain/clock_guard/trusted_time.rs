@@ -5,9 +5,9 @@
 use std::fmt;
 
 use super::tables::HighWaterMark;
-use crate::ports::Clock;
-use crate::types::UnixSeconds;
-use crate::types::time::{DAY, HOUR};
+use playgate_ports::Clock;
+use playgate_types::UnixSeconds;
+use playgate_types::time::{DAY, HOUR};
 
 /// A larger difference between wall clock and uptime counts as a jump. NTP corrects by less.
 pub(super) const JUMP_MILLIS: i64 = HOUR * 1_000;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::playback::session::ALIVE_SECONDS;
+use crate::playback::session::ALIVE_SECONDS;
 
 /// The longest time between an entitlement and the preflight that uses it.
 pub(super) const START_MAX_MILLIS: i64 = 60_000;

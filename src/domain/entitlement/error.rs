@@ -1,6 +1,6 @@
 //! Errors of granting and revoking offers.
 
-use crate::store::StoreError;
+use playgate_store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {

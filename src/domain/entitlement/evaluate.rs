@@ -9,11 +9,11 @@ use super::model::{
     any_country,
 };
 use super::position::PositionRights;
-use crate::domain::accounts::User;
-use crate::domain::catalog::{Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
-use crate::domain::decision::{DecisionTrace, RightsRefusal};
-use crate::domain::schedule::{Program, Schedule};
-use crate::types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
+use crate::accounts::User;
+use crate::catalog::{Catalog, CatalogSnapshot, Livestream, Offer, OfferKind};
+use crate::decision::{DecisionTrace, RightsRefusal};
+use crate::schedule::{Program, Schedule};
+use playgate_types::{AssetId, BroadcastId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
 /// Decides from memory only. Cheap to clone.
 #[derive(Clone)]

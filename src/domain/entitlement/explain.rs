@@ -2,9 +2,9 @@
 
 use super::evaluate::EntitlementService;
 use super::model::{Decision, Denied};
-use crate::domain::accounts::User;
-use crate::domain::decision::{DecisionStep, DecisionTrace, RightsRefusal};
-use crate::types::{AssetId, Country, LiveOffset, LivestreamId, UnixSeconds};
+use crate::accounts::User;
+use crate::decision::{DecisionStep, DecisionTrace, RightsRefusal};
+use playgate_types::{AssetId, Country, LiveOffset, LivestreamId, UnixSeconds};
 
 pub struct EntitlementExplanation {
     /// The steps continue after a denial if there is more to show.

@@ -3,10 +3,10 @@
 use super::model::{
     EntitlementSettings, OfferEvaluation, OfferState, PinRule, Playing, Subject, any_country,
 };
-use crate::domain::accounts::User;
-use crate::domain::decision::DecisionStep;
-use crate::domain::schedule::Program;
-use crate::types::Country;
+use crate::accounts::User;
+use crate::decision::DecisionStep;
+use crate::schedule::Program;
+use playgate_types::Country;
 
 fn step(check: &'static str, finding: String, passed: bool) -> DecisionStep {
     DecisionStep {

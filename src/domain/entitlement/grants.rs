@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::error::GrantError;
 use super::model::{Grant, Revocation};
 use super::tables::{self, GrantsInMemory};
-use crate::domain::accounts::{AlsoInsert, UserExists};
-use crate::domain::catalog::Catalog;
-use crate::store::{Commit, Durability, Store, StoreError, Txn};
-use crate::types::time::DAY;
-use crate::types::{OfferId, OperatorId, UnixSeconds, UserId};
+use crate::accounts::{AlsoInsert, UserExists};
+use crate::catalog::Catalog;
+use playgate_store::{Commit, Durability, Store, StoreError, Txn};
+use playgate_types::time::DAY;
+use playgate_types::{OfferId, OperatorId, UnixSeconds, UserId};
 
 /// Maximum number of grants per user, including history. New grants replace the oldest inactive ones.
 pub(crate) const GRANTS_MAX: usize = 200;
@@ -178,7 +178,7 @@ fn make_room(
 }
 
 /// Deletes the grants of a user in the transaction that erases the account.
-pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (key, _) in txn.scan::<tables::GrantTable>(user, usize::MAX)? {
         txn.delete::<tables::GrantTable>(&key)?;
     }

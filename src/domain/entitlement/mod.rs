@@ -14,15 +14,17 @@ mod public_access;
 mod tables;
 
 #[cfg(test)]
+mod test_catalogue;
+#[cfg(test)]
 mod tests;
 
-pub(crate) use error::GrantError;
-pub(crate) use evaluate::EntitlementService;
-pub(crate) use explain::EntitlementExplanation;
-pub(crate) use grants::{Grants, erase_user};
-pub(crate) use model::{
+pub use error::GrantError;
+pub use evaluate::EntitlementService;
+pub use explain::EntitlementExplanation;
+pub use grants::{Grants, erase_user};
+pub use model::{
     Decision, Denied, EntitlementSettings, Grant, PinRule, Playing, Subject, TAG_ANY_DEVICE,
     any_country,
 };
-pub(crate) use position::{PositionRights, Withheld, checked_position};
-pub(crate) use tables::schema;
+pub use position::{PositionRights, Withheld, checked_position};
+pub use tables::schema;

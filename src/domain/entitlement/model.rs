@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::accounts::User;
-use crate::domain::catalog::{Asset, Hours, Livestream, Offer, Unrated};
-use crate::domain::schedule::Program;
-use crate::types::{Country, LivestreamId, OfferId, OperatorId, UnixSeconds};
+use crate::accounts::User;
+use crate::catalog::{Asset, Hours, Livestream, Offer, Unrated};
+use crate::schedule::Program;
+use playgate_types::{Country, LivestreamId, OfferId, OperatorId, UnixSeconds};
 
 pub(crate) const TAG_ANY_COUNTRY: &str = "no-geo";
-pub(crate) const TAG_ANY_DEVICE: &str = "no-device-limit";
+pub const TAG_ANY_DEVICE: &str = "no-device-limit";
 
 /// Expired and revoked grants are kept as history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ impl EntitlementSettings {
 }
 
 /// What an asset id names.
-pub(crate) enum Subject {
+pub enum Subject {
     Livestream(Arc<Livestream>),
     Broadcast(Arc<Livestream>, Program),
     Asset(Arc<Asset>),
@@ -190,6 +190,6 @@ pub(super) struct OfferEvaluation {
 }
 
 #[must_use]
-pub(crate) fn any_country(user: &User) -> bool {
+pub fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }

@@ -4,10 +4,10 @@
 //! refuses must not be reachable through another.
 
 use super::model::Denied;
-use crate::domain::catalog::Livestream;
-use crate::domain::schedule::{self, Program};
-use crate::types::UnixSeconds;
-use crate::types::time::{DAY, HOUR};
+use crate::catalog::Livestream;
+use crate::schedule::{self, Program};
+use playgate_types::UnixSeconds;
+use playgate_types::time::{DAY, HOUR};
 
 /// Seconds around now that count as the live point: players buffer some segments, and clocks differ.
 const LIVE_SECONDS: i64 = 60;
@@ -16,7 +16,7 @@ const LIVE_SECONDS: i64 = 60;
 const SHIFT_MAX: i64 = 25 * HOUR;
 
 #[must_use]
-pub(crate) fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+pub fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE_SECONDS).contains(&claimed.since(now)) {
         claimed
     } else {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::evaluate::{EntitlementService, held, later};
 use super::model::{Denied, OfferState};
 use super::position::PositionRights;
-use crate::domain::catalog::{Livestream, Offer, OfferKind};
-use crate::types::{AssetId, Country, LivestreamId, UnixSeconds};
+use crate::catalog::{Livestream, Offer, OfferKind};
+use playgate_types::{AssetId, Country, LivestreamId, UnixSeconds};
 
 pub struct PublicLivestream {
     pub livestream: Arc<Livestream>,

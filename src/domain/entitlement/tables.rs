@@ -6,11 +6,11 @@ use std::sync::Arc;
 use dashmap::DashMap;
 
 use super::model::Grant;
-use crate::store::{Changed, CommitListener, Record, Schema, Table, TreeName};
-use crate::types::UserId;
+use playgate_store::{Changed, CommitListener, Record, Schema, Table, TreeName};
+use playgate_types::UserId;
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema.with::<GrantTable>()
 }
 

@@ -5,21 +5,20 @@ use data_encoding::HEXLOWER;
 
 use super::grants::GRANTS_MAX;
 use super::model::{Revocation, TAG_ANY_COUNTRY};
+use super::test_catalogue::catalogue;
 use super::*;
-use crate::domain::accounts::{ParentalControl, User};
-use crate::domain::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
-use crate::domain::decision::DecisionTrace;
-use crate::domain::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
-use crate::domain::schedule::import::repairs::Repairs;
-use crate::domain::schedule::import::{
-    GuideError, GuideEvent, GuideEvents, GuideProgramme, RepeatedHour,
-};
-use crate::domain::schedule::source_spans::ImportPriority;
-use crate::domain::schedule::{ImportOptions, Metadata, Schedule, ScheduleSettings};
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Schema, Store, read_record};
-use crate::types::time::{DAY, HOUR};
-use crate::types::{
+use crate::accounts::{ParentalControl, User};
+use crate::catalog::{self, Catalog, Hours, Livestream, Mode, Unrated};
+use crate::decision::DecisionTrace;
+use crate::schedule::import::parsed_guide::{ChannelMap, ParsedGuide};
+use crate::schedule::import::repairs::Repairs;
+use crate::schedule::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, RepeatedHour};
+use crate::schedule::source_spans::ImportPriority;
+use crate::schedule::{ImportOptions, Metadata, Schedule, ScheduleSettings};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Schema, Store, read_record};
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{
     AssetId, Country, Email, LiveOffset, LivestreamId, OfferId, OperatorId, PartnerId, UnixSeconds,
     UserId,
 };
@@ -28,92 +27,6 @@ use std::sync::Arc;
 /// 10 January 2026, 18:00 in Stockholm.
 const EVENING: i64 = 1_768_064_400;
 const NOW: UnixSeconds = UnixSeconds(EVENING + HOUR / 2);
-
-const CATALOGUE: &str = r#"
-[[livestream]]
-id = "news"
-zone = "Europe/Stockholm"
-catchup_days = 7
-start_over = true
-
-[[livestream]]
-id = "strict"
-zone = "Europe/Stockholm"
-catchup_days = 1
-verify_age = true
-
-[[livestream]]
-id = "audio"
-live_rights = false
-
-[[livestream]]
-id = "pay"
-
-[[asset]]
-id = "free"
-pg_age = 0
-
-[[asset]]
-id = "adult"
-pg_age = 18
-
-[[asset]]
-id = "unrated"
-
-[[asset]]
-id = "premium"
-pg_age = 0
-available = { from = 2026-01-01T00:00:00Z, to = 2026-01-11T00:00:00Z }
-
-[[asset]]
-id = "later"
-available = { from = 2026-02-01T00:00:00Z }
-
-[[asset]]
-id = "nordic"
-[[asset]]
-id = "nowhere"
-[[asset]]
-id = "unoffered"
-
-[[offer]]
-id = "everybody"
-type = "default"
-pack = { livestreams = ["news", "strict", "audio"], assets = ["free", "adult", "unrated", "later"] }
-
-[[offer]]
-id = "month"
-type = "subscription"
-pack = { livestreams = ["pay"], assets = ["premium"] }
-duration_days = 30
-
-[[offer]]
-id = "north"
-type = "subscription"
-pack = { assets = ["nordic", "nowhere"] }
-countries = ["SE", "NO"]
-
-[[offer]]
-id = "south"
-type = "pass"
-pack = { assets = ["nordic"] }
-countries = ["IT"]
-
-[[offer]]
-id = "campaign"
-type = "default"
-pack = { livestreams = ["pay"] }
-sale = { from = 2026-03-01T00:00:00Z, to = 2026-04-01T00:00:00Z }
-
-[[rule]]
-title = "Blackout*"
-live = false
-
-[[rule]]
-title = "Gone*"
-live = false
-catchup = false
-"#;
 
 struct Listed(std::vec::IntoIter<GuideProgramme>);
 
@@ -138,8 +51,8 @@ struct Fixture {
 
 fn fixture(settings: EntitlementSettings) -> Fixture {
     let schema = catalog::schema(schema(Schema::default()));
-    let store = Store::in_memory(crate::domain::schedule::tables::schema(schema));
-    let zone = crate::types::Zone::utc();
+    let store = Store::in_memory(crate::schedule::tables::schema(schema));
+    let zone = playgate_types::Zone::utc();
     let entropy = Arc::new(SeededEntropy::new(1));
     let catalog = Catalog::open(
         store.clone(),
@@ -148,8 +61,7 @@ fn fixture(settings: EntitlementSettings) -> Fixture {
         catalog::CatalogSettings { zone },
     );
     let catalog = catalog.unwrap();
-    let file = crate::formats::catalog_file::parse(CATALOGUE, None);
-    let difference = catalog.import(file, Mode::Replace, false, &|_| false);
+    let difference = catalog.import(catalogue(), Mode::Replace, false, &|_| false);
     assert!(!difference.unwrap().changes.is_empty());
     let source = catalog.clone();
     let source = Box::new(move || source.snapshot() as _);
@@ -405,7 +317,7 @@ fn a_grant_opens_its_offer_until_it_ends() {
     assert_eq!(history[0].revoked.map(|revoked| revoked.at), Some(NOW));
     let erase = fixture
         .store
-        .write(crate::store::Durability::Durable, |txn| {
+        .write(playgate_store::Durability::Durable, |txn| {
             erase_user(txn, &user().id)
         });
     erase.wait().unwrap();
@@ -658,7 +570,7 @@ fn the_night_follows_the_clock_of_the_channel_over_its_changes() {
     let mut limited = user();
     limited.parental.enabled = true;
     let snapshot = fixture.rights.catalog().snapshot();
-    let id = crate::types::LivestreamId::parse("news").unwrap();
+    let id = playgate_types::LivestreamId::parse("news").unwrap();
     let news = snapshot.livestream(&id).unwrap();
     for (start, asks) in [
         ("2026-03-28T20:59:59Z", false),

@@ -1,10 +1,10 @@
 //! Creates livestreams for guide channels that the catalogue does not have.
 
 use super::error::EpgSourceError;
-use crate::domain::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Spanned};
-use crate::domain::schedule::text_limits::FILENAME_MAX;
-use crate::domain::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
-use crate::types::BroadcastId;
+use crate::catalog::{Catalog, CatalogImport, Livestream, Mode, NAME_MAX, Spanned};
+use crate::schedule::text_limits::FILENAME_MAX;
+use crate::schedule::{Image, MakeLivestreams, Schedule, Unmapped};
+use playgate_types::BroadcastId;
 
 pub(super) struct CatalogLivestreams<'a> {
     pub(super) catalog: &'a Catalog,

@@ -1,9 +1,9 @@
 //! Errors of EPG sources.
 
-use crate::domain::catalog::CatalogError;
-use crate::domain::schedule::ScheduleError;
-use crate::ports::fetch::FetchError;
-use crate::store::StoreError;
+use crate::catalog::CatalogError;
+use crate::schedule::ScheduleError;
+use playgate_ports::fetch::FetchError;
+use playgate_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EpgSourceError {

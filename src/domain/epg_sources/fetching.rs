@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use super::error::EpgSourceError;
 use super::model::EpgSource;
 use super::service::{EpgSources, Refresh};
-use crate::domain::schedule::ScheduleError;
-use crate::domain::schedule::import::GuideError;
-use crate::ports::fetch::{FetchError, Fetched, Validators};
-use crate::store::StoreError;
-use crate::types::UnixSeconds;
+use crate::schedule::ScheduleError;
+use crate::schedule::import::GuideError;
+use playgate_ports::fetch::{FetchError, Fetched, Validators};
+use playgate_store::StoreError;
+use playgate_types::UnixSeconds;
 
 /// Sources that are fetched at the same time, so that slow ones do not hold up the others.
 const FETCHES_MAX: usize = 8;

@@ -12,7 +12,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use error::EpgSourceError;
-pub(crate) use model::{EpgSettings, EpgSource, GuideOptions, HoldReason, LastImport};
-pub(crate) use service::{DemoGuide, EpgSourceView, EpgSources, Refresh};
-pub(crate) use tables::{EpgSourceState, schema};
+pub use error::EpgSourceError;
+pub use model::{EpgSettings, EpgSource, GuideOptions, HoldReason, LastImport};
+pub use service::{DemoGuide, EpgSourceView, EpgSources, Refresh};
+pub use tables::{EpgSourceState, schema};

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::accounts::PARENTAL_LIMIT_MAX;
-use crate::domain::catalog::Unrated;
-use crate::domain::schedule::import::parsed_guide::ChannelMap;
-use crate::domain::schedule::import::xmltv::XmltvOptions;
-use crate::domain::schedule::ratings::Ratings;
-use crate::domain::schedule::{ImportOutcome, ImportReport};
-use crate::ports::fetch_options::FetchOptions;
-use crate::types::{UnixSeconds, Zone};
+use crate::accounts::PARENTAL_LIMIT_MAX;
+use crate::catalog::Unrated;
+use crate::schedule::import::parsed_guide::ChannelMap;
+use crate::schedule::import::xmltv::XmltvOptions;
+use crate::schedule::ratings::Ratings;
+use crate::schedule::{ImportOutcome, ImportReport};
+use playgate_ports::fetch_options::FetchOptions;
+use playgate_types::{UnixSeconds, Zone};
 
 const NAMED_MAX: usize = 20;
 

@@ -12,22 +12,20 @@ use super::create::CatalogLivestreams;
 use super::error::EpgSourceError;
 use super::model::{EpgSettings, EpgSource, GuideOptions, LastImport};
 use super::tables::{EpgSourceState, EpgSourceStates};
-use crate::domain::catalog::Catalog;
-use crate::domain::schedule::import::decompress::unpack;
-use crate::domain::schedule::import::encoding::to_utf8;
-use crate::domain::schedule::import::parsed_guide::{Mapping, ParsedGuide};
-use crate::domain::schedule::import::repairs::Repair;
-use crate::domain::schedule::import::xmltv::XmltvOptions;
-use crate::domain::schedule::import::{GuideError, GuideEvents};
-use crate::domain::schedule::source_spans::ImportPriority;
-use crate::domain::schedule::{
-    ImportOptions, ImportOutcome, ImportReport, Schedule, ScheduleError,
-};
-use crate::ports::Entropy;
-use crate::ports::fetch::{Fetch, Fetched, Validators};
-use crate::store::{Durability, MemoryTable, Store, StoreError};
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use crate::catalog::Catalog;
+use crate::schedule::import::decompress::unpack;
+use crate::schedule::import::encoding::to_utf8;
+use crate::schedule::import::parsed_guide::{Mapping, ParsedGuide};
+use crate::schedule::import::repairs::Repair;
+use crate::schedule::import::xmltv::XmltvOptions;
+use crate::schedule::import::{GuideError, GuideEvents};
+use crate::schedule::source_spans::ImportPriority;
+use crate::schedule::{ImportOptions, ImportOutcome, ImportReport, Schedule, ScheduleError};
+use playgate_ports::Entropy;
+use playgate_ports::fetch::{Fetch, Fetched, Validators};
+use playgate_store::{Durability, MemoryTable, Store, StoreError};
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
 /// Seconds before the first retry; doubled with each failure, up to the interval of the source.
 const FIRST_RETRY_SECONDS: i64 = 60;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::LastImport;
-use crate::store::{Record, Schema, Table};
-use crate::types::UnixSeconds;
+use playgate_store::{Record, Schema, Table};
+use playgate_types::UnixSeconds;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpgSourceState {
@@ -34,8 +34,8 @@ impl Record for EpgSourceState {
 mod v1 {
     use serde::Deserialize;
 
-    use crate::domain::epg_sources::{HoldReason, LastImport};
-    use crate::types::UnixSeconds;
+    use crate::epg_sources::{HoldReason, LastImport};
+    use playgate_types::UnixSeconds;
 
     #[derive(Deserialize)]
     struct FeedState {
@@ -107,14 +107,14 @@ impl Table for EpgSourceStates {
 }
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema.with::<EpgSourceStates>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::epg_sources::HoldReason;
+    use crate::epg_sources::HoldReason;
 
     fn state() -> EpgSourceState {
         EpgSourceState {

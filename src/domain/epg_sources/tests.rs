@@ -7,20 +7,20 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::domain::catalog::{self, Catalog, Unrated};
-use crate::domain::schedule::ratings::Ratings;
-use crate::domain::schedule::{
+use crate::catalog::{self, Catalog, Unrated};
+use crate::schedule::import::xmltv::Xmltv;
+use crate::schedule::ratings::Ratings;
+use crate::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOutcome, Rights, Schedule, ScheduleSettings,
     tables,
 };
-use crate::formats::epg_json;
-use crate::ports::entropy::SeededEntropy;
-use crate::ports::fetch::{Fetch, FetchError, Fetched, Validators};
-use crate::ports::fetch_options::FetchOptions;
-use crate::ports::http_client::BadAddress;
-use crate::store::{Schema, Store};
-use crate::types::time::HOUR;
-use crate::types::{LivestreamId, UnixSeconds, Zone};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::fetch::{Fetch, FetchError, Fetched, Validators};
+use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::http_client::BadAddress;
+use playgate_store::{Schema, Store};
+use playgate_types::time::HOUR;
+use playgate_types::{LivestreamId, UnixSeconds, Zone};
 
 /// 2026-08-22 00:00 UTC.
 const MIDNIGHT: i64 = 1_787_356_800;
@@ -157,7 +157,7 @@ impl Lab {
             settings,
             Box::new(web.clone()),
             Arc::new(SeededEntropy::new(1)),
-            epg_json::source,
+            |guide, options| Ok(Box::new(Xmltv::new(guide, options))),
         );
         Self {
             feeds: feeds.unwrap(),

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::types::{SessionId, UserId};
+use playgate_types::{SessionId, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultId(pub u64);

@@ -13,14 +13,14 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 
-use crate::types::PartnerId;
 use fault::ActiveFault;
-pub(crate) use fault::{
+pub use fault::{
     AppliedFault, CutAt, FaultAction, FaultId, FaultMatch, FaultView, FaultableCall, LicenseFault,
     NewFault, PlaylistFault,
 };
+use playgate_types::PartnerId;
 
-pub(crate) use scenario::{ScenarioReport, ScenarioState};
+pub use scenario::{ScenarioReport, ScenarioState};
 
 /// Maximum number of faults of a partner: each is compared with each of its requests.
 pub(crate) const FAULTS_MAX: usize = 64;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::UserId;
+use playgate_types::UserId;
 
 const PARTNER: PartnerId = PartnerId::from_bytes([1; 16]);
 const OTHER: PartnerId = PartnerId::from_bytes([2; 16]);
@@ -70,7 +70,7 @@ fn fault_begins_after_some_calls_and_is_applied_so_many_times() {
 
 #[test]
 fn every_condition_of_a_match_must_hold() {
-    let session = crate::types::SessionId::from_bytes([4; 16]);
+    let session = playgate_types::SessionId::from_bytes([4; 16]);
     let now = Instant::now();
     let affects = |matching: FaultMatch| {
         let lab = lab_with([NewFault {

@@ -12,12 +12,12 @@ use super::model::{MailCounts, MailStatus};
 use super::refusals::Refusals;
 use super::tables::{MailKey, MailRecord, Mails, MailsByUser, QUEUE_MAX_AGE};
 use super::{BATCH, Mail, MailKind, intact};
-use crate::domain::backoff::Backoff;
-use crate::ports::mailer::{
+use crate::backoff::Backoff;
+use playgate_ports::mailer::{
     MailConnection, Mailer, OutgoingMail, SendError, ServerUnavailable, SmtpTranscript,
 };
-use crate::store::{Durability, StoreError, Txn};
-use crate::types::{UnixSeconds, UserId};
+use playgate_store::{Durability, StoreError, Txn};
+use playgate_types::{UnixSeconds, UserId};
 
 /// Maximum number of mails per connection and run of the job.
 const PER_CONNECTION: usize = 20;

@@ -17,18 +17,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use delivery::withdraw;
-pub(crate) use model::{
+pub use model::{
     MailCounts, MailDraft, MailKind, MailStatus, RenderedMail, Retried, Summary, TestResult,
 };
 pub(crate) use templates::TemplateError;
 
 use super::batches::in_batches;
 use super::sealing::Sealer;
-use crate::ports::Entropy;
-use crate::ports::mailer::{Mailer, OutgoingMail, SendError, SmtpTranscript};
-use crate::store::{Durability, Schema, Store, StoreError, Txn};
-use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
 use delivery::Delivery;
+use playgate_ports::Entropy;
+use playgate_ports::mailer::{Mailer, OutgoingMail, SendError, SmtpTranscript};
+use playgate_store::{Durability, Schema, Store, StoreError, Txn};
+use playgate_types::{Email, Locale, MailId, UnixSeconds, UserId};
 use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
 use templates::{Rendered, TemplateValues, Templates};
@@ -48,7 +48,7 @@ pub enum Secrets {
 }
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema.with::<Mails>()
 }
 
@@ -379,12 +379,12 @@ fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
 /// # Errors
 /// The first invalid template. The service then does not start: a silent fallback to the built-in text would go
 /// unnoticed.
-pub(crate) fn check_templates(directory: &Path) -> Result<(), TemplateError> {
+pub fn check_templates(directory: &Path) -> Result<(), TemplateError> {
     templates(Some(directory)).map(|_| ())
 }
 
 /// Deletes a user's mails, in the write batch that erases the account.
-pub(crate) fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
+pub fn erase_user(txn: &mut Txn<'_>, user: &UserId) -> Result<(), StoreError> {
     for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
         txn.delete::<Mails>(&key)?;
     }

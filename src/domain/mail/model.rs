@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Secrets;
-use crate::ports::mailer::SmtpTranscript;
-use crate::types::time::{DAY, HOUR};
-use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
+use playgate_ports::mailer::SmtpTranscript;
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{Email, Locale, MailId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MailKind {

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::model::MailStatus;
 use super::tables::{MailKey, Mails};
-use crate::store::{Changed, CommitListener};
-use crate::types::UnixSeconds;
+use playgate_store::{Changed, CommitListener};
+use playgate_types::UnixSeconds;
 
 struct Waiting {
     created: UnixSeconds,

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use super::tables::MailKey;
-use crate::ports::mailer::{SendError, ServerUnavailable};
-use crate::types::Email;
+use playgate_ports::mailer::{SendError, ServerUnavailable};
+use playgate_types::Email;
 
 /// Different recipients in a row. Two bad addresses in a row happen; three hardly do, and then a test of a few mails costs
 /// nothing.

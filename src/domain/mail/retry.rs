@@ -3,9 +3,9 @@
 use super::model::{MailStatus, Retried};
 use super::tables::{MailKey, MailRecord, Mails, id_of, key_of};
 use super::{BATCH, Mail, intact};
-use crate::store::{Durability, StoreError, Txn};
-use crate::types::time::DAY;
-use crate::types::{MailId, UnixSeconds};
+use playgate_store::{Durability, StoreError, Txn};
+use playgate_types::time::DAY;
+use playgate_types::{MailId, UnixSeconds};
 
 /// Age of mails that are sent again without being named. Older notices would confuse their readers.
 const AGE_MAX: i64 = 7 * DAY;

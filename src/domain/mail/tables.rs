@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{MailKind, MailStatus};
-use crate::domain::sealing::Sealed;
-use crate::store::{Entries, Index, Record, Table, TreeName, read_record};
-use crate::types::time::DAY;
-use crate::types::{Email, Locale, MailId, UnixSeconds, UserId};
+use crate::sealing::Sealed;
+use playgate_store::{Entries, Index, Record, Table, TreeName, read_record};
+use playgate_types::time::DAY;
+use playgate_types::{Email, Locale, MailId, UnixSeconds, UserId};
 
 const RETENTION: i64 = 30 * DAY;
 /// Maximum time in the queue, in seconds. After a day the message is out of date, and `/readyz` and the metrics have

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 
 use super::model::MailKind;
-use crate::types::html_escape::escape;
+use playgate_types::html_escape::escape;
 
 /// In bytes.
 const FILE_MAX: u64 = 256 * 1024;

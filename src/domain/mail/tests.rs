@@ -3,8 +3,8 @@
 mod delivery;
 
 use super::*;
-use crate::ports::entropy::SeededEntropy;
-use crate::types::time::{DAY, HOUR};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_types::time::{DAY, HOUR};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -216,7 +216,7 @@ fn record_bytes_are_stable_and_earlier_versions_are_upgraded() {
         next: UnixSeconds(3),
         response: Some("4".to_owned()),
     };
-    let written = crate::store::golden(&record);
+    let written = playgate_store::golden(&record);
     let begins = format!(
         "03 02 05 6140622e63 01 {} 01 02 7376 01 24",
         "07".repeat(16)
@@ -233,7 +233,7 @@ fn record_bytes_are_stable_and_earlier_versions_are_upgraded() {
         .map(|body| format!("{body}0202010206010134"))
         .unwrap();
     let v2 = data_encoding::HEXLOWER.decode(v2.as_bytes()).unwrap();
-    let upgraded = <MailRecord as crate::store::Record>::upgrade(2, &v2).unwrap();
+    let upgraded = <MailRecord as playgate_store::Record>::upgrade(2, &v2).unwrap();
     assert!(upgraded.secret == record.secret && upgraded.queued == UnixSeconds(1));
     assert_eq!((upgraded.attempts, upgraded.next), (2, UnixSeconds(3)));
     assert!(!written.contains(&data_encoding::HEXLOWER.encode(b"12345678")));
@@ -245,7 +245,7 @@ fn record_bytes_are_stable_and_earlier_versions_are_upgraded() {
     let old = data_encoding::HEXLOWER
         .decode(old.replace(' ', "").as_bytes())
         .unwrap();
-    let upgraded = <MailRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    let upgraded = <MailRecord as playgate_store::Record>::upgrade(1, &old).unwrap();
     let expected = MailRecord {
         secret: None,
         status: MailStatus::Sink,
@@ -263,12 +263,12 @@ fn record_bytes_are_stable_and_earlier_versions_are_upgraded() {
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Damaged;
 
-impl crate::store::Record for Damaged {}
+impl playgate_store::Record for Damaged {}
 
 struct DamagedMails;
 
-impl crate::store::Table for DamagedMails {
-    const NAME: crate::store::TreeName = <Mails as crate::store::Table>::NAME;
+impl playgate_store::Table for DamagedMails {
+    const NAME: playgate_store::TreeName = <Mails as playgate_store::Table>::NAME;
     type Key = MailKey;
     type Record = Damaged;
 }

@@ -6,13 +6,13 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::domain::identities::{self, Identities, IdentityError};
-use crate::store::{Commit, Schema};
-use crate::types::{OperatorId, Role, Token, TokenHash, TokenInfo, UnixSeconds};
+use crate::identities::{self, Identities, IdentityError};
+use playgate_store::{Commit, Schema};
+use playgate_types::{OperatorId, Role, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::OperatorRecord;
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::OperatorTable>()
         .with::<tables::OperatorTokens>()
@@ -26,7 +26,7 @@ pub struct Operator {
     pub created: UnixSeconds,
 }
 
-pub(crate) type Operators = Identities<tables::OperatorTable>;
+pub type Operators = Identities<tables::OperatorTable>;
 
 fn operator(id: &OperatorId, record: &OperatorRecord) -> Operator {
     Operator {

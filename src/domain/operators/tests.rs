@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::identities::{IdentityKind, TokenRecord};
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Record as _, Store};
-use crate::types::TokenKind;
+use crate::identities::{IdentityKind, TokenRecord};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Record as _, Store};
+use playgate_types::TokenKind;
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -124,10 +124,10 @@ fn record_bytes_are_stable() {
         role: Role::Agent,
         created: UnixSeconds(1),
     };
-    assert_eq!(crate::store::golden(&operator), "0201410202");
+    assert_eq!(playgate_store::golden(&operator), "0201410202");
     let token = TokenRecord::new(OperatorId::from_bytes([7; 16]), UnixSeconds(1));
     let expected = format!("03{}020000", "07".repeat(16));
-    assert_eq!(crate::store::golden(&token), expected);
+    assert_eq!(playgate_store::golden(&token), expected);
     let version_2 = [&[7; 16][..], &[2]].concat();
     assert_eq!(TokenRecord::upgrade(2, &version_2), Some(token));
 }

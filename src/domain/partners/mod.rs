@@ -8,15 +8,15 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::domain::identities::{self, Identities, IdentityError, IdentityKind};
-use crate::store::{Commit, Schema, StoreError, Txn};
-use crate::types::{
+use crate::identities::{self, Identities, IdentityError, IdentityKind};
+use playgate_store::{Commit, Schema, StoreError, Txn};
+use playgate_types::{
     DurationUnit, PartnerId, PartnerKind, Token, TokenHash, TokenInfo, UnixSeconds,
 };
 use tables::PartnerRecord;
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::PartnerTable>()
         .with::<tables::PartnerTokens>()
@@ -43,7 +43,7 @@ pub struct PartnerUpdate {
     pub duration_unit: Option<Option<DurationUnit>>,
 }
 
-pub(crate) type Partners = Identities<tables::PartnerTable>;
+pub type Partners = Identities<tables::PartnerTable>;
 
 impl Partners {
     /// Authenticates an access token from memory. Returns `None` for unknown and revoked tokens and for
@@ -160,7 +160,7 @@ pub(crate) fn status(txn: &Txn<'_>, id: &PartnerId) -> Result<PartnerStatus, Sto
 }
 
 #[cfg(test)]
-pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
+pub fn seed(store: &playgate_store::Store, id: PartnerId, name: &str) {
     let record = PartnerRecord {
         name: name.to_owned(),
         created: UnixSeconds(0),
@@ -170,7 +170,7 @@ pub fn seed(store: &crate::store::Store, id: PartnerId, name: &str) {
     };
     let batch = move |txn: &mut Txn<'_>| txn.put::<tables::PartnerTable>(&id, &record);
     store
-        .write::<_, StoreError, _>(crate::store::Durability::Durable, batch)
+        .write::<_, StoreError, _>(playgate_store::Durability::Durable, batch)
         .wait()
         .unwrap_or_else(|error| panic!("{error}"));
 }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::identities::{IdentityKind, IdentityTable, TokenRecord};
-use crate::ports::Entropy;
-use crate::store::{Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
-use crate::types::{DurationUnit, PartnerId, PartnerKind, Token, TokenHash, UnixSeconds};
+use crate::identities::{IdentityKind, IdentityTable, TokenRecord};
+use playgate_ports::Entropy;
+use playgate_store::{Entries, Index, Record, StoreError, Table, TreeName, Txn, read_record};
+use playgate_types::{DurationUnit, PartnerId, PartnerKind, Token, TokenHash, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartnerRecord {

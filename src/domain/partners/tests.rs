@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::identities::TokenRecord;
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Durability, Record as _, Store};
+use crate::identities::TokenRecord;
 use PartnerKind::{Lab, Standard};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Durability, Record as _, Store};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
@@ -171,25 +171,25 @@ fn record_bytes_are_stable() {
     assert_eq!(PartnerRecord::upgrade(1, &bytes), Some(version_1.clone()));
     let bytes = [1, b'A', 2, 1, 0];
     assert_eq!(PartnerRecord::upgrade(2, &bytes), Some(version_1.clone()));
-    assert_eq!(crate::store::golden(&version_1), "03014102010000");
+    assert_eq!(playgate_store::golden(&version_1), "03014102010000");
     let with_unit = PartnerRecord {
         duration_unit: Some(DurationUnit::Seconds),
         kind: Lab,
         ..version_1
     };
-    assert_eq!(crate::store::golden(&with_unit), "0301410201010101");
+    assert_eq!(playgate_store::golden(&with_unit), "0301410201010101");
     let token = TokenRecord::new(PartnerId::from_bytes([7; 16]), UnixSeconds(1));
     let version_1 = [&[7; 16][..], &[2]].concat();
     assert_eq!(TokenRecord::upgrade(1, &version_1), Some(token.clone()));
     let expected = format!("02{}020000", "07".repeat(16));
-    assert_eq!(crate::store::golden(&token), expected);
+    assert_eq!(playgate_store::golden(&token), expected);
     let used = TokenRecord {
         label: "tv".to_owned(),
         used: Some(UnixSeconds(3)),
         ..token
     };
     let expected = format!("02{}020274760106", "07".repeat(16));
-    assert_eq!(crate::store::golden(&used), expected);
+    assert_eq!(playgate_store::golden(&used), expected);
 }
 
 #[test]

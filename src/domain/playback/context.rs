@@ -1,10 +1,10 @@
 //! The interface of playback to the other domains. It is a trait so that the rules can be tested against a
 //! small fake, and so that playback can reach nothing else.
 
-use crate::domain::accounts::User;
-use crate::domain::entitlement::{self, PositionRights, TAG_ANY_DEVICE};
-use crate::store::Txn;
-use crate::types::{
+use crate::accounts::User;
+use crate::entitlement::{self, PositionRights, TAG_ANY_DEVICE};
+use playgate_store::Txn;
+use playgate_types::{
     AssetId, BroadcastId, Country, LivestreamId, PartnerId, Protocol, UnixSeconds, UserId,
 };
 

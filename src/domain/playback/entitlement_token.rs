@@ -12,9 +12,9 @@ use super::error::PlaybackError;
 use super::model::{Entitlement, PlayedAsset, RequestTime, add_unlock};
 use super::session::{Liveness, Session};
 use super::{Playback, tables};
-use crate::domain::entitlement::{self, Decision};
-use crate::store::{Changed, Commit, CommitListener, Durability, WritePriority};
-use crate::types::{
+use crate::entitlement::{self, Decision};
+use playgate_store::{Changed, Commit, CommitListener, Durability, WritePriority};
+use playgate_types::{
     AssetId, BroadcastId, Country, EntitlementId, SessionId, Token, TokenHash, TokenKind,
     UnixSeconds, UserId,
 };

@@ -1,8 +1,8 @@
 //! Errors of playback. Each maps to an error code of the interface.
 
-use crate::domain::entitlement::Withheld;
-use crate::store::StoreError;
-use crate::types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
+use crate::entitlement::Withheld;
+use playgate_store::StoreError;
+use playgate_types::{AssetId, Drm, LimitReached, SessionId, UnixSeconds};
 
 use super::model::{Device, EndReason};
 

@@ -1,7 +1,7 @@
 //! Explains to an operator whether the limits of a user allow a start.
 
-use crate::domain::decision::DecisionStep;
-use crate::types::{AssetId, DeviceId, LivestreamId, UnixSeconds};
+use crate::decision::DecisionStep;
+use playgate_types::{AssetId, DeviceId, LivestreamId, UnixSeconds};
 
 use super::context::Viewer;
 use super::error::PlaybackError;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, WritePriority};
-use crate::types::{LivestreamId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
+use playgate_store::{Commit, Durability, WritePriority};
+use playgate_types::{LivestreamId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::context::ProgramAtPosition;
@@ -13,8 +13,8 @@ use super::error::PlaybackError;
 use super::model::{EndReason, PlayedAsset, RequestTime};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
-use crate::domain::decision::{DecisionTrace, RightsRefusal};
-use crate::domain::entitlement::{Withheld, checked_position};
+use crate::decision::{DecisionTrace, RightsRefusal};
+use crate::entitlement::{Withheld, checked_position};
 
 /// Seconds. A player has this long to bring a PIN after a program began.
 const PIN_GRACE: i64 = 30;
@@ -104,7 +104,7 @@ impl Playback {
         if !held.entitlement.holds(token_now) {
             return Err(PlaybackError::EntitlementExpired);
         }
-        let bound = |device: &crate::types::DeviceId| device.as_str() == heartbeat.device;
+        let bound = |device: &playgate_types::DeviceId| device.as_str() == heartbeat.device;
         let matches = own
             && held.entitlement.asset == session.start.asset
             && held.entitlement.device.as_ref().is_none_or(bound)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::types::SessionId;
+use playgate_types::SessionId;
 
 use super::session::Session;
 

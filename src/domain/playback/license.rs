@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::domain::decision::DecisionTrace;
-use crate::types::{AssetId, Drm, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::decision::DecisionTrace;
+use playgate_types::{AssetId, Drm, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::error::PlaybackError;

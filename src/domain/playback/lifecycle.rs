@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::store::{Commit, Durability, StoreError, Table, Txn, WritePriority};
-use crate::types::{AssetId, DeviceId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
+use playgate_store::{Commit, Durability, StoreError, Table, Txn, WritePriority};
+use playgate_types::{AssetId, DeviceId, LoginId, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::Playback;
 use super::context::Viewer;

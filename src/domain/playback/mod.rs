@@ -51,22 +51,22 @@
 //! has not ended alive again, for 35 s from readiness, and changes no other. `tests/walk.rs` walks
 //! the diagram at random and compares it with a model of the diagram.
 
-pub(crate) mod context;
+pub mod context;
 pub(crate) mod entitlement_token;
 pub(crate) mod error;
 mod explain;
 pub(crate) mod heartbeat;
 mod left_sessions;
 mod license;
-pub(crate) mod license_challenge;
+pub mod license_challenge;
 pub(crate) mod lifecycle;
-pub(crate) mod model;
+pub mod model;
 pub(crate) mod playability;
 pub(crate) mod playlist_url;
 pub(crate) mod preflight;
 mod relay;
-pub(crate) mod revocation;
-pub(crate) mod session;
+pub mod revocation;
+pub mod session;
 mod session_map;
 mod session_rate;
 pub(crate) mod signing;
@@ -78,26 +78,27 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use crate::domain::clock_guard::ExpiryClock;
-use crate::ports::Entropy;
-use crate::store::{Store, StoreError};
-use crate::types::{AssetId, Drm, MediaPath, SessionId, UnixSeconds, UserId};
+use crate::clock_guard::ExpiryClock;
+use playgate_ports::Entropy;
+use playgate_store::{Store, StoreError};
+use playgate_types::{AssetId, Drm, MediaPath, SessionId, UnixSeconds, UserId};
 
-pub(crate) use context::{PlaybackContext, Viewer};
-pub(crate) use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
-pub(crate) use error::{BlockingSession, PlaybackError};
-pub(crate) use heartbeat::{Heartbeat, HeartbeatOutcome};
-pub(crate) use license::LicenseAttempt;
-pub(crate) use lifecycle::PlaybackData;
-pub(crate) use model::{Device, EndReason, Registered, RequestTime, SessionView};
-pub(crate) use playability::Playability;
-pub(crate) use playlist_url::{ORIGIN_PATH, Playlist};
-pub(crate) use preflight::{Start, Started};
-pub(crate) use session::{Beat, Session};
-pub(crate) use session_rate::BeatRate;
-pub(crate) use signing::{CdnScheme, OriginAccess, Scheme, Signing, SigningKey};
-pub(crate) use stream_limits::WhenFull;
-pub(crate) use tables::schema;
+pub use context::{PlaybackContext, Viewer};
+pub use entitlement_token::{GrantedRight, Issuable, Issued, PinCheck, PinRequired};
+pub use error::{BlockingSession, PlaybackError};
+pub use heartbeat::{Heartbeat, HeartbeatOutcome};
+pub use license::LicenseAttempt;
+pub use lifecycle::PlaybackData;
+pub use model::{Device, EndReason, Registered, RequestTime, SessionView};
+pub use playability::Playability;
+pub use playlist_url::{ORIGIN_PATH, Playlist};
+pub use preflight::{Start, Started};
+pub use session::{Beat, Session};
+pub use session_rate::BeatRate;
+pub(crate) use signing::OriginAccess;
+pub use signing::{CdnScheme, Scheme, Signing, SigningKey};
+pub use stream_limits::WhenFull;
+pub use tables::schema;
 
 use entitlement_token::TokenMap;
 use session_map::{EndedMap, SessionMap};
@@ -125,7 +126,7 @@ impl Default for PlaybackSettings {
             when_full: WhenFull::Deny,
             clearkey: false,
             license_servers: Vec::new(),
-            token_life: crate::types::time::DAY,
+            token_life: playgate_types::time::DAY,
             beats: BeatRate {
                 per_second: 2,
                 burst: 10,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{
+use playgate_types::{
     AssetId, BroadcastId, Country, DeviceId, Drm, EntitlementId, LivestreamId, PartnerId, Protocol,
     SessionId, UnixSeconds, UserId,
 };

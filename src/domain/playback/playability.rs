@@ -1,7 +1,7 @@
 //! Checks whether an asset can be played at all, independent of any user: by which protocols and DRM systems.
 //! Operators see it before a viewer is granted an asset that cannot start.
 
-use crate::types::{AssetId, Drm, Protocol};
+use playgate_types::{AssetId, Drm, Protocol};
 
 use super::Playback;
 use super::context::AssetDelivery;

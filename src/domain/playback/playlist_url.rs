@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::catalog::Location;
-use crate::domain::lab::PlaylistFault;
-use crate::media::loop_channel::{self, ManifestRange};
-use crate::types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
+use crate::catalog::Location;
+use crate::lab::PlaylistFault;
+use playgate_media::loop_channel::{self, ManifestRange};
+use playgate_types::{AssetId, MediaPath, Protocol, SessionId, UnixSeconds};
 
 use super::Playback;
 use super::error::PlaybackError;
@@ -27,7 +27,7 @@ pub(super) struct UrlValues<'a> {
     pub(super) now: UnixSeconds,
 }
 
-pub(crate) const ORIGIN_PATH: &str = "/origin/v1/";
+pub const ORIGIN_PATH: &str = "/origin/v1/";
 
 impl Playback {
     /// A protocol with a trailing `s` accepts https URLs only.
@@ -207,7 +207,7 @@ fn encode_into(out: &mut String, text: &str, slashes: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{BroadcastId, LivestreamId};
+    use playgate_types::{BroadcastId, LivestreamId};
 
     #[test]
     fn templates_are_filled_in() {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::domain::decision::{DecisionStep, DecisionTrace};
-use crate::store::{Commit, Durability, Txn, WritePriority};
-use crate::types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
+use crate::decision::{DecisionStep, DecisionTrace};
+use playgate_store::{Commit, Durability, Txn, WritePriority};
+use playgate_types::{AssetId, Country, Drm, Protocol, SessionId, TokenHash, UnixSeconds, UserId};
 
 use super::context::{Playable, Viewer};
 use super::entitlement_token::HeldEntitlement;

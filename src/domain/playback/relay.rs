@@ -1,7 +1,7 @@
 //! Heartbeats in a fleet. A standby answers those that change nothing, and reports them to the owner, which counts streams and
 //! ends sessions.
 
-use crate::types::{RelayedBeat, SessionId, UnixSeconds};
+use playgate_types::{RelayedBeat, SessionId, UnixSeconds};
 
 use super::Playback;
 use super::session::{ALIVE_SECONDS, Beat};

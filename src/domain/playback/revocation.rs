@@ -3,14 +3,14 @@
 use super::model::{EndReason, EndedSession};
 use super::stream_limits;
 use super::tables::{Devices, EndedSessions, Entitlements, Sessions};
-use crate::store::{PrefixOf, StoreError, Table, Txn};
-use crate::types::{UnixSeconds, UserId};
+use playgate_store::{PrefixOf, StoreError, Table, Txn};
+use playgate_types::{UnixSeconds, UserId};
 
 /// Owner of the ended sessions of erased accounts. Nothing leads from them to the user.
 const ERASED: UserId = UserId::from_bytes([0; 16]);
 
 /// Part of the transaction that erases the account.
-pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
+pub fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     erase_from::<Devices>(txn, user)?;
     erase_from::<EndedSessions>(txn, user)?;
@@ -27,7 +27,7 @@ pub(crate) fn erase(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Resul
 }
 
 /// Part of a transaction that takes the account away from everyone who was logged in.
-pub(crate) fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
+pub fn revoke(txn: &mut Txn<'_>, user: &UserId, now: UnixSeconds) -> Result<(), StoreError> {
     erase_from::<Entitlements>(txn, user)?;
     stream_limits::end_all(txn, *user, EndReason::Revoked, now)
 }

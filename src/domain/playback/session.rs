@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::domain::entitlement::checked_position;
-use crate::types::{AssetId, BroadcastId, LoginId, SessionId, UnixSeconds, UserId};
+use crate::entitlement::checked_position;
+use playgate_types::{AssetId, BroadcastId, LoginId, SessionId, UnixSeconds, UserId};
 
 use super::model::{PlayedAsset, SessionView, StoredSession};
 use super::session_rate::{BeatRate, REPORT_RATE, SpentRate};
 
 /// Seconds after its last heartbeat for which a session is alive: three and a half heartbeat intervals.
-pub(crate) const ALIVE_SECONDS: i64 = 35;
+pub const ALIVE_SECONDS: i64 = 35;
 /// Seconds after [`ALIVE_SECONDS`] during which a heartbeat may still revive the session.
 pub(crate) const REVIVABLE_SECONDS: i64 = 300;
 

@@ -9,8 +9,8 @@ use super::left_sessions::LeftSessions;
 use super::model::{EndReason, EndedSession};
 use super::session::Session;
 use super::{Observer, SessionObserver, tables};
-use crate::store::{Changed, CommitListener};
-use crate::types::{SessionId, UnixSeconds, UserId};
+use playgate_store::{Changed, CommitListener};
+use playgate_types::{SessionId, UnixSeconds, UserId};
 
 #[derive(Default)]
 pub(crate) struct SessionMap {

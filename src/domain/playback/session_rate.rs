@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use crate::types::{LimitReached, UnixSeconds};
+use playgate_types::{LimitReached, UnixSeconds};
 
 /// A player reports every ten seconds and at events, each of which may be a request of its own. A report of junk costs
 /// milliseconds.

@@ -4,8 +4,8 @@
 //! transactions on the writer thread with [`holds_slot`](super::session::Session::holds_slot): parallel
 //! starts cannot both take the last slot.
 
-use crate::store::{StoreError, Txn};
-use crate::types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
+use playgate_store::{StoreError, Txn};
+use playgate_types::{AssetId, DeviceId, SessionId, UnixSeconds, UserId};
 
 use super::error::{BlockingSession, PlaybackError};
 use super::model::{EndReason, EndedSession, PlayedAsset, StoredSession};

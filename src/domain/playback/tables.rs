@@ -1,7 +1,7 @@
 //! The store tables of playback.
 
-use crate::store::{Record, Schema, Table, TreeName};
-use crate::types::{DeviceId, SessionId, TokenHash, UserId};
+use playgate_store::{Record, Schema, Table, TreeName};
+use playgate_types::{DeviceId, SessionId, TokenHash, UserId};
 
 use super::model::{EndedSession, Entitlement, Registered, StoredSession};
 
@@ -51,7 +51,7 @@ impl Table for EndedSessions {
 }
 
 #[must_use]
-pub(crate) fn schema(schema: Schema) -> Schema {
+pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<Entitlements>()
         .with::<Devices>()

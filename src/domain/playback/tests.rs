@@ -8,9 +8,9 @@ mod world;
 
 use std::sync::Arc;
 
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Schema, Store, Table as _};
-use crate::types::{
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Schema, Store, Table as _};
+use playgate_types::{
     AssetId, Country, DeviceId, Drm, LivestreamId, PartnerId, Protocol, SessionId, Token,
     UnixSeconds, UserId,
 };
@@ -18,7 +18,7 @@ use crate::types::{
 use super::model::{EndedSession, Entitlement, PlayedAsset, StoredSession};
 use super::playlist_url::ORIGIN_PATH;
 use super::*;
-use crate::domain::decision::DecisionTrace;
+use crate::decision::DecisionTrace;
 use world::Small;
 
 /// Start time of most tests: not a full hour or day.
@@ -268,19 +268,19 @@ struct Player {
 }
 
 /// The bytes of a record as stored, without checksum and version.
-fn body<R: crate::store::Record>(record: &R) -> String {
+fn body<R: playgate_store::Record>(record: &R) -> String {
     let options = bincode::config::standard()
         .with_little_endian()
         .with_variable_int_encoding();
     let bytes = bincode::serde::encode_to_vec(record, options).unwrap();
-    assert!(crate::store::read_record::<R>(&bytes).is_some());
+    assert!(playgate_store::read_record::<R>(&bytes).is_some());
     data_encoding::HEXLOWER.encode(&bytes)
 }
 
 #[test]
 fn record_bytes_are_stable() {
     let entitlement = Entitlement {
-        id: crate::types::EntitlementId::from_bytes([1; 16]),
+        id: playgate_types::EntitlementId::from_bytes([1; 16]),
         partner: PartnerId::from_bytes([3; 16]),
         asset: asset("news"),
         playing: live(-5).playing,

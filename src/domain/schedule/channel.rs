@@ -14,7 +14,7 @@ use super::json_arena::JsonArena;
 use super::rights::BroadcastRights;
 use super::source_spans::CoveredSpan;
 use super::{json_writer, render};
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 /// The facts of a broadcast that queries need without parsing its JSON.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use super::json_arena::JsonArena;
 use super::model::Broadcast;
 use super::rights::BroadcastRights;
 use super::{json_writer, render};
-use crate::types::{LivestreamId, UnixSeconds, Zone};
+use playgate_types::{LivestreamId, UnixSeconds, Zone};
 
 pub(super) struct Builder<'a> {
     arena: &'a mut JsonArena,

@@ -7,8 +7,8 @@ use super::model::Broadcast;
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::{AllSourceSpans, SourceSpans};
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks, Heads, ScheduleHead, chunks};
-use crate::store::{All, Derived, Durability, Store, StoreError};
-use crate::types::LivestreamId;
+use playgate_store::{All, Derived, Durability, Store, StoreError};
+use playgate_types::LivestreamId;
 
 /// Chunks read at a time, and written in one write batch: usually up to 192 KiB, so that other commits do not wait long.
 const BATCH: usize = 16;
@@ -362,8 +362,8 @@ fn by_day(list: &[Broadcast]) -> BTreeMap<i64, &[Broadcast]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::tables::schema;
-    use crate::store::Schema;
+    use crate::schedule::tables::schema;
+    use playgate_store::Schema;
 
     #[test]
     fn a_sweep_deletes_no_chunk_of_a_commit_that_was_settled_later() {

@@ -168,14 +168,14 @@ pub struct Details {
 
 impl Details {
     /// Leaves out a credit that is there already, since some guides repeat a cast in several languages.
-    pub(crate) fn add_credit(&mut self, credit: Credit) {
+    pub fn add_credit(&mut self, credit: Credit) {
         // The list is cut later. One more than its limit shows that something was cut.
         if self.credits.len() <= CREDITS_MAX && !self.credits.contains(&credit) {
             self.credits.push(credit);
         }
     }
 
-    pub(crate) fn add_image(&mut self, image: TypedImage) {
+    pub fn add_image(&mut self, image: TypedImage) {
         let known = |known: &TypedImage| known.filename == image.filename;
         if self.images.len() <= IMAGES_MAX && !self.images.iter().any(known) {
             self.images.push(image);
@@ -184,7 +184,7 @@ impl Details {
 
     /// `None` if there is nothing in it.
     #[must_use]
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+    pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
 
@@ -240,7 +240,7 @@ impl Details {
 /// Reads a date as guides write it (`1999`, `19990103`, `1999-01-03`, with or without a time behind it) as `1999`,
 /// `1999-01` or `1999-01-03`. What is impossible of it is left out: of `1999-2004` the first year stays.
 #[must_use]
-pub(crate) fn calendar_date(text: &str) -> Option<Box<str>> {
+pub fn calendar_date(text: &str) -> Option<Box<str>> {
     let text = text.trim();
     let end = text.find(['T', 't', ' ']).unwrap_or(text.len());
     let date = text.get(..end)?;

@@ -9,7 +9,7 @@ use super::ids;
 use super::import::{GuideProblem, Skip, Skipped};
 use super::model::{Broadcast, NewRow};
 use super::source_spans::CoveredSpan;
-use crate::types::{BroadcastId, LivestreamId};
+use playgate_types::{BroadcastId, LivestreamId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffCounts {

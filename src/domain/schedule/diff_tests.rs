@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::schedule::model::Metadata;
-use crate::types::UnixSeconds;
+use crate::schedule::model::Metadata;
+use playgate_types::UnixSeconds;
 
 fn livestream() -> LivestreamId {
     LivestreamId::parse("news").unwrap()

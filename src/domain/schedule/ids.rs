@@ -6,8 +6,8 @@ use data_encoding::BASE32_NOPAD;
 use ring::digest::{SHA256, digest};
 
 use super::model::{Broadcast, NewRow};
-use crate::types::time::HOUR;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use playgate_types::time::HOUR;
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Maximum shift, in seconds, at which a programme is still matched by title and length.
 pub(crate) const MOVE_MAX: i64 = 1_800;

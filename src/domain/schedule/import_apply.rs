@@ -17,8 +17,8 @@ use super::service::{Schedule, ScheduleError, first_day, render};
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::SourceSpans;
 use super::{Broadcast, known_channels, lost_overrides};
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
+use playgate_types::time::DAY;
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 /// Creates livestreams for channels that the catalogue does not have.
 pub trait MakeLivestreams {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::diff::DiffCounts;
 use super::model::Broadcast;
-use crate::types::{LivestreamId, UnixSeconds, Zone};
+use playgate_types::{LivestreamId, UnixSeconds, Zone};
 
 /// Maximum listed changes of one livestream.
 const OF_LIVESTREAM: usize = 10;

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::import::CHANNELS_MAX;
-use crate::store::{Durability, Record, Store, StoreError, Table};
-use crate::types::LivestreamId;
+use playgate_store::{Durability, Record, Store, StoreError, Table};
+use playgate_types::LivestreamId;
 
 const BATCH: usize = 1_000;
 

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::model::Broadcast;
-use crate::store::{Durability, MemoryTable, Record, Store, StoreError, Table};
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use playgate_store::{Durability, MemoryTable, Record, Store, StoreError, Table};
+use playgate_types::time::DAY;
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// An operator sets some hundreds of overrides. More are not named.
 const LOST_MAX: usize = 1_000;

@@ -9,7 +9,7 @@ use super::text_limits::{
     CATEGORIES_MAX, DESCRIPTION_MAX, FILENAME_MAX, IMAGE_KIND_MAX, IMAGES_MAX, LABEL_MAX,
     SUBTITLE_MAX, TITLE_MAX, shorten,
 };
-use crate::types::{BroadcastId, UnixSeconds};
+use playgate_types::{BroadcastId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
@@ -120,8 +120,8 @@ pub(crate) struct NewRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::details::{Credit, CreditKind, PreviousShowing};
-    use crate::store::VALUE_MAX;
+    use crate::schedule::details::{Credit, CreditKind, PreviousShowing};
+    use playgate_store::VALUE_MAX;
 
     #[test]
     fn the_image_type_follows_from_its_proportions() {

@@ -1,7 +1,7 @@
 //! Compares the importer with a naive model of its rules: a sequence of random guides with random defects, from
 //! text to stored broadcasts with their ids. What the normaliser does has properties of its own.
 
-use crate::types::Zone;
+use playgate_types::Zone;
 use proptest::prelude::*;
 
 use super::super::import::Skipped;

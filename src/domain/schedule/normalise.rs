@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::import::repairs::{Repair, Repairs};
 use super::import::{GuideProblem, Skip, Skipped};
-use crate::types::UnixSeconds;
-use crate::types::time::{DAY, HOUR};
+use playgate_types::UnixSeconds;
+use playgate_types::time::{DAY, HOUR};
 
 /// A row whose stop is missing ends where the next one starts, if that is within this many seconds: a night without
 /// programmes.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::types::time::DAY;
-use crate::types::{LivestreamId, UnixSeconds};
+use playgate_types::time::DAY;
+use playgate_types::{LivestreamId, UnixSeconds};
 
 /// Most channels that an issue names.
 const CHANNELS_NAMED: usize = 5;

@@ -17,9 +17,9 @@ use super::rights::Rights;
 use super::service::first_day;
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::{AllSourceSpans, CoveredSpan, ImportPriority, SourceSpans, free};
-use crate::store::MemoryTable;
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use playgate_store::MemoryTable;
+use playgate_types::time::DAY;
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds};
 
 /// Seconds from now. Later starts and stops are typing errors in a date: one row to the year 2999 would make
 /// every later guide look too short.

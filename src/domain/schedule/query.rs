@@ -8,7 +8,7 @@ use chrono::NaiveTime;
 use super::channel::{Channel, Program, mix};
 use super::snapshot::ScheduleSnapshot;
 use super::{render, tv_day};
-use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
+use playgate_types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
 /// Bytes up to which a body is copied into one piece: copying is then cheaper than sending more pieces.
 const ONE_PIECE: usize = 64 * 1024;

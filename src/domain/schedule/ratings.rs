@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::RangeInclusive;
 
-use crate::decode::{ObjectMember, TableDecoder, decode_toml};
+use playgate_decode::{ObjectMember, TableDecoder, decode_toml};
 
 const BUILT_IN: &str = include_str!("../../../data/ratings.toml");
 

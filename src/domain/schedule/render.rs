@@ -4,7 +4,7 @@ use super::details::{Credit, Details, TypedImage};
 use super::json_writer;
 use super::model::{Broadcast, Image};
 use super::rights::BroadcastRights;
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// The beginning of every rendered broadcast.
 pub(super) const BEFORE_ID: &[u8] = b"{\"id\":\"";
@@ -242,9 +242,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::schedule::details::{CreditKind, ImagePurpose, PreviousShowing};
-    use crate::domain::schedule::model::Metadata;
-    use crate::types::BroadcastId;
+    use crate::schedule::details::{CreditKind, ImagePurpose, PreviousShowing};
+    use crate::schedule::model::Metadata;
+    use playgate_types::BroadcastId;
 
     fn parsed(broadcast_: &Broadcast, rights: &BroadcastRights) -> Value {
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use super::import_preview::LivestreamEdits;
 use super::lost_overrides::LostOverride;
 use super::plausibility::PlausibilityIssue;
 use super::source_spans::ImportPriority;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {

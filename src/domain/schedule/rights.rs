@@ -1,7 +1,7 @@
 //! The schedule's view of the catalogue.
 
 use super::model::Broadcast;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds, Zone};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BroadcastRights {

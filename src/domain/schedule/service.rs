@@ -17,9 +17,9 @@ use super::rights::Rights;
 use super::snapshot::ScheduleSnapshot;
 use super::source_spans::AllSourceSpans;
 use super::tables::Heads;
-use crate::store::{Derived, MemoryTable, Store, StoreError, Table as _};
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, LivestreamId, UnixSeconds};
+use playgate_store::{Derived, MemoryTable, Store, StoreError, Table as _};
+use playgate_types::time::DAY;
+use playgate_types::{BroadcastId, LivestreamId, UnixSeconds};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::channel::{Channel, hash};
-use crate::types::LivestreamId;
+use playgate_types::LivestreamId;
 
 /// A change publishes a new snapshot.
 #[derive(Default)]
@@ -143,11 +143,11 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::channel_builder::Builder;
-    use crate::domain::schedule::json_arena::JsonArena;
-    use crate::domain::schedule::model::{Broadcast, Metadata};
-    use crate::domain::schedule::rights::BroadcastRights;
-    use crate::types::{BroadcastId, UnixSeconds};
+    use crate::schedule::channel_builder::Builder;
+    use crate::schedule::json_arena::JsonArena;
+    use crate::schedule::model::{Broadcast, Metadata};
+    use crate::schedule::rights::BroadcastRights;
+    use playgate_types::{BroadcastId, UnixSeconds};
 
     #[test]
     fn every_broadcast_is_found_by_its_id_and_no_other() {
@@ -155,7 +155,7 @@ mod tests {
             let channels = (0..3).map(|channel| {
                 let livestream = LivestreamId::parse(&format!("tv{channel}")).unwrap();
                 let mut arena = JsonArena::default();
-                let mut builder = Builder::new(livestream, crate::types::Zone::utc(), &mut arena);
+                let mut builder = Builder::new(livestream, playgate_types::Zone::utc(), &mut arena);
                 for number in 0..count {
                     let broadcast = Broadcast {
                         id: BroadcastId::parse(&format!("\"{channel}\"-{number}")).unwrap(),

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Record, Table};
-use crate::types::{LivestreamId, UnixSeconds};
+use playgate_store::{Record, Table};
+use playgate_types::{LivestreamId, UnixSeconds};
 
 /// The oldest are dropped first. Adjacent spans of one source are merged, so a hundred spans allow
 /// for dozens of changes between sources.

@@ -15,8 +15,8 @@ use super::known_channels::SeenChannels;
 use super::lost_overrides::LostOverrides;
 use super::model::Broadcast;
 use super::source_spans::AllSourceSpans;
-use crate::store::{Entries, Index, Record, Schema, Table, TreeName, read_record};
-use crate::types::LivestreamId;
+use playgate_store::{Entries, Index, Record, Schema, Table, TreeName, read_record};
+use playgate_types::LivestreamId;
 
 /// Bytes. One broadcast without details never exceeds it; one with many has a chunk of its own.
 pub const CHUNK_MAX: usize = 12 * 1024;
@@ -45,8 +45,8 @@ impl Record for Chunk {
 mod old {
     use serde::Deserialize;
 
-    use crate::domain::schedule::model::{self, Image};
-    use crate::types::{BroadcastId, UnixSeconds};
+    use crate::schedule::model::{self, Image};
+    use playgate_types::{BroadcastId, UnixSeconds};
 
     #[derive(Deserialize)]
     pub(super) struct Chunk<M> {
@@ -202,12 +202,12 @@ pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::schedule::details::{
+    use crate::schedule::details::{
         Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage,
     };
-    use crate::domain::schedule::model::{Image, Metadata};
-    use crate::domain::schedule::text_limits::DESCRIPTION_MAX;
-    use crate::types::{BroadcastId, UnixSeconds};
+    use crate::schedule::model::{Image, Metadata};
+    use crate::schedule::text_limits::DESCRIPTION_MAX;
+    use playgate_types::{BroadcastId, UnixSeconds};
 
     fn broadcast(number: i64, description: usize) -> Broadcast {
         Broadcast {
@@ -244,8 +244,8 @@ mod tests {
     fn full_chunk_of_short_broadcasts_is_read_back() {
         let day: Vec<_> = (0..400).map(|n| broadcast(n, 60)).collect();
         for chunk in chunks(&day) {
-            let bytes = crate::store::encode_note(&chunk).unwrap();
-            assert_eq!(crate::store::decode_note(&bytes), Some(chunk));
+            let bytes = playgate_store::encode_note(&chunk).unwrap();
+            assert_eq!(playgate_store::decode_note(&bytes), Some(chunk));
         }
     }
 

@@ -13,9 +13,9 @@ use super::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, Repeate
 use super::source_spans::ImportPriority;
 use super::tables::{ByDay, Chunk, ChunkKey, Chunks};
 use super::*;
-use crate::store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
-use crate::types::time::{DAY, HOUR};
-use crate::types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds, Zone};
+use playgate_store::{All, Durability, Options, Schema, Store, StoreError, Table, TreeName};
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds, Zone};
 
 #[path = "model_tests.rs"]
 mod model_tests;
@@ -610,7 +610,7 @@ fn a_restart_serves_the_same_and_deletes_the_chunks_of_a_failed_import() {
     schedule.import(guide(&changed), &options()).unwrap();
     let before = live(&schedule, "news", NOW);
     let chunks = |schedule: &Schedule| {
-        let all = |txn: &crate::store::Txn<'_>| txn.scan_from::<Chunks>(None, 1_000);
+        let all = |txn: &playgate_store::Txn<'_>| txn.scan_from::<Chunks>(None, 1_000);
         schedule.store.read(all).unwrap()
     };
     let whole = chunks(&schedule);
@@ -753,7 +753,7 @@ fn verification_finds_missing_index_entries_and_a_rebuild_repairs_them() {
         })
         .wait();
     harmed.unwrap();
-    let found = |reports: Vec<crate::store::TableReport>| {
+    let found = |reports: Vec<playgate_store::TableReport>| {
         let chunks = reports.into_iter().find(|r| r.table == Chunks::NAME);
         let chunks = chunks.unwrap();
         (chunks.missing.count, chunks.stale.count)

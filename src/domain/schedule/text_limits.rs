@@ -7,8 +7,8 @@ pub(crate) const SUBTITLE_MAX: usize = 300;
 pub(crate) const DESCRIPTION_MAX: usize = 4_000;
 pub(crate) const IMAGES_MAX: usize = 8;
 /// Bytes. A longer URL is dropped: a truncated one would be a different one.
-pub(crate) const FILENAME_MAX: usize = 700;
-pub(crate) const IMAGE_KIND_MAX: usize = 40;
+pub const FILENAME_MAX: usize = 700;
+pub const IMAGE_KIND_MAX: usize = 40;
 pub(crate) const CATEGORIES_MAX: usize = 8;
 pub(crate) const LABEL_MAX: usize = 100;
 

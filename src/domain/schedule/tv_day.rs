@@ -2,8 +2,8 @@
 
 use chrono::{Days, NaiveDateTime, NaiveTime, TimeZone};
 
-use crate::types::time::HOUR;
-use crate::types::{TvDay, UnixSeconds, Zone};
+use playgate_types::time::HOUR;
+use playgate_types::{TvDay, UnixSeconds, Zone};
 
 /// The instant at which clocks in `zone` show `local`. With these rules, consecutive days have
 /// neither gaps nor overlaps.

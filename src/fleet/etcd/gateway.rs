@@ -20,9 +20,9 @@ use tokio::time::{Instant, timeout_at};
 use super::attempt::{Attempt, Outcome};
 use super::exchange::{CallError, Connection};
 use super::login::Login;
-use crate::ports::client_tls::ClientTls;
-use crate::ports::http_client::RequestTarget;
-use crate::store::replication::SharedLogError;
+use playgate_ports::client_tls::ClientTls;
+use playgate_ports::http_client::RequestTarget;
+use playgate_store::replication::SharedLogError;
 
 /// Bounds of the time after which an answer is late. Other endpoints wait for the same disks, so that asking them earlier
 /// would only add to their load.

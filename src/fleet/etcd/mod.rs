@@ -41,7 +41,7 @@ pub use self::registry::{Dissolution, MemberRecord, OwnerClaim, Roster, down_sin
 pub use self::succession::{Recovery, Succession};
 pub use self::watch::{EtcdWatch, WatchEvent};
 pub use self::watermark::Watermark;
-use crate::store::replication::{
+use playgate_store::replication::{
     Appended, Claim, Entry, FleetId, MemberId, SharedLog, SharedLogError,
 };
 
@@ -85,13 +85,13 @@ impl EtcdLog {
 
     /// Lets every call fail once etcd is older than the watermark.
     #[must_use]
-    pub(in crate::fleet) fn guarded(mut self, seen: Arc<Watermark>) -> Self {
+    pub(crate) fn guarded(mut self, seen: Arc<Watermark>) -> Self {
         self.seen = Some(seen);
         self
     }
 
     #[must_use]
-    pub(in crate::fleet) fn for_process(mut self, process: &str) -> Self {
+    pub(crate) fn for_process(mut self, process: &str) -> Self {
         process.clone_into(&mut self.process);
         self
     }
@@ -495,7 +495,7 @@ mod tests {
             member: [2; 16],
             nonce: [3; 16],
             format: 1,
-            before: crate::store::History {
+            before: playgate_store::History {
                 timeline: [4; 16],
                 chain: [5; 16],
             },

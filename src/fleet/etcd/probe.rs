@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::gateway::{EtcdSettings, Gateway, Repeat, number};
-use crate::observe::fleet::EndpointReport;
-use crate::ports::cert_validity::Validity;
-use crate::ports::http_client::{Broken, RequestTarget};
-use crate::store::replication::SharedLogError;
+use playgate_observe::fleet::EndpointReport;
+use playgate_ports::cert_validity::Validity;
+use playgate_ports::http_client::{Broken, RequestTarget};
+use playgate_store::replication::SharedLogError;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of etcd's metrics. A new etcd has 60 KiB of them.

@@ -10,7 +10,7 @@ use super::gateway::{Repeat, decode, encode, number};
 use super::{
     EtcdLog, created_at, delete, digits, get, has_value, pairs, parse_digits, put, range, succeeded,
 };
-use crate::store::replication::{MemberId, SharedLogError};
+use playgate_store::replication::{MemberId, SharedLogError};
 
 /// Far more than any fleet has.
 const MEMBERS_MAX: usize = 64;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::gateway::{Repeat, decode};
 use super::registry::text;
 use super::{EtcdLog, MemberRecord, created_at, digits, get, has_value, pairs, put, succeeded};
-use crate::store::replication::{FleetId, SharedLogError};
+use playgate_store::replication::{FleetId, SharedLogError};
 
 /// The fleet that continues another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ impl EtcdLog {
 
     /// Shows the others that a member has more commits than the log, so that none of them claims it. The record is written
     /// only for that, and to an etcd that is older than the watermark as well.
-    pub(in crate::fleet) fn show_ahead(&mut self, record: &MemberRecord) {
+    pub(crate) fn show_ahead(&mut self, record: &MemberRecord) {
         let seen = self.seen.take();
         let shown = self.roster().and_then(|roster| {
             let is_ahead = roster.head.is_some_and(|head| head < record.applied);
@@ -83,7 +83,7 @@ impl EtcdLog {
     }
 
     /// Begins this fleet at `head` with one member. What etcd still has of the fleet `before` is removed.
-    pub(in crate::fleet) fn continue_fleet(
+    pub(crate) fn continue_fleet(
         &mut self,
         fleet: FleetId,
         before: &mut Self,

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::gateway::{Repeat, decode, number};
 use super::{EtcdLog, created_at, has_value, pairs, parse_digits, put, range, succeeded};
-use crate::store::replication::SharedLogError;
+use playgate_store::replication::SharedLogError;
 
 impl EtcdLog {
     /// Removes the history before a revision. etcd keeps every version of every key until then, and would grow to its
     /// quota.
-    pub(in crate::fleet) fn compact(&mut self, revision: u64) -> Result<(), SharedLogError> {
+    pub(crate) fn compact(&mut self, revision: u64) -> Result<(), SharedLogError> {
         let body = json!({ "revision": revision.to_string() });
         let compacted = self
             .gateway
@@ -25,7 +25,7 @@ impl EtcdLog {
     }
 
     /// Returns the numbers and sizes of the entries in a range of numbers.
-    pub(in crate::fleet) fn entry_sizes(
+    pub(crate) fn entry_sizes(
         &mut self,
         numbers: Range<u64>,
     ) -> Result<Vec<(u64, u64)>, SharedLogError> {
@@ -43,7 +43,7 @@ impl EtcdLog {
     }
 
     /// Renews a lease, or grants one if it has ended. A renewal is not a change of etcd.
-    pub(in crate::fleet) fn keep_lease(
+    pub(crate) fn keep_lease(
         &mut self,
         lease: Option<u64>,
         seconds: u64,
@@ -80,7 +80,7 @@ impl EtcdLog {
 
     /// Shows that a process runs as this member, as long as its lease is renewed. `replaces` is the process that the key
     /// names now. Returns false if the key has changed meanwhile.
-    pub(in crate::fleet) fn announce(
+    pub(crate) fn announce(
         &mut self,
         member: &str,
         process: &str,

@@ -18,8 +18,8 @@ use super::exchange::{CallError, Connection, RESPONSE_MAX, connect, request};
 use super::gateway::{EtcdSettings, decode, encode, targets};
 use super::login::Login;
 use super::prefix;
-use crate::ports::http_client::RequestTarget;
-use crate::store::replication::{FleetId, SharedLogError};
+use playgate_ports::http_client::RequestTarget;
+use playgate_store::replication::{FleetId, SharedLogError};
 
 /// Time for log-in and the first answer.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -10,12 +10,12 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Serialize, ser};
 use serde_json::Value;
 
-use crate::domain::catalog::{
+use playgate_domain::catalog::{
     Asset, CatalogSnapshot, Effects, KeyId, Livestream, Offer, Pack, Playlists, Rule, TimeWindow,
     Unrated, Window,
 };
-use crate::domain::schedule::Image;
-use crate::types::{BroadcastId, UnixSeconds};
+use playgate_domain::schedule::Image;
+use playgate_types::{BroadcastId, UnixSeconds};
 
 enum Encoder {
     Text(String),
@@ -29,7 +29,7 @@ enum Encoder {
 type TableWriter = Vec<(&'static str, Encoder)>;
 
 #[must_use]
-pub(crate) fn to_toml(snapshot: &CatalogSnapshot) -> String {
+pub fn to_toml(snapshot: &CatalogSnapshot) -> String {
     let mut text = String::new();
     for (name, tables) in sections(snapshot) {
         for table in tables {
@@ -55,7 +55,7 @@ pub(crate) fn to_toml(snapshot: &CatalogSnapshot) -> String {
 }
 
 #[must_use]
-pub(crate) fn to_json(snapshot: &CatalogSnapshot) -> String {
+pub fn to_json(snapshot: &CatalogSnapshot) -> String {
     let sections = sections(snapshot).into_iter();
     let root = sections.map(|(name, tables)| {
         let tables = tables.into_iter().map(Encoder::Table).collect();
@@ -65,11 +65,11 @@ pub(crate) fn to_json(snapshot: &CatalogSnapshot) -> String {
     serde_json::to_string_pretty(&Encoder::Table(root.collect())).unwrap_or_default()
 }
 
-pub(crate) fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
+pub fn rule_to_json(row: &Rule) -> serde_json::Result<Value> {
     serde_json::to_value(Encoder::Table(rule(row)))
 }
 
-pub(crate) fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
+pub fn rights_to_json(row: &Effects) -> serde_json::Result<Value> {
     let mut table = TableWriter::new();
     effects(&mut table, row);
     serde_json::to_value(Encoder::Table(table))

@@ -3,19 +3,19 @@
 use data_encoding::HEXLOWER;
 
 use super::{OpenKeyFile, without_mark};
-use crate::decode::{self, Mistake, Node, ObjectMember, Parsed, Span, Value};
-use crate::domain::catalog::ContentKey;
-use crate::types::Malformed;
+use playgate_decode::{Mistake, Node, ObjectMember, Parsed, Span, Value};
+use playgate_domain::catalog::ContentKey;
+use playgate_types::Malformed;
 
 /// Replaces every `key_file = "path"` by `key = "hex"`. All other text is unchanged, so that the server's
 /// errors have the line numbers of the user's file.
 ///
 /// # Errors
 /// Key files that cannot be read. Other errors are left to [`parse`](super::parse).
-pub(crate) fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Mistake>> {
+pub fn inline_key_files(text: &str, open: OpenKeyFile<'_>) -> Result<String, Vec<Mistake>> {
     let text = without_mark(text);
-    let Parsed { root, .. } = decode::parse(text);
-    let name = if decode::is_json(text) {
+    let Parsed { root, .. } = playgate_decode::parse(text);
+    let name = if playgate_decode::is_json(text) {
         "\"key\""
     } else {
         "key"

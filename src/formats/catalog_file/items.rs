@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use super::OpenKeyFile;
 use super::rights::{broadcast, catchup_days, extended_rights, record_reference, rule, window};
-use crate::decode::{Decoder, Node, ObjectMember, TableDecoder, Value, nearest};
-use crate::domain::catalog::{
+use playgate_decode::{Decoder, Node, ObjectMember, TableDecoder, Value, nearest};
+use playgate_domain::catalog::{
     Asset, CHANNEL_NUMBER_MAX, CatalogImport, ContentKey, DURATION_DAYS_MAX, Effects,
     ExtendedRights, GROUP_MAX, IMAGES_MAX, KEYS_MAX, KeyId, Livestream, Location, NAME_MAX, Offer,
     OfferKind, PG_AGE_MAX, Pack, Playlists, STREAMS_MAX, Spanned, Unrated,
 };
-use crate::domain::schedule::Image;
-use crate::domain::schedule::text_limits::{FILENAME_MAX, IMAGE_KIND_MAX};
-use crate::types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, Zone};
+use playgate_domain::schedule::Image;
+use playgate_domain::schedule::text_limits::{FILENAME_MAX, IMAGE_KIND_MAX};
+use playgate_types::{AssetId, Country, LivestreamId, Malformed, OfferId, Protocol, Zone};
 
 pub(super) fn read(
     decoder: &Decoder,
@@ -192,7 +192,7 @@ fn zone(table: &TableDecoder<'_>) -> Option<Zone> {
     table.read("zone", |node| {
         let name = node.text()?;
         name.parse().map_err(|_| {
-            let known = crate::types::zone::built_in_names();
+            let known = playgate_types::zone::built_in_names();
             let hint = nearest(name, known).map(|known| format!("; did you mean `{known}`?"));
             let hint = hint.unwrap_or_default();
             format!("must be a time zone such as Europe/Stockholm{hint}")

@@ -14,14 +14,14 @@ mod tests;
 
 use std::io;
 
-pub(crate) use encode::{rights_to_json, rule_to_json, to_json, to_toml};
-pub(crate) use inline_keys::inline_key_files;
+pub use encode::{rights_to_json, rule_to_json, to_json, to_toml};
+pub use inline_keys::inline_key_files;
 
-use crate::decode::{self, Decoder, Mistake, ObjectMember};
-use crate::domain::catalog::{CatalogImport, Effects};
+use playgate_decode::{Decoder, Mistake, ObjectMember};
+use playgate_domain::catalog::{CatalogImport, Effects};
 
 /// Maximum size of a file and of a request body with one, in bytes.
-pub(crate) const FILE_MAX: usize = 16 * 1024 * 1024;
+pub const FILE_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 
@@ -29,7 +29,7 @@ pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 /// [`CatalogImport::problems`]. Without `open`, a `key_file` is an error: a server must not read paths that
 /// a client names.
 #[must_use]
-pub(crate) fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
+pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
     // An empty file is what a failed export leaves, and must not delete the whole catalogue.
     if without_mark(text).trim().is_empty() {
         return unreadable("the file is empty; use `livestream = []` for an empty catalogue");
@@ -38,11 +38,11 @@ pub(crate) fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport 
 }
 
 #[must_use]
-pub(crate) fn parse_rule(text: &str) -> CatalogImport {
+pub fn parse_rule(text: &str) -> CatalogImport {
     read(text, rights::one_rule)
 }
 
-pub(crate) fn parse_rights(text: &str) -> Result<Effects, Vec<Mistake>> {
+pub fn parse_rights(text: &str) -> Result<Effects, Vec<Mistake>> {
     let mut effects = Effects::default();
     let import = read(text, |decoder, root| {
         effects = rights::read(decoder, root);
@@ -62,7 +62,7 @@ fn read(
     if text.len() > FILE_MAX {
         return unreadable("the file is larger than 16 MiB");
     }
-    let parsed = decode::parse(without_mark(text));
+    let parsed = playgate_decode::parse(without_mark(text));
     let (import, problems) = parsed.decode(|decoder| items(decoder, &parsed.root));
     CatalogImport {
         problems,

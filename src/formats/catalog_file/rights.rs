@@ -1,11 +1,11 @@
 //! Decodes rights: defaults, rules and overrides of single broadcasts.
 
-use crate::decode::{Decoder, Node, ObjectMember, TableDecoder, Value};
-use crate::domain::catalog::{
+use playgate_decode::{Decoder, Node, ObjectMember, TableDecoder, Value};
+use playgate_domain::catalog::{
     CATCHUP_DAYS_MAX, CatalogImport, Condition, Effects, Glob, Hours, PG_AGE_MAX, RULE_IDS_MAX,
     Reference, Rule, Spanned, TimeWindow, Window,
 };
-use crate::types::{BroadcastId, LivestreamId, Malformed};
+use playgate_types::{BroadcastId, LivestreamId, Malformed};
 
 pub(super) fn one_rule(decoder: &Decoder, root: &[ObjectMember]) -> CatalogImport {
     let mut import = CatalogImport::default();

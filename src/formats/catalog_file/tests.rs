@@ -2,12 +2,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::catalog::{
+use playgate_domain::catalog::{
     self, Catalog, CatalogError, CatalogSettings, KeyId, Mode, OfferKind, Pack, What,
 };
-use crate::ports::entropy::SeededEntropy;
-use crate::store::{Schema, Store};
-use crate::types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds, Zone};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_store::{Schema, Store};
+use playgate_types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds, Zone};
 
 /// The documented example, with every member.
 const EXAMPLE: &str = r#"

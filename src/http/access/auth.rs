@@ -6,11 +6,11 @@
 
 use std::net::IpAddr;
 
-use crate::http::access::local_admin::Administrator;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
-use crate::http::request::query::Query;
-use crate::types::{
+use crate::access::local_admin::Administrator;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
+use crate::request::query::Query;
+use playgate_types::{
     LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, TokenHash, TokenKind,
     UnixSeconds, UserId,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustix::process::getuid;
 
-use crate::http::request::headers::{RequestHeaders, SingleHeader};
+use crate::request::headers::{RequestHeaders, SingleHeader};
 
 /// A user of this machine who opened the local administration socket. The file mode of the socket controls
 /// access.
@@ -44,7 +44,7 @@ pub(crate) fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) ->
 
 /// Prefix of the `Authorization` header that commands send over the administration socket. The name or uid of
 /// the calling user follows.
-pub(crate) const LOCAL_SCHEME: &str = "Local ";
+pub const LOCAL_SCHEME: &str = "Local ";
 
 impl fmt::Display for Administrator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

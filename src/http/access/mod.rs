@@ -1,4 +1,4 @@
 //! Access to the interface: the checks of tokens and the proofs that they give, and the local administrator.
 
 pub mod auth;
-pub(crate) mod local_admin;
+pub mod local_admin;

@@ -13,14 +13,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::config::limits::{
+use crate::connection::io_observer::ObserveReads;
+use crate::connection::shutdown::{PARTING_TIME, Shutdown, Stage};
+use crate::connection_state::{ConnectionState, Phase};
+use crate::standby::MemberService;
+use playgate_config::limits::{
     DRAIN_BYTES, DRAIN_TIME, HEAD_TIME, HEADER_BLOCK_PARSER_MAX, IDLE_TIME, READ_BUFFER_MAX,
     WRITE_STALL,
 };
-use crate::http::connection::io_observer::ObserveReads;
-use crate::http::connection::shutdown::{PARTING_TIME, Shutdown, Stage};
-use crate::http::connection_state::{ConnectionState, Phase};
-use crate::http::standby::MemberService;
 
 #[derive(Default)]
 pub(crate) struct WriteStall {

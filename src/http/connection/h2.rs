@@ -11,19 +11,19 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use crate::config::limits::{
+use crate::connection::h1::{WriteStall, run};
+use crate::connection::h2_frame_limit::FrameLimit;
+use crate::connection::h2_streams::{CountedBody, OpenStream, Streams};
+use crate::connection::io_observer::ObserveReads;
+use crate::connection::shutdown::{Shutdown, Stage};
+use crate::connection_state::ConnectionState;
+use crate::pipeline::response::ResponseFuture;
+use crate::response::body::ConnectionCut;
+use crate::standby::MemberService;
+use playgate_config::limits::{
     H2_CONNECTION_WINDOW, H2_GOAWAY_TIME, H2_HEADER_LIST_MAX, H2_RESETS, H2_SEND_BUFFER,
     H2_STREAM_WINDOW, H2_STREAMS, HEAD_TIME, IDLE_TIME, WRITE_STALL,
 };
-use crate::http::connection::h1::{WriteStall, run};
-use crate::http::connection::h2_frame_limit::FrameLimit;
-use crate::http::connection::h2_streams::{CountedBody, OpenStream, Streams};
-use crate::http::connection::io_observer::ObserveReads;
-use crate::http::connection::shutdown::{Shutdown, Stage};
-use crate::http::connection_state::ConnectionState;
-use crate::http::pipeline::response::ResponseFuture;
-use crate::http::response::body::ConnectionCut;
-use crate::http::standby::MemberService;
 
 struct StreamCounter {
     service: MemberService,

@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::config::limits::{H2_FRAMES_A_SECOND, H2_FRAMES_BURST, HEADER_BLOCK_PARSER_MAX};
-use crate::http::connection::h2_streams::Streams;
-use crate::http::connection::io_observer::ReadObserver;
+use crate::connection::h2_streams::Streams;
+use crate::connection::io_observer::ReadObserver;
+use playgate_config::limits::{H2_FRAMES_A_SECOND, H2_FRAMES_BURST, HEADER_BLOCK_PARSER_MAX};
 
 const PREFACE_BYTES: usize = 24;
 

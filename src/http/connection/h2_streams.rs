@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::http::response::body::{BodyError, ResponseBody};
+use crate::response::body::{BodyError, ResponseBody};
 
 /// Counters of a connection. They are shared, because each request runs in a separate task.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::connection_state::ConnectionState;
+use crate::connection_state::ConnectionState;
 
 pub(crate) trait ReadObserver {
     /// Reports received bytes. An error closes the connection.

@@ -10,10 +10,10 @@ use std::fmt;
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
-use crate::config::limits::RETRY_OVERLOAD;
-use crate::types::LimitReached;
+use playgate_config::limits::RETRY_OVERLOAD;
+use playgate_types::LimitReached;
 
-pub(crate) use crate::http::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
+pub use crate::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -335,7 +335,7 @@ impl<'a> ErrorBody<'a> {
 
 /// Combines several results of one request. All errors are reported, so that a developer, or a user who fills in a
 /// form, sees all mistakes together.
-pub(crate) trait CombineResults {
+pub trait CombineResults {
     type Values;
 
     fn combine(self) -> Result<Self::Values, ApiError>;

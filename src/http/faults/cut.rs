@@ -9,8 +9,8 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::domain::lab::{AppliedFault, CutAt, FaultAction};
-use crate::http::response::body::{BodyError, ConnectionCut, ResponseBody};
+use crate::response::body::{BodyError, ConnectionCut, ResponseBody};
+use playgate_domain::lab::{AppliedFault, CutAt, FaultAction};
 
 /// Time for the first half to be written. An error drops what is not written yet.
 const FLUSH_TIME: Duration = Duration::from_millis(100);

@@ -11,14 +11,14 @@ use http::{HeaderName, HeaderValue, StatusCode, header::RETRY_AFTER};
 
 pub(crate) use cut::cut;
 
-use crate::domain::lab::{AppliedFault, FaultAction, FaultableCall};
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::code::ErrorCode;
-use crate::http::request::headers::RequestHeaders;
-use crate::http::request::params::Params;
-use crate::http::response::reply::{Answer, Reply, media};
-use crate::http::state::HttpState;
-use crate::types::{PartnerId, SessionId, UserId};
+use crate::errors::api_error::ApiError;
+use crate::errors::code::ErrorCode;
+use crate::request::headers::RequestHeaders;
+use crate::request::params::Params;
+use crate::response::reply::{Answer, Reply, media};
+use crate::state::HttpState;
+use playgate_domain::lab::{AppliedFault, FaultAction, FaultableCall};
+use playgate_types::{PartnerId, SessionId, UserId};
 
 /// Header of an answer with a fault: the fault's id and what it did.
 pub(crate) const FAULT: HeaderName = HeaderName::from_static("x-playgate-fault");

@@ -3,11 +3,11 @@
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use crate::domain::lab::{LicenseFault, PlaylistFault};
-use crate::http::request::head_validation::decode;
-use crate::http::response::reply::{Answer, Content, Reply, media};
-use crate::http::state::HttpState;
-use crate::types::MediaPath;
+use crate::request::head_validation::decode;
+use crate::response::reply::{Answer, Content, Reply, media};
+use crate::state::HttpState;
+use playgate_domain::lab::{LicenseFault, PlaylistFault};
+use playgate_types::MediaPath;
 
 const GARBAGE_BYTES: usize = 512;
 
@@ -54,7 +54,7 @@ pub(super) fn playlist(http: &HttpState, fault: PlaylistFault, reply: &Reply) ->
     let (token, path) = playlist
         .as_str()?
         .strip_prefix(base.as_str())?
-        .strip_prefix(crate::domain::playback::ORIGIN_PATH)?
+        .strip_prefix(playgate_domain::playback::ORIGIN_PATH)?
         .split_once('/')?;
     let path = MediaPath::parse(&decode(path)?)?;
     // The origin checks addresses by the clock of the service, not by that of the partner.

@@ -4,19 +4,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::domain::audit::AuditedChange;
-use crate::http::access::auth::{AdminIdentity, OperatorAuth};
-use crate::http::access::local_admin::claim;
-use crate::http::request::context::Context;
-use crate::http::request::head_validation::decode;
-use crate::http::request::headers::RequestHeaders;
-use crate::http::request::query::Query;
-use crate::http::response::reply::Answer;
-use crate::http::routing::endpoint::{BoundRequest, HandlerOutcome, Input};
-use crate::http::routing::resolve;
-use crate::http::routing::resolve::UserIdOrEmail;
-use crate::http::routing::route::Route;
-use crate::http::state::HttpState;
+use crate::access::auth::{AdminIdentity, OperatorAuth};
+use crate::access::local_admin::claim;
+use crate::request::context::Context;
+use crate::request::head_validation::decode;
+use crate::request::headers::RequestHeaders;
+use crate::request::query::Query;
+use crate::response::reply::Answer;
+use crate::routing::endpoint::{BoundRequest, HandlerOutcome, Input};
+use crate::routing::resolve;
+use crate::routing::resolve::UserIdOrEmail;
+use crate::routing::route::Route;
+use crate::state::HttpState;
+use playgate_domain::audit::AuditedChange;
 
 /// Recorded for a user that does not exist. The text from the request is not stored, since it may be an
 /// e-mail address.

@@ -2,19 +2,19 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use crate::http::access::auth::{
+use crate::access::auth::{
     Anyone, Authenticator, Credentials, OperatorAuth, PartnerAuth, PartnerIdentity, UserAuth,
 };
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::headers::RequestHeaders;
-use crate::http::routing::endpoint::{Handler, Input};
-use crate::http::routing::route::{Endpoint, Route};
-use crate::http::state::HttpState;
-use crate::types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::headers::RequestHeaders;
+use crate::routing::endpoint::{Handler, Input};
+use crate::routing::route::{Endpoint, Route};
+use crate::state::HttpState;
+use playgate_types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
 /// The proof that a route requires, together with the handler that it unlocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Proof {
+pub enum Proof {
     Open(Anyone, Handler<Anyone>),
     Partner(PartnerAuth, Handler<PartnerAuth>),
     User(UserAuth, Handler<UserAuth>),
@@ -76,7 +76,7 @@ impl Proof {
 ///
 /// # Errors
 /// Those of [`PartnerAuth::check`], [`UserAuth::check`] and [`OperatorAuth::check`].
-pub(crate) fn prove(
+pub fn prove(
     authenticator: &dyn Authenticator,
     route: &Route,
     credentials: &Credentials<'_>,
@@ -96,7 +96,7 @@ pub(crate) fn prove(
 }
 
 /// Checks that the user in a path, if it names one, is the authenticated user.
-pub(crate) fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
+pub fn check_own_record(auth: &UserAuth, input: &Input<'_>) -> Result<(), ApiError> {
     // A route without a user in its path acts on the authenticated user.
     if !input.params.has("userId") {
         return Ok(());

@@ -2,11 +2,11 @@
 
 use http::request::Parts;
 
-use crate::http::request::headers::{EncodingPreference, RequestHeaders, preferred_encoding};
-use crate::http::response::cache::Moment;
-use crate::http::response::reply::Reply;
-use crate::http::state::HttpState;
-use crate::types::UnixSeconds;
+use crate::request::headers::{EncodingPreference, RequestHeaders, preferred_encoding};
+use crate::response::cache::Moment;
+use crate::response::reply::Reply;
+use crate::state::HttpState;
+use playgate_types::UnixSeconds;
 
 pub(crate) struct CacheLookup<'a> {
     http: &'a HttpState,

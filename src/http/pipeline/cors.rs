@@ -8,9 +8,9 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::http::request::headers::RequestHeaders;
-use crate::http::response::reply::Reply;
-use crate::http::state::HttpState;
+use crate::request::headers::RequestHeaders;
+use crate::response::reply::Reply;
+use crate::state::HttpState;
 
 /// Response headers that scripts may read in addition to the safelisted ones.
 const EXPOSED: HeaderValue = HeaderValue::from_static(

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::response::reply::Answer;
-use crate::http::state::HttpState;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::response::reply::Answer;
+use crate::state::HttpState;
 
 /// Returns the answer of the future, or an error if it panics or is not ready in time.
 pub(crate) async fn with_deadline(

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::freshness::Freshness;
-use crate::http::response::reply::Answer;
-use crate::http::routing::route::{self, Endpoint};
-use crate::http::state::HttpState;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::freshness::Freshness;
+use crate::response::reply::Answer;
+use crate::routing::route::{self, Endpoint};
+use crate::state::HttpState;
 
 /// How long an answer waits for the knowledge that no other member is the owner. A change waits as long.
 const WAIT_MAX: Duration = Duration::from_secs(5);

@@ -13,20 +13,20 @@ use http::{HeaderName, StatusCode};
 use ring::digest;
 use serde_json::Value;
 
-use crate::domain::decision::RightsRefusal;
-use crate::domain::lab::AppliedFault;
-use crate::formats::rights::rule_step;
-use crate::http::errors::api_error::ApiError;
-use crate::http::pipeline::record::RequestRecord;
-use crate::http::request::head_validation::decode;
-use crate::http::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
-use crate::http::request::query::Query;
-use crate::http::route_facts::RouteFacts;
-use crate::http::routing::route::Route;
-use crate::http::state::HttpState;
-use crate::records::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
-use crate::services::Services;
-use crate::types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};
+use crate::errors::api_error::ApiError;
+use crate::pipeline::record::RequestRecord;
+use crate::request::head_validation::decode;
+use crate::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
+use crate::request::query::Query;
+use crate::route_facts::RouteFacts;
+use crate::routing::route::Route;
+use crate::state::HttpState;
+use playgate_domain::decision::RightsRefusal;
+use playgate_domain::lab::AppliedFault;
+use playgate_formats::rights::rule_step;
+use playgate_records::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
+use playgate_services::Services;
+use playgate_types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
 const PATH_PARAMETERS: [&str; 5] = [
@@ -51,7 +51,7 @@ const MASKED_MEMBERS: [&str; 6] = [
     "pinCode",
 ];
 /// What a record says of a request for the service certificate, which is no license.
-pub(crate) const SERVICE_CERTIFICATE: &str = "the service certificate";
+pub const SERVICE_CERTIFICATE: &str = "the service certificate";
 /// Recorded in place of a request id that is a token.
 const MASKED_ID: &str = "***";
 const MASK: &str = "\"***\"";
@@ -299,7 +299,7 @@ fn device(heads: &RequestHeaders<'_>) -> Option<JournalDevice> {
 }
 
 /// Hashes the id of a device, because the id identifies the device elsewhere, too.
-pub(crate) fn device_hash(id: &str) -> String {
+pub fn device_hash(id: &str) -> String {
     let hash = digest::digest(&digest::SHA256, id.as_bytes());
     HEXLOWER.encode(hash.as_ref().first_chunk::<8>().unwrap_or(&[0; 8]))
 }

@@ -15,12 +15,12 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod audit;
-pub(crate) mod authentication;
+pub mod authentication;
 pub(crate) mod cache_lookup;
 pub(crate) mod cors;
 pub(crate) mod deadline;
 mod freshness;
-pub(crate) mod journal_entry;
+pub mod journal_entry;
 pub(crate) mod record;
 pub(crate) mod response;
 
@@ -35,34 +35,34 @@ use http::request::Parts;
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::http::access::auth::{Credentials, check_rate};
-use crate::http::access::local_admin::Administrator;
-use crate::http::connection_state::ConnectionState;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::faults::{self, LabRequest, Rewritten};
-use crate::http::pipeline::audit::{AuditDraft, run_audited};
-use crate::http::pipeline::authentication::{Proof, check_own_record, partner_of, prove};
-use crate::http::pipeline::cache_lookup::CacheLookup;
-use crate::http::pipeline::deadline::{panicked, with_deadline};
-use crate::http::pipeline::record::RequestRecord;
-use crate::http::pipeline::response::{Answered, ResponseFuture, build_response};
-use crate::http::request::body::drain_refused;
-use crate::http::request::body_budget::{BodyBudget, BodySender};
-use crate::http::request::context::{Context, client_address, reported_country};
-use crate::http::request::head_validation::{check_answers_for, check_framing, check_path};
-use crate::http::request::headers::RequestHeaders;
-use crate::http::request::params::Params;
-use crate::http::request::payload;
-use crate::http::request::payload::{BodyRule, Coding, Payload};
-use crate::http::request::query::Query;
-use crate::http::response::body::ConnectionCut;
-use crate::http::response::reply::Answer;
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::endpoint::{HandlerOutcome, Input};
-use crate::http::routing::route::Route;
-use crate::http::routing::router::{RouteMatch, Router};
-use crate::http::state::HttpState;
-use crate::types::UnixSeconds;
+use crate::access::auth::{Credentials, check_rate};
+use crate::access::local_admin::Administrator;
+use crate::connection_state::ConnectionState;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::faults::{self, LabRequest, Rewritten};
+use crate::pipeline::audit::{AuditDraft, run_audited};
+use crate::pipeline::authentication::{Proof, check_own_record, partner_of, prove};
+use crate::pipeline::cache_lookup::CacheLookup;
+use crate::pipeline::deadline::{panicked, with_deadline};
+use crate::pipeline::record::RequestRecord;
+use crate::pipeline::response::{Answered, ResponseFuture, build_response};
+use crate::request::body::drain_refused;
+use crate::request::body_budget::{BodyBudget, BodySender};
+use crate::request::context::{Context, client_address, reported_country};
+use crate::request::head_validation::{check_answers_for, check_framing, check_path};
+use crate::request::headers::RequestHeaders;
+use crate::request::params::Params;
+use crate::request::payload;
+use crate::request::payload::{BodyRule, Coding, Payload};
+use crate::request::query::Query;
+use crate::response::body::ConnectionCut;
+use crate::response::reply::Answer;
+use crate::route_facts::RouteSet;
+use crate::routing::endpoint::{HandlerOutcome, Input};
+use crate::routing::route::Route;
+use crate::routing::router::{RouteMatch, Router};
+use crate::state::HttpState;
+use playgate_types::UnixSeconds;
 
 #[derive(Clone)]
 pub(crate) struct Service {

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode, Version};
 
-use crate::domain::decision::DecisionTrace;
-use crate::domain::lab::AppliedFault;
-use crate::http::access::auth::PartnerIdentity;
-use crate::http::pipeline::authentication::Proof;
-use crate::http::request::context::RequestId;
-use crate::http::request::headers::RequestHeaders;
-use crate::http::response::soap;
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::route::{JournalRule, Route};
-use crate::http::routing::router::Router;
-use crate::http::state::HttpState;
-use crate::ports::Clock as _;
-use crate::types::{LoginId, PartnerId, UnixSeconds, UserId};
+use crate::access::auth::PartnerIdentity;
+use crate::pipeline::authentication::Proof;
+use crate::request::context::RequestId;
+use crate::request::headers::RequestHeaders;
+use crate::response::soap;
+use crate::route_facts::RouteSet;
+use crate::routing::route::{JournalRule, Route};
+use crate::routing::router::Router;
+use crate::state::HttpState;
+use playgate_domain::decision::DecisionTrace;
+use playgate_domain::lab::AppliedFault;
+use playgate_ports::Clock as _;
+use playgate_types::{LoginId, PartnerId, UnixSeconds, UserId};
 
 const LOGIN_PREFIX: &str = "/api/login/";
 

@@ -12,23 +12,21 @@ use http::header::{CONNECTION, DATE, LINK, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::http::connection_state::{ConnectionState, InFlightGuard};
-use crate::http::errors::api_error::ApiError;
-use crate::http::errors::code::NO_LIVE_RIGHTS_STATUS;
-use crate::http::faults;
-use crate::http::pipeline::cors;
-use crate::http::pipeline::journal_entry::journal;
-use crate::http::pipeline::record::RequestRecord;
-use crate::http::request::headers::RequestHeaders;
-use crate::http::response::body::{ConnectionCut, ResponseBody};
-use crate::http::response::render::{
-    CompressionJobs, ErrorForm, ResponseOptions, render, render_error,
-};
-use crate::http::response::reply::{Answer, Reply};
-use crate::http::response::reset_page_view::ResetPageView;
-use crate::http::route_facts::RouteSet;
-use crate::http::state::HttpState;
-use crate::types::UnixSeconds;
+use crate::connection_state::{ConnectionState, InFlightGuard};
+use crate::errors::api_error::ApiError;
+use crate::errors::code::NO_LIVE_RIGHTS_STATUS;
+use crate::faults;
+use crate::pipeline::cors;
+use crate::pipeline::journal_entry::journal;
+use crate::pipeline::record::RequestRecord;
+use crate::request::headers::RequestHeaders;
+use crate::response::body::{ConnectionCut, ResponseBody};
+use crate::response::render::{CompressionJobs, ErrorForm, ResponseOptions, render, render_error};
+use crate::response::reply::{Answer, Reply};
+use crate::response::reset_page_view::ResetPageView;
+use crate::route_facts::RouteSet;
+use crate::state::HttpState;
+use playgate_types::UnixSeconds;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use bytes::{Buf as _, Bytes};
 use tokio::sync::mpsc;
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::body::BodyStream;
+use crate::errors::api_error::ApiError;
+use crate::request::body::BodyStream;
 
 /// Capacity of the channel, in chunks of up to about 64 KiB.
 const CHUNKS_WAITING_MAX: usize = 8;
@@ -18,16 +18,16 @@ enum Piece {
     End,
 }
 
-pub(crate) struct BodyReader {
+pub struct BodyReader {
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     ended: bool,
 }
 
-pub(crate) struct BodyFeed(mpsc::Sender<Piece>);
+pub struct BodyFeed(mpsc::Sender<Piece>);
 
 #[must_use]
-pub(crate) fn pipe() -> (BodyFeed, BodyReader) {
+pub fn pipe() -> (BodyFeed, BodyReader) {
     // Bounded: a client that sends faster than the disk writes is slowed down by TCP.
     let (sender, pieces) = mpsc::channel(CHUNKS_WAITING_MAX);
     let reader = BodyReader {
@@ -43,7 +43,7 @@ impl BodyFeed {
     ///
     /// # Errors
     /// Those of [`BodyStream::chunk`]. The reader then fails with `UnexpectedEof`.
-    pub(crate) async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
+    pub async fn pass(self, mut body: BodyStream) -> Result<(), ApiError> {
         loop {
             let piece = match body.chunk().await? {
                 Some(bytes) => Piece::Bytes(bytes),

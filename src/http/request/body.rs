@@ -12,11 +12,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use crate::config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::body_budget::BodyCharge;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::body_budget::BodyCharge;
+use playgate_config::limits::{BODY_RATE, BODY_STALL, BODY_TELEMETRY, DRAIN_BYTES, DRAIN_TIME};
 
-pub(crate) struct BodyStream {
+pub struct BodyStream {
     source: Option<Incoming>,
     ready: Bytes,
     left: usize,
@@ -87,7 +87,7 @@ impl BodyStream {
     /// # Errors
     /// `PAYLOAD_TOO_LARGE` over the limit, `REQUEST_TIMEOUT` if the client is too slow, `INVALID_REQUEST` if
     /// the framing is broken or the client disconnected.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
         if !self.ready.is_empty() {
             return Ok(Some(std::mem::take(&mut self.ready)));
         }
@@ -191,7 +191,7 @@ impl BodyStream {
         Ok(())
     }
 
-    pub(crate) async fn drain(self) {
+    pub async fn drain(self) {
         if let Some(mut source) = self.source {
             drain(&mut source).await;
         }
@@ -225,7 +225,7 @@ async fn drain(source: &mut Incoming) {
 }
 
 /// A complete body as it was sent.
-pub(crate) struct SentBody {
+pub struct SentBody {
     bytes: Bytes,
     packing: Option<Packing>,
 }
@@ -258,7 +258,7 @@ impl SentBody {
     ///
     /// # Errors
     /// Those of [`gunzip`].
-    pub(crate) fn unpack(self) -> Result<Bytes, ApiError> {
+    pub fn unpack(self) -> Result<Bytes, ApiError> {
         let Some(mut packing) = self.packing else {
             return Ok(self.bytes);
         };

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::config::limits::BODY_SMALL;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::observe::metrics::{Counter, Registry};
-use crate::process::worker_pool::fair_queue::ClientNetwork;
-use crate::types::{PartnerId, UserId};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_config::limits::BODY_SMALL;
+use playgate_observe::metrics::{Counter, Registry};
+use playgate_process::worker_pool::fair_queue::ClientNetwork;
+use playgate_types::{PartnerId, UserId};
 
 /// Whose shares a body counts towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

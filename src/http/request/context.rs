@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::http::Network;
-use crate::config::limits::{FORWARDED_HOPS, REQUEST_ID_MAX};
-use crate::domain::audit::AuditedChange;
-use crate::domain::decision::DecisionTrace;
-use crate::domain::playback::RequestTime;
-use crate::http::request::headers::RequestHeaders;
-use crate::ports::geoip::GeoIp;
-use crate::types::{Country, UnixSeconds};
+use crate::request::headers::RequestHeaders;
+use playgate_config::http::Network;
+use playgate_config::limits::{FORWARDED_HOPS, REQUEST_ID_MAX};
+use playgate_domain::audit::AuditedChange;
+use playgate_domain::decision::DecisionTrace;
+use playgate_domain::playback::RequestTime;
+use playgate_ports::geoip::GeoIp;
+use playgate_types::{Country, UnixSeconds};
 
 /// Appears in every log line of a request and in `X-Request-Id` of its response.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ fn sane(id: &[u8]) -> bool {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Context {
+pub struct Context {
     /// The instant of the request, read only once so that all decisions agree. In the time of the partner, whose clock a
     /// lab may move.
     pub now: UnixSeconds,
@@ -106,7 +106,7 @@ pub(crate) struct Context {
 
 impl Context {
     #[must_use]
-    pub(crate) const fn time(&self) -> RequestTime {
+    pub const fn time(&self) -> RequestTime {
         RequestTime {
             partner: self.now,
             server: self.server_now,
@@ -115,7 +115,7 @@ impl Context {
 
     /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database.
     #[must_use]
-    pub(crate) fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
+    pub fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         // Looked up on demand: most requests do not need it.
         self.reported_country.or_else(|| places?.country(self.peer))
     }
@@ -194,7 +194,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue};
 
     use super::*;
-    use crate::http::request::headers::HeaderNames;
+    use crate::request::headers::HeaderNames;
 
     #[test]
     fn sane_ids_are_echoed_and_others_replaced() {

@@ -9,9 +9,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use http::request::Parts;
 use http::{HeaderValue, Method, Version};
 
-use crate::config::limits::TARGET_MAX;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::headers::{HeaderLines, RequestHeaders, SingleHeader};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::headers::{HeaderLines, RequestHeaders, SingleHeader};
+use playgate_config::limits::TARGET_MAX;
 
 /// Checks the head of a request.
 ///
@@ -221,7 +221,7 @@ pub(crate) fn check_answers_for(
 ///
 /// # Errors
 /// `INVALID_REQUEST` or `PATH_NOT_FOUND`.
-pub(crate) fn check_path(path: &str) -> Result<(), ApiError> {
+pub fn check_path(path: &str) -> Result<(), ApiError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {
         return Err(ApiError::new(

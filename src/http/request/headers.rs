@@ -5,8 +5,8 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::config::limits::{HEADER_BLOCK_MAX, HEADERS_MAX};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_config::limits::{HEADER_BLOCK_MAX, HEADERS_MAX};
 
 pub struct HeaderNames {
     prefix: String,
@@ -322,7 +322,7 @@ pub fn preferred_encoding(accept: HeaderLines<'_>) -> EncodingPreference {
 }
 
 /// Returns the weight among the parameters of a list element, in thousandths; 1,000 without one.
-pub(crate) fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
+pub fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let given = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim()

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::decode::strict_json::strict;
-use crate::http::errors::api_error::ApiError;
-use crate::types::Malformed;
+use crate::errors::api_error::ApiError;
+use playgate_decode::strict_json::strict;
+use playgate_types::Malformed;
 
 /// The JSON object of a request body, parsed member by member so that errors name the member. Unknown members
 /// are ignored, and `null` counts as absent.
 ///
 /// A body that is not an object is reported by the first read of a member, together with the other errors of
 /// the request.
-pub(crate) struct Object {
+pub struct Object {
     /// Prefix of member names in errors, such as `parentalControl.`.
     within: String,
     members: Result<Map<String, Value>, Cow<'static, str>>,
@@ -21,7 +21,7 @@ pub(crate) struct Object {
 
 impl Object {
     #[must_use]
-    pub(crate) fn read(body: &[u8]) -> Self {
+    pub fn read(body: &[u8]) -> Self {
         // A POST without a body must work where no member is required.
         let members = if body.is_empty() {
             Ok(Map::new())
@@ -38,7 +38,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), ApiError> {
+    pub fn check(&self) -> Result<(), ApiError> {
         self.members().map(drop)
     }
 
@@ -58,7 +58,7 @@ impl Object {
         Ok(value.filter(|value| !value.is_null()))
     }
 
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
+    pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -66,7 +66,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn required_text(&self, name: &str) -> Result<&str, ApiError> {
+    pub fn required_text(&self, name: &str) -> Result<&str, ApiError> {
         self.text(name)?
             .ok_or_else(|| self.error(name, self.why_missing(name)))
     }
@@ -95,7 +95,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn parsed<T>(
+    pub fn parsed<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -105,7 +105,7 @@ impl Object {
             .transpose()
     }
 
-    pub(crate) fn required<T>(
+    pub fn required<T>(
         &self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -113,7 +113,7 @@ impl Object {
         parse(self.required_text(name)?).map_err(|why| self.error(name, why.0))
     }
 
-    pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(*value)),
@@ -125,7 +125,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` if it is something else or out of range.
-    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(value) => value
@@ -135,7 +135,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, ApiError> {
+    pub fn number(&self, name: &str) -> Result<Option<f64>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(value) => value
@@ -145,7 +145,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         matches!(self.get(name), Ok(Some(_)))
     }
 
@@ -153,7 +153,7 @@ impl Object {
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the first one.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+    pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         let other = self
             .members()?
             .keys()
@@ -166,17 +166,17 @@ impl Object {
         }
     }
 
-    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+    pub fn value(&self, name: &str) -> Option<&Value> {
         self.get(name).ok().flatten()
     }
 
     /// The names of the members that are not among these.
-    pub(crate) fn unknown(&self, known: &[&str]) -> Result<Vec<&str>, ApiError> {
+    pub fn unknown(&self, known: &[&str]) -> Result<Vec<&str>, ApiError> {
         let names = self.members()?.keys().map(String::as_str);
         Ok(names.filter(|name| !known.contains(name)).collect())
     }
 
-    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+    pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let wrong = || self.error(name, "must be a list of strings");
         let Some(value) = self.get(name)? else {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Object {
             .map(Some)
     }
 
-    pub(crate) fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
+    pub fn object(&self, name: &str) -> Result<Option<Self>, ApiError> {
         match self.get(name)? {
             None => Ok(None),
             Some(Value::Object(members)) => Ok(Some(Self {
@@ -200,7 +200,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
+    pub fn refuse(&self, name: &str, why: impl Into<Cow<'static, str>>) -> ApiError {
         self.error(name, why)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::head_validation::decode;
+use crate::errors::api_error::ApiError;
+use crate::request::head_validation::decode;
 
 const PARAMS_MAX: usize = 3;
 

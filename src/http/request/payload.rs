@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::config::limits::BODY_SMALL;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::body::{BodyStream, SentBody, too_large};
-use crate::http::request::body_budget::BodyCharge;
-use crate::http::request::headers::{RequestHeaders, SingleHeader};
-use crate::http::request::object::Object;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::body::{BodyStream, SentBody, too_large};
+use crate::request::body_budget::BodyCharge;
+use crate::request::headers::{RequestHeaders, SingleHeader};
+use crate::request::object::Object;
+use playgate_config::limits::BODY_SMALL;
 
 /// How a route treats a request body. Limits are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) fn check(
     }
 }
 
-pub(crate) enum Payload {
+pub enum Payload {
     Whole(Bytes),
     /// Compressed with gzip.
     Packed(SentBody),
@@ -79,7 +79,7 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    pub(crate) fn whole(self) -> Result<Bytes, ApiError> {
+    pub fn whole(self) -> Result<Bytes, ApiError> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
             Self::Packed(body) => body.unpack(),
@@ -91,7 +91,7 @@ impl Payload {
     ///
     /// # Errors
     /// `INTERNAL` if the body is streamed.
-    pub(crate) fn sent(self) -> Result<SentBody, ApiError> {
+    pub fn sent(self) -> Result<SentBody, ApiError> {
         match self {
             Self::Packed(body) => Ok(body),
             Self::Whole(_) | Self::Streamed(_) => self.whole().map(SentBody::plain),
@@ -103,11 +103,11 @@ impl Payload {
     ///
     /// # Errors
     /// `INTERNAL` if the body is streamed.
-    pub(crate) fn object(self) -> Result<Object, ApiError> {
+    pub fn object(self) -> Result<Object, ApiError> {
         Ok(Object::read(&self.whole()?))
     }
 
-    pub(crate) fn streamed(self) -> Result<BodyStream, ApiError> {
+    pub fn streamed(self) -> Result<BodyStream, ApiError> {
         match self {
             Self::Streamed(stream) => Ok(stream),
             Self::Whole(bytes) => Ok(BodyStream::ready(bytes)),

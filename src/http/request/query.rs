@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::config::limits::LIST_IDS;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::head_validation::percent_decode;
-use crate::types::Malformed;
+use crate::errors::api_error::ApiError;
+use crate::request::head_validation::percent_decode;
+use playgate_config::limits::LIST_IDS;
+use playgate_types::Malformed;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a>(&'a str);
@@ -191,7 +191,7 @@ impl<T> From<T> for IdList<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{LiveOffset, LivestreamId};
+    use playgate_types::{LiveOffset, LivestreamId};
 
     #[test]
     fn values_are_decoded_once() {

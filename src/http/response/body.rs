@@ -9,10 +9,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-use crate::http::connection_state::InFlightGuard;
-use crate::process::worker_pool::pool::Awaited;
+use crate::connection_state::InFlightGuard;
+use playgate_process::worker_pool::pool::Awaited;
 
-pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error by which hyper drops a connection without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -71,13 +71,13 @@ impl Body for ResponseBody {
 }
 
 /// Minimum size of a chunk, except for the last one, in bytes.
-pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+pub const PIECE_BYTES: usize = 64 * 1024;
 
-pub(crate) type BodyPiece = Result<Bytes, BodyError>;
+pub type BodyPiece = Result<Bytes, BodyError>;
 
 /// A body that is produced chunk by chunk on the blocking thread pool. Each chunk is produced after the
 /// client has taken the previous one, so a slow client holds neither a thread nor memory.
-pub(crate) struct ChunkStream<P> {
+pub struct ChunkStream<P> {
     /// `None` while a chunk is being produced, and at the end.
     maker: Option<P>,
     making: Option<JoinHandle<(P, Option<BodyPiece>)>>,
@@ -86,7 +86,7 @@ pub(crate) struct ChunkStream<P> {
 
 impl<P: Iterator<Item = BodyPiece>> ChunkStream<P> {
     #[must_use]
-    pub(crate) const fn new(maker: P) -> Self {
+    pub const fn new(maker: P) -> Self {
         Self {
             maker: Some(maker),
             making: None,

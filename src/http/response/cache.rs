@@ -15,9 +15,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::config::limits::RESPONSE_CACHE_BYTES;
-use crate::http::response::prepared::CachedResponse;
-use crate::types::UnixSeconds;
+use crate::response::prepared::CachedResponse;
+use playgate_config::limits::RESPONSE_CACHE_BYTES;
+use playgate_types::UnixSeconds;
 
 /// Limit of remembered request texts, in bytes. Above it all are dropped, which costs the next request of
 /// each text one parse.

@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 use http::HeaderValue;
 use http::header::CONTENT_SECURITY_POLICY;
 
-use crate::config::http::{Environment, HttpSettings};
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::headers::HeaderNames;
-use crate::http::response::localized_messages::Messages;
-use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
-use crate::http::response::reply::{Reply, media};
-use crate::http::route_facts::RouteSet;
+use crate::errors::api_error::ApiError;
+use crate::request::headers::HeaderNames;
+use crate::response::localized_messages::Messages;
+use crate::response::prepared::{CompressibleBody, Kept, Prepared};
+use crate::response::reply::{Reply, media};
+use crate::route_facts::RouteSet;
+use playgate_config::http::{Environment, HttpSettings};
 
 /// Properties of this installation that the description contains.
 #[derive(Clone, Copy)]
@@ -39,10 +39,10 @@ impl<'a> About<'a> {
 const MAX_AGE: u32 = 60;
 
 pub struct RenderedDescription {
-    pub(crate) json: Arc<CompressibleBody>,
-    pub(crate) page: Arc<CompressibleBody>,
+    pub json: Arc<CompressibleBody>,
+    pub page: Arc<CompressibleBody>,
     /// Content security policy: the page may use only its own inline style and script.
-    pub(crate) policy: HeaderValue,
+    pub policy: HeaderValue,
 }
 
 /// Renders the description of an interface.

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::decode::{TableDecoder, decode_toml};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::headers::quality;
-use crate::types::Locale;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::headers::quality;
+use playgate_decode::{TableDecoder, decode_toml};
+use playgate_types::Locale;
 
 const BUILT_IN: [(&str, &str); 3] = [
     ("en", include_str!("../../../data/messages/en.toml")),

@@ -10,10 +10,10 @@ use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::http::response::body::{BodyError, BodyPiece};
-use crate::process::worker_pool::export_slots::ExportSlot;
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::process::worker_pool::pool::{JobError, WorkerPool};
+use crate::response::body::{BodyError, BodyPiece};
+use playgate_process::worker_pool::export_slots::ExportSlot;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::worker_pool::pool::{JobError, WorkerPool};
 
 /// Delay before another attempt when the queue of the pool is full.
 const RETRY: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(200);
 type Making<P> = Pin<Box<dyn Future<Output = Result<(P, Option<BodyPiece>), BodyError>> + Send>>;
 
 /// Each piece is made after the client has taken the previous one, and none after the client has gone.
-pub(crate) struct PooledPieces<P> {
+pub struct PooledPieces<P> {
     /// `None` at the end.
     making: Option<Making<P>>,
     turn: Turn,
@@ -30,7 +30,7 @@ pub(crate) struct PooledPieces<P> {
 
 impl<P: Iterator<Item = BodyPiece> + Send + 'static> PooledPieces<P> {
     #[must_use]
-    pub(crate) fn new(maker: P, turn: Turn, slot: ExportSlot) -> Self {
+    pub fn new(maker: P, turn: Turn, slot: ExportSlot) -> Self {
         Self {
             making: Some(Box::pin(make(slot.pool(), turn, maker))),
             turn,

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderValue;
 
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {

@@ -1,7 +1,7 @@
 //! Parses the `Range` header as players use it: one range of bytes.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RangePart {
+pub enum RangePart {
     Whole,
     Bytes(u64, u64),
     Beyond,
@@ -10,7 +10,7 @@ pub(crate) enum RangePart {
 /// Parses `Range` for a body of `length` bytes. Malformed and multiple ranges are ignored, as RFC 9110
 /// allows.
 #[must_use]
-pub(crate) fn part(header: Option<&str>, length: u64) -> RangePart {
+pub fn part(header: Option<&str>, length: u64) -> RangePart {
     // RFC 9110, 14.2: a range in another unit is ignored.
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
         return RangePart::Whole;

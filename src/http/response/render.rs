@@ -12,19 +12,19 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
-use crate::http::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
-use crate::http::request::context::hex16;
-use crate::http::request::headers::{
+use crate::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::request::context::hex16;
+use crate::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
 };
-use crate::http::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
-use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
-use crate::http::response::range::{RangePart, part};
-use crate::http::response::reply::{Content, FileContent, FileReply, Reply, media};
-use crate::http::response::soap;
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::process::worker_pool::pool::WorkerPool;
-use crate::types::{LimitReached, PartnerId};
+use crate::response::body::{ChunkStream, PooledBody, ResponseBody, ResponseStream};
+use crate::response::prepared::{CompressibleBody, Kept, Prepared};
+use crate::response::range::{RangePart, part};
+use crate::response::reply::{Content, FileContent, FileReply, Reply, media};
+use crate::response::soap;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::worker_pool::pool::WorkerPool;
+use playgate_types::{LimitReached, PartnerId};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -425,7 +425,7 @@ mod tests {
     use http::HeaderName;
 
     use super::*;
-    use crate::http::request::headers::header_lines;
+    use crate::request::headers::header_lines;
 
     fn prepared() -> Prepared {
         Prepared {

@@ -8,29 +8,28 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::response::body::ResponseStream;
-use crate::http::response::prepared::{CachedResponse, Kept, Prepared};
-use crate::http::response::xmltv_cache::GzipExport;
-use crate::types::UnixSeconds;
+use crate::errors::api_error::ApiError;
+use crate::response::body::ResponseStream;
+use crate::response::prepared::{CachedResponse, Kept, Prepared};
+use crate::response::xmltv_cache::GzipExport;
+use playgate_types::UnixSeconds;
 
-pub(crate) mod media {
+pub mod media {
     use http::HeaderValue;
 
-    pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-    pub(crate) const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
-    pub(crate) const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
+    pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    pub const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+    pub const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-8");
     pub(crate) const SOAP: HeaderValue = HeaderValue::from_static("text/xml; charset=utf-8");
-    pub(crate) const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
-    pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-    pub(crate) const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
-    pub(crate) const SCRIPT: HeaderValue =
-        HeaderValue::from_static("text/javascript; charset=utf-8");
-    pub(crate) const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
-    pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-    pub(crate) const METRICS: HeaderValue =
+    pub const M3U: HeaderValue = HeaderValue::from_static("audio/x-mpegurl; charset=utf-8");
+    pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+    pub const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+    pub const SCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
+    pub const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
+    pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    pub const METRICS: HeaderValue =
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    pub(crate) const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+    pub const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 }
 
 #[derive(Debug)]
@@ -68,7 +67,7 @@ pub(crate) enum Content {
 }
 
 /// What a handler returns.
-pub(crate) type Answer = Result<Reply, ApiError>;
+pub type Answer = Result<Reply, ApiError>;
 
 pub struct Reply {
     pub(crate) status: StatusCode,
@@ -134,7 +133,7 @@ impl Reply {
 
     /// Replies with a JSON body that is valid until its content changes, but for at most `max_age` seconds.
     #[must_use]
-    pub(crate) fn cached(response: CachedResponse, now: UnixSeconds, max_age: u32) -> Self {
+    pub fn cached(response: CachedResponse, now: UnixSeconds, max_age: u32) -> Self {
         let CachedResponse { body, tag, until } = response;
         Self::prepared(Prepared {
             media: media::JSON,

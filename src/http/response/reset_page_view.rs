@@ -9,8 +9,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use ring::digest;
 use serde::Deserialize;
 
-use crate::http::response::reply::{Reply, media};
-use crate::types::html_escape::escape;
+use crate::response::reply::{Reply, media};
+use playgate_types::html_escape::escape;
 
 const SKELETON: &str = include_str!("../../../data/pages/reset.html");
 const FORM: &str = include_str!("../../../data/pages/form.html");
@@ -110,7 +110,7 @@ impl Pages {
 
 /// Content security policy for a page with this inline style and script: it loads nothing, cannot be framed,
 /// and posts forms only to `forms`.
-pub(crate) fn policy(
+pub fn policy(
     style: &str,
     script: Option<&str>,
     forms: &str,
@@ -160,13 +160,13 @@ fn alert(why: &str) -> String {
     format!("<p role=\"alert\" dir=\"auto\">{}</p>\n", escaped(why))
 }
 
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape(text, &mut out);
     out
 }
 
-pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let text = template.to_owned();
     values
         .iter()
@@ -176,7 +176,7 @@ pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::response::reply::Content;
+    use crate::response::reply::Content;
 
     fn form<'a>(token: &'a str, fault: Option<ResetFormError<'a>>) -> ResetPageView<'a> {
         let (account, least) = ("ann@example.com", 8);

@@ -4,12 +4,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::response::prepared::Prepared;
-use crate::http::response::reply::Reply;
+use crate::errors::api_error::ApiError;
+use crate::response::prepared::Prepared;
+use crate::response::reply::Reply;
 
 /// The replies of the newest snapshot, by their names.
-pub(crate) struct SnapshotReplies<S>(Mutex<Newest<S>>);
+pub struct SnapshotReplies<S>(Mutex<Newest<S>>);
 
 struct Newest<S> {
     /// Not counted as a user of the snapshot, whose memory is freed. Its address is not used again while this exists.
@@ -28,7 +28,7 @@ impl<S> SnapshotReplies<S> {
     ///
     /// # Errors
     /// Those of `make`.
-    pub(crate) fn get_or_make(
+    pub fn get_or_make(
         &self,
         snapshot: &Arc<S>,
         name: &'static str,
@@ -76,8 +76,8 @@ impl<S> Newest<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::response::prepared::{CompressibleBody, Kept};
-    use crate::http::response::reply::media;
+    use crate::response::prepared::{CompressibleBody, Kept};
+    use crate::response::reply::media;
 
     #[test]
     fn a_reply_is_made_once_for_each_snapshot() {

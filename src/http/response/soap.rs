@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use crate::http::errors::api_error::ApiError;
-use crate::types::html_escape::escape;
+use crate::errors::api_error::ApiError;
+use playgate_types::html_escape::escape;
 
 /// SOAP 1.1 header that names the operation.
 pub(crate) const ACTION: &str = "soapaction";

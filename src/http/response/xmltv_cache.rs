@@ -14,9 +14,9 @@ use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
-use crate::http::response::prepared::Kept;
+use crate::errors::api_error::ApiError;
+use crate::response::body::{BodyError, BodyPiece, PIECE_BYTES};
+use crate::response::prepared::Kept;
 
 /// Longest export that is kept uncompressed as well: about 40,000 programmes. A longer one is decompressed
 /// while it is sent, so a large guide needs a tenth of its size in memory.
@@ -111,7 +111,7 @@ impl XmltvCache {
     ///
     /// # Errors
     /// The error of `make`; the next request tries again.
-    pub(crate) async fn get_or_make<F>(
+    pub async fn get_or_make<F>(
         &self,
         generation: u64,
         part: String,

@@ -6,7 +6,7 @@
 //!
 //! A row of the route table names the type that its requests are parsed into, if they have parameters, and its handler:
 //! `now!(LiveRequest => api::schedule::live)` or `later!(api::offers::offers)`. All handlers have one form: what they
-//! need of the server (the [`Services`](crate::services::Services), or the whole
+//! need of the server (the [`Services`](playgate_services::Services), or the whole
 //! [`HttpState`]), the context of the request, the proof of its authentication, and the
 //! parsed request. A row cannot bind a handler that needs another proof than the one the route checks.
 
@@ -18,19 +18,19 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::http::errors::api_error::{ApiError, CombineResults as _};
-use crate::http::request::context::Context;
-use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::request::params::Params;
-use crate::http::request::payload::Payload;
-use crate::http::request::query::Query;
-use crate::http::response::reply::Answer;
-use crate::http::route_facts::RouteFacts;
-use crate::http::state::HttpState;
-use crate::types::{Malformed, UnixSeconds};
+use crate::errors::api_error::{ApiError, CombineResults as _};
+use crate::request::context::Context;
+use crate::request::headers::{HeaderNames, RequestHeaders};
+use crate::request::params::Params;
+use crate::request::payload::Payload;
+use crate::request::query::Query;
+use crate::response::reply::Answer;
+use crate::route_facts::RouteFacts;
+use crate::state::HttpState;
+use playgate_types::{Malformed, UnixSeconds};
 
 /// The parts of a request that parsers read, except its body.
-pub(crate) struct Input<'a> {
+pub struct Input<'a> {
     pub path: &'a str,
     pub params: Params,
     pub query: Query<'a>,
@@ -42,11 +42,11 @@ pub(crate) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(crate) fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
+    pub fn text(&self, name: &'static str) -> Result<Cow<'a, str>, ApiError> {
         self.params.text(self.path, name)
     }
 
-    pub(crate) fn parsed<T>(
+    pub fn parsed<T>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
     }
 
     /// Parses a number of at most `most` digits.
-    pub(crate) fn number<T: FromStr>(
+    pub fn number<T: FromStr>(
         &self,
         name: &'static str,
         most: usize,
@@ -67,7 +67,7 @@ impl<'a> Input<'a> {
         })
     }
 
-    pub(crate) fn number_in<T: FromStr + PartialOrd>(
+    pub fn number_in<T: FromStr + PartialOrd>(
         &self,
         name: &'static str,
         range: RangeInclusive<T>,
@@ -85,9 +85,7 @@ impl<'a> Input<'a> {
     }
 
     /// Parses `from` and `to` (exclusive), either of which may be absent.
-    pub(crate) fn time_range(
-        &self,
-    ) -> Result<(Option<UnixSeconds>, Option<UnixSeconds>), ApiError> {
+    pub fn time_range(&self) -> Result<(Option<UnixSeconds>, Option<UnixSeconds>), ApiError> {
         let (from, to) = (self.instant("from"), self.instant("to")).combine()?;
         // No instant lies in such a range, and an empty answer would hide the mistake.
         if from > to && to.is_some() {
@@ -97,7 +95,7 @@ impl<'a> Input<'a> {
     }
 
     /// Parses the page size of a long list. The default is the maximum.
-    pub(crate) fn page(&self) -> Result<usize, ApiError> {
+    pub fn page(&self) -> Result<usize, ApiError> {
         const PAGE_MAX: usize = 1_000;
         let limit = self.number_in("limit", 1..=PAGE_MAX, "must be from 1 to 1000")?;
         Ok(limit.unwrap_or(PAGE_MAX))
@@ -105,13 +103,13 @@ impl<'a> Input<'a> {
 }
 
 /// Parses a number of digits only: `parse` alone would accept a plus sign.
-pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+pub fn digits<T: FromStr>(text: &str) -> Option<T> {
     let plain = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| plain)
 }
 
 /// A typed request. It is parsed before anything is done for it, and its parser reports all mistakes together.
-pub(crate) trait ParseRequest: Sized + Send + 'static {
+pub trait ParseRequest: Sized + Send + 'static {
     /// Parses the parameters and the body.
     ///
     /// # Errors
@@ -136,7 +134,7 @@ impl ParseRequest for () {
 }
 
 /// A finished answer or a future. Requests that need only memory are answered without boxing a future.
-pub(crate) enum HandlerOutcome {
+pub enum HandlerOutcome {
     Now(Answer),
     Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
@@ -148,7 +146,7 @@ impl From<Answer> for HandlerOutcome {
 }
 
 /// A parsed request with the proof of its authentication and its handler.
-pub(crate) trait BoundRequest: Send {
+pub trait BoundRequest: Send {
     /// See [`ParseRequest::cache_key`].
     fn cache_key(&self) -> Option<String>;
 
@@ -187,7 +185,7 @@ where
 ///
 /// # Errors
 /// Those of [`ParseRequest::parse`].
-pub(crate) fn bind<A, R, F>(
+pub fn bind<A, R, F>(
     input: &Input<'_>,
     payload: Payload,
     auth: A,
@@ -209,5 +207,5 @@ where
 /// The parser and the handler of a route whose requests need the proof `A`.
 #[derive(Clone, Copy, Debug)]
 pub struct Handler<A: 'static> {
-    pub(crate) bind: fn(&Input<'_>, Payload, A) -> Result<Box<dyn BoundRequest>, ApiError>,
+    pub bind: fn(&Input<'_>, Payload, A) -> Result<Box<dyn BoundRequest>, ApiError>,
 }

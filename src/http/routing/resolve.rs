@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::domain::accounts::User;
-use crate::domain::partners::Partners;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::cold;
-use crate::http::routing::endpoint::Input;
-use crate::services::Services;
-use crate::types::{Email, OperatorId, PartnerId, UserId};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::offload::cold;
+use crate::routing::endpoint::Input;
+use playgate_domain::accounts::User;
+use playgate_domain::partners::Partners;
+use playgate_services::Services;
+use playgate_types::{Email, OperatorId, PartnerId, UserId};
 
 const NAMES_SHOWN: usize = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PartnerIdOrName {
+pub enum PartnerIdOrName {
     Id(PartnerId),
     Name(String),
 }
@@ -21,20 +21,20 @@ pub(crate) enum PartnerIdOrName {
 impl PartnerIdOrName {
     /// Text that has the form of an id is an id.
     #[must_use]
-    pub(crate) fn read(text: &str) -> Self {
+    pub fn read(text: &str) -> Self {
         PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OperatorIdOrName {
+pub enum OperatorIdOrName {
     Id(OperatorId),
     Name(String),
 }
 
 impl OperatorIdOrName {
     #[must_use]
-    pub(crate) fn read(text: &str) -> Self {
+    pub fn read(text: &str) -> Self {
         OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
 }
@@ -42,13 +42,13 @@ impl OperatorIdOrName {
 /// A user by id or by e-mail address. With an address the partner may be omitted if there is only
 /// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UserIdOrEmail {
+pub enum UserIdOrEmail {
     Id(UserId),
     Email(Email, Option<PartnerIdOrName>),
 }
 
 /// Parses the parameter `partner`.
-pub(crate) fn partner_in_query(input: &Input<'_>) -> Result<Option<PartnerIdOrName>, ApiError> {
+pub fn partner_in_query(input: &Input<'_>) -> Result<Option<PartnerIdOrName>, ApiError> {
     Ok(input
         .query
         .one("partner")?
@@ -56,12 +56,12 @@ pub(crate) fn partner_in_query(input: &Input<'_>) -> Result<Option<PartnerIdOrNa
 }
 
 impl UserIdOrEmail {
-    pub(crate) fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
+    pub fn from_query(input: &Input<'_>) -> Result<Option<Self>, ApiError> {
         let text = input.query.one("user")?;
         text.map(|text| Self::read(&text, input)).transpose()
     }
 
-    pub(crate) fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
+    pub fn parse(input: &Input<'_>) -> Result<Self, ApiError> {
         Self::read(&input.text("user")?, input)
     }
 
@@ -76,7 +76,7 @@ impl UserIdOrEmail {
 }
 
 /// Answers a malformed id in a path like an unknown one, because no object can have it.
-pub(crate) fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
+pub fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiError> {
     read.map_err(|_| {
         let what = code.as_str().trim_end_matches("_NOT_FOUND");
         ApiError::new(
@@ -86,7 +86,7 @@ pub(crate) fn known<T, E>(read: Result<T, E>, code: ErrorCode) -> Result<T, ApiE
     })
 }
 
-pub(crate) fn partner(services: &Services, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
+pub fn partner(services: &Services, named: &PartnerIdOrName) -> Result<PartnerId, ApiError> {
     known_partner(&services.partners, named)
 }
 
@@ -102,7 +102,7 @@ fn known_partner(partners: &Partners, named: &PartnerIdOrName) -> Result<Partner
 ///
 /// # Errors
 /// `PARTNER_NOT_FOUND`; `INVALID_REQUEST` if no partner is named and there are several.
-pub(crate) fn partner_or_only(
+pub fn partner_or_only(
     services: &Services,
     named: Option<&PartnerIdOrName>,
 ) -> Result<PartnerId, ApiError> {
@@ -110,7 +110,7 @@ pub(crate) fn partner_or_only(
 }
 
 /// [`partner_or_only`] for worker threads, which do not have the [`Services`].
-pub(crate) fn partner_among(
+pub fn partner_among(
     partners: &Partners,
     named: Option<&PartnerIdOrName>,
 ) -> Result<PartnerId, ApiError> {
@@ -133,10 +133,7 @@ pub(crate) fn partner_among(
     }
 }
 
-pub(crate) fn operator(
-    services: &Services,
-    named: &OperatorIdOrName,
-) -> Result<OperatorId, ApiError> {
+pub fn operator(services: &Services, named: &OperatorIdOrName) -> Result<OperatorId, ApiError> {
     let found = match named {
         OperatorIdOrName::Id(id) => services.operators.resolve(&id.to_string()),
         OperatorIdOrName::Name(name) => services.operators.resolve(name),
@@ -144,10 +141,7 @@ pub(crate) fn operator(
     found.ok_or_else(|| ApiError::new(ErrorCode::OperatorNotFound, "there is no such operator"))
 }
 
-pub(crate) async fn user(
-    services: &Services,
-    named: &UserIdOrEmail,
-) -> Result<Arc<User>, ApiError> {
+pub async fn user(services: &Services, named: &UserIdOrEmail) -> Result<Arc<User>, ApiError> {
     let id = match named {
         UserIdOrEmail::Id(id) => Some(*id),
         UserIdOrEmail::Email(email, named) => {

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{
+use crate::access::auth::{Anyone, OperatorAuth, PartnerAuth, RateClass, UserAuth};
+use crate::request::payload::BodyRule;
+use crate::route_facts::{RequiredToken, RouteFacts, RouteMethod};
+use crate::routing::endpoint::Handler;
+use playgate_config::limits::{
     BODY_SMALL, DEADLINE_BULK, DEADLINE_HASHING, DEADLINE_MEMORY, DEADLINE_STORE, DEADLINE_UPSTREAM,
 };
-use crate::http::access::auth::{Anyone, OperatorAuth, PartnerAuth, RateClass, UserAuth};
-use crate::http::request::payload::BodyRule;
-use crate::http::route_facts::{RequiredToken, RouteFacts, RouteMethod};
-use crate::http::routing::endpoint::Handler;
-use crate::types::Role;
+use playgate_types::Role;
 
 /// What serves a route. The variant is the authentication that it requires: its handler takes the matching proof as an
 /// argument.
@@ -100,7 +100,7 @@ pub struct Route {
 }
 
 impl Route {
-    pub(crate) const fn new(
+    pub const fn new(
         method: RouteMethod,
         pattern: &'static str,
         label: &'static str,
@@ -136,88 +136,88 @@ impl Route {
         }
     }
 
-    pub(crate) const fn with_body(mut self, body: BodyRule) -> Self {
+    pub const fn with_body(mut self, body: BodyRule) -> Self {
         self.body = body;
         self
     }
 
-    pub(crate) const fn rated(mut self, rate: RateClass) -> Self {
+    pub const fn rated(mut self, rate: RateClass) -> Self {
         self.rate = rate;
         self
     }
 
-    pub(crate) const fn names_session(mut self) -> Self {
+    pub const fn names_session(mut self) -> Self {
         self.names_session = true;
         self
     }
 
-    pub(crate) const fn replaced_by(mut self, pattern: &'static str) -> Self {
+    pub const fn replaced_by(mut self, pattern: &'static str) -> Self {
         self.deprecated = Some(pattern);
         self
     }
 
-    pub(crate) const fn cached_from(mut self, length: usize) -> Self {
+    pub const fn cached_from(mut self, length: usize) -> Self {
         self.cached_from = Some(length);
         self
     }
 
-    pub(crate) const fn with_query_token(mut self) -> Self {
+    pub const fn with_query_token(mut self) -> Self {
         self.query_token = true;
         self
     }
 
-    pub(crate) const fn for_roles(mut self, roles: &'static [Role]) -> Self {
+    pub const fn for_roles(mut self, roles: &'static [Role]) -> Self {
         self.roles = Some(roles);
         self
     }
 
-    pub(crate) const fn html_page(mut self) -> Self {
+    pub const fn html_page(mut self) -> Self {
         self.is_page = true;
         // No other site's script has a reason to read a page.
         self.own_origin()
     }
 
-    pub(crate) const fn own_origin(mut self) -> Self {
+    pub const fn own_origin(mut self) -> Self {
         self.is_own_origin = true;
         self
     }
 
-    pub(crate) const fn with_soap_faults(mut self) -> Self {
+    pub const fn with_soap_faults(mut self) -> Self {
         self.speaks_soap = true;
         self
     }
 
-    pub(crate) const fn with_dry_run(mut self) -> Self {
+    pub const fn with_dry_run(mut self) -> Self {
         self.has_dry_run = true;
         self
     }
 
-    pub(crate) const fn with_secrets(mut self) -> Self {
+    pub const fn with_secrets(mut self) -> Self {
         self.shows_secrets = true;
         self
     }
 
-    pub(crate) const fn without_freshness_check(mut self) -> Self {
+    pub const fn without_freshness_check(mut self) -> Self {
         self.skips_freshness_check = true;
         self
     }
 
-    pub(crate) const fn at_any_member(mut self) -> Self {
+    pub const fn at_any_member(mut self) -> Self {
         self.is_served_by_standbys = true;
         self
     }
 
-    pub(crate) const fn described_as(mut self, operation_id: &'static str) -> Self {
+    pub const fn described_as(mut self, operation_id: &'static str) -> Self {
         self.operation_id = operation_id;
         self
     }
 
-    pub(crate) const fn journaled(mut self, rule: JournalRule) -> Self {
+    pub const fn journaled(mut self, rule: JournalRule) -> Self {
         self.journal = rule;
         self
     }
 
-    pub(crate) const fn read_only(mut self) -> Self {
+    pub const fn read_only(mut self) -> Self {
         self.is_change = false;
         self
     }

@@ -3,10 +3,10 @@
 use http::header::ALLOW;
 use http::{HeaderValue, Method};
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::params::Params;
-use crate::http::route_facts::{AllRouteFacts, RouteMethod, RouteSet};
-use crate::http::routing::route::Route;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::request::params::Params;
+use crate::route_facts::{AllRouteFacts, RouteMethod, RouteSet};
+use crate::routing::route::Route;
 
 #[derive(Clone, Copy)]
 pub enum RouteMatch {
@@ -124,7 +124,7 @@ impl Router {
         self.routes
     }
 
-    /// Finds the route of a path that [`check_path`](crate::http::request::head_validation::check_path) accepted.
+    /// Finds the route of a path that [`check_path`](crate::request::head_validation::check_path) accepted.
     ///
     /// # Errors
     /// `VERSION_NOT_SERVED` if the path exists in another version, which the message names; `PATH_NOT_FOUND`

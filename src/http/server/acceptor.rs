@@ -9,28 +9,28 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::http::access::local_admin::Administrator;
-use crate::http::connection::io_observer::ObserveWrites;
-use crate::http::connection::shutdown::Shutdown;
-use crate::http::connection::{h1, h2};
-use crate::http::connection_state::ConnectionState;
-use crate::http::pipeline::Service;
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::router::Routers;
-use crate::http::server::connection_limiter::{
+use crate::access::local_admin::Administrator;
+use crate::connection::io_observer::ObserveWrites;
+use crate::connection::shutdown::Shutdown;
+use crate::connection::{h1, h2};
+use crate::connection_state::ConnectionState;
+use crate::pipeline::Service;
+use crate::route_facts::RouteSet;
+use crate::routing::router::Routers;
+use crate::server::connection_limiter::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
 };
-use crate::http::server::tls;
-use crate::http::standby::{MemberService, OwnerConnections};
-use crate::http::state::HttpState;
-use crate::ports::tls::Tls;
-use crate::types::{ConnectionOrigin, ListenerKind};
+use crate::server::tls;
+use crate::standby::{MemberService, OwnerConnections};
+use crate::state::HttpState;
+use playgate_ports::tls::Tls;
+use playgate_types::{ConnectionOrigin, ListenerKind};
 
 pub(super) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Clone)]
-pub(crate) struct ListenerOptions {
-    pub(crate) routes: RouteSet,
+pub struct ListenerOptions {
+    pub routes: RouteSet,
     pub(crate) is_admin_socket: bool,
     pub(crate) tls: Option<Arc<Tls>>,
     /// The connection begins with HTTP/2, without a handshake that negotiates it. Only another member does that.

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dashmap::DashMap;
 
-use crate::config::Config;
-use crate::config::http::Network;
-use crate::http::request::context::counted_as;
-use crate::observe::metrics::Gauge;
+use crate::request::context::counted_as;
+use playgate_config::Config;
+use playgate_config::http::Network;
+use playgate_observe::metrics::Gauge;
 
 /// Sent to a connection over the limit. No request is read.
 pub(super) const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n\
@@ -17,7 +17,7 @@ pub(super) const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-Af
 
 /// Limits of open connections, in total and by address.
 #[derive(Clone)]
-pub(crate) struct ConnectionLimits {
+pub struct ConnectionLimits {
     pub(crate) total: u32,
     pub(crate) per_address: u32,
     /// All viewers behind a proxy share its address; the limit per address would shut them out together.
@@ -42,7 +42,7 @@ pub(super) struct ConnectionLimiter {
 }
 
 /// Counts a connection until it is dropped.
-pub(crate) struct ConnectionPermit {
+pub struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     /// The address that is counted; `None` for trusted proxies, which are exempt from the limit per address.
     counted: Option<IpAddr>,

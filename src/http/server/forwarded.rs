@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::http::access::local_admin::Administrator;
-use crate::http::route_facts::RouteSet;
-use crate::http::server::acceptor::{Acceptor, ListenerOptions};
-use crate::http::server::connection_limiter::{
-    ConnectionLimiter, ConnectionLimits, ConnectionPermit,
-};
-use crate::types::{ConnectionOrigin, ListenerKind};
+use crate::access::local_admin::Administrator;
+use crate::route_facts::RouteSet;
+use crate::server::acceptor::{Acceptor, ListenerOptions};
+use crate::server::connection_limiter::{ConnectionLimiter, ConnectionLimits, ConnectionPermit};
+use playgate_types::{ConnectionOrigin, ListenerKind};
 
 /// [`RunningServer::stop`](super::listener::RunningServer::stop) waits until it is dropped.
-pub(crate) struct ForwardedConnections {
+pub struct ForwardedConnections {
     acceptor: Acceptor,
     /// Separate from the connections of this member: neither kind can use up the places of the other one.
     limiter: Arc<ConnectionLimiter>,
@@ -35,7 +33,7 @@ impl ForwardedConnections {
     }
 
     /// Counts a connection by the address of its client. Returns `None` over the limits.
-    pub(crate) fn admit(&self, origin: &ConnectionOrigin) -> Option<ConnectionPermit> {
+    pub fn admit(&self, origin: &ConnectionOrigin) -> Option<ConnectionPermit> {
         let permit = match origin.to {
             ListenerKind::Public | ListenerKind::Secure => self.limiter.acquire(origin.from),
             // The member that accepted it has a low limit for these.
@@ -47,7 +45,7 @@ impl ForwardedConnections {
         permit
     }
 
-    pub(crate) fn serve<S>(&self, stream: S, origin: ConnectionOrigin, permit: ConnectionPermit)
+    pub fn serve<S>(&self, stream: S, origin: ConnectionOrigin, permit: ConnectionPermit)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -3,7 +3,7 @@
 //! Shutdown has three phases: announce the end to clients, stop accepting, and finish running requests within
 //! a deadline.
 
-use std::net::{self, SocketAddr};
+pub use std::net::{self, SocketAddr};
 use std::os::unix;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -18,16 +18,16 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::config::limits::ACCEPT_PAUSE;
-use crate::http::access::local_admin::Administrator;
-use crate::http::connection::shutdown::{PARTING_TIME, Stage};
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::router::Routers;
-use crate::http::server::acceptor::{Acceptor, ListenerOptions, THIS_MACHINE};
-use crate::http::server::forwarded::ForwardedConnections;
-use crate::http::state::HttpState;
-use crate::ports::tls::Tls;
-use crate::process::descriptor_reserve;
+use crate::access::local_admin::Administrator;
+use crate::connection::shutdown::{PARTING_TIME, Stage};
+use crate::route_facts::RouteSet;
+use crate::routing::router::Routers;
+use crate::server::acceptor::{Acceptor, ListenerOptions, THIS_MACHINE};
+use crate::server::forwarded::ForwardedConnections;
+use crate::state::HttpState;
+use playgate_config::limits::ACCEPT_PAUSE;
+use playgate_ports::tls::Tls;
+use playgate_process::descriptor_reserve;
 
 const BACKLOG: u32 = 1_024;
 
@@ -43,7 +43,7 @@ pub(crate) enum Socket {
 /// responses may contain the bound address.
 pub struct Listener {
     pub(crate) socket: Socket,
-    pub(crate) options: ListenerOptions,
+    pub options: ListenerOptions,
 }
 
 pub fn tcp_socket(address: SocketAddr) -> io::Result<net::TcpListener> {
@@ -196,7 +196,7 @@ impl RunningServer {
     }
 
     /// Serves connections that other members of a fleet accept.
-    pub(crate) fn forwarded(&self) -> ForwardedConnections {
+    pub fn forwarded(&self) -> ForwardedConnections {
         ForwardedConnections::new(self.acceptor.clone())
     }
 

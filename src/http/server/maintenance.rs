@@ -22,22 +22,22 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::config::limits::ACCEPT_PAUSE;
-use crate::http::errors::api_error::{ApiError, ErrorBody};
-use crate::http::errors::code::ErrorCode;
-use crate::http::pipeline::cors;
-use crate::http::pipeline::response::REQUEST_ID;
-use crate::http::request::context::RequestIds;
-use crate::http::request::head_validation::{check_answers_for, check_framing};
-use crate::http::request::headers::{HeaderNames, RequestHeaders};
-use crate::http::response::localized_messages::Messages;
-use crate::http::response::reply::media;
-use crate::http::route_facts::RouteSet;
-use crate::http::server::acceptor::ListenerOptions;
-use crate::http::server::listener::{Listener, Socket};
-use crate::http::state::InvalidSetting;
-use crate::ports::entropy::{Entropy, SystemEntropy};
-use crate::ports::tls::HTTP_1_1;
+use crate::errors::api_error::{ApiError, ErrorBody};
+use crate::errors::code::ErrorCode;
+use crate::pipeline::cors;
+use crate::pipeline::response::REQUEST_ID;
+use crate::request::context::RequestIds;
+use crate::request::head_validation::{check_answers_for, check_framing};
+use crate::request::headers::{HeaderNames, RequestHeaders};
+use crate::response::localized_messages::Messages;
+use crate::response::reply::media;
+use crate::route_facts::RouteSet;
+use crate::server::acceptor::ListenerOptions;
+use crate::server::listener::{Listener, Socket};
+use crate::state::InvalidSetting;
+use playgate_config::limits::ACCEPT_PAUSE;
+use playgate_ports::entropy::{Entropy, SystemEntropy};
+use playgate_ports::tls::HTTP_1_1;
 
 /// Connections of the public listeners together, and of the operations listeners together: silent public connections
 /// must not delay the probes.
@@ -46,7 +46,7 @@ const CONNECTIONS_MAX: usize = 256;
 const TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
-pub(crate) struct Notice {
+pub struct Notice {
     reason: String,
     messages: Messages,
     names: HeaderNames,
@@ -55,7 +55,7 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
-    pub(crate) fn new(
+    pub fn new(
         reason: String,
         header_prefix: &str,
         ops_hosts: Vec<String>,
@@ -86,7 +86,7 @@ impl Notice {
 }
 
 #[must_use]
-pub(crate) fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
+pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
     let [public, ops] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     let mut tasks = JoinSet::new();

@@ -8,32 +8,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::config::limits::ACCEPT_PAUSE;
-use crate::http::route_facts::RouteSet;
-use crate::http::server::acceptor::ListenerOptions;
-use crate::http::server::connection_limiter::{
+use crate::route_facts::RouteSet;
+use crate::server::acceptor::ListenerOptions;
+use crate::server::connection_limiter::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, REFUSAL,
 };
-use crate::http::server::listener::{Listener, Socket};
-use crate::http::standby_fleet::ClientStream;
-use crate::types::{ConnectionOrigin, ListenerKind};
+use crate::server::listener::{Listener, Socket};
+use crate::standby_fleet::ClientStream;
+use playgate_config::limits::ACCEPT_PAUSE;
+use playgate_types::{ConnectionOrigin, ListenerKind};
 
 /// Connections of the operations listeners and the administration socket together. They have a limit of their own, so
 /// that viewers cannot shut out operators and probes.
 const OPS_CONNECTIONS: usize = 64;
 
 /// Counts a connection until it is dropped.
-pub(crate) enum StandbyPermit {
+pub enum StandbyPermit {
     Public { _permit: ConnectionPermit },
     Ops { _permit: OwnedSemaphorePermit },
 }
 
 /// Forwards a connection. The permit counts it until it ends.
-pub(crate) type PassOn =
-    Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, StandbyPermit) + Send + Sync>;
+pub type PassOn = Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, StandbyPermit) + Send + Sync>;
 
 #[must_use]
-pub(crate) fn serve(
+pub fn serve(
     listeners: &[Arc<Listener>],
     limits: ConnectionLimits,
     pass_on: &PassOn,

@@ -5,11 +5,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::limits::HEAD_TIME;
-use crate::http::connection::shutdown::Shutdown;
-use crate::http::connection::{h1, h2};
-use crate::http::standby::MemberService;
-use crate::ports::tls::{H2, Tls};
+use crate::connection::shutdown::Shutdown;
+use crate::connection::{h1, h2};
+use crate::standby::MemberService;
+use playgate_config::limits::HEAD_TIME;
+use playgate_ports::tls::{H2, Tls};
 
 pub(crate) async fn drive<S>(
     stream: S,

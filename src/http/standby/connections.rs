@@ -14,9 +14,9 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 
-use crate::config::limits::{H2_STREAM_WINDOW, H2_STREAMS, HEADER_BLOCK_PARSER_MAX};
-use crate::http::standby_fleet::{FleetFuture, NoOwner, OwnerStream, StandbyFleet};
-use crate::types::ConnectionOrigin;
+use crate::standby_fleet::{FleetFuture, NoOwner, OwnerStream, StandbyFleet};
+use playgate_config::limits::{H2_STREAM_WINDOW, H2_STREAMS, HEADER_BLOCK_PARSER_MAX};
+use playgate_types::ConnectionOrigin;
 
 pub(super) type ForwardedBody = Either<Incoming, Empty<Bytes>>;
 type Single = http1::SendRequest<ForwardedBody>;

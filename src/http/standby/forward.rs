@@ -14,19 +14,19 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connections::{ForwardedBody, OwnerConnections};
-use crate::config::limits::DEADLINE_MEMORY;
-use crate::http::access::auth::PartnerIdentity;
-use crate::http::connection_state::InFlightGuard;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::pipeline::Service;
-use crate::http::pipeline::authentication::partner_of;
-use crate::http::pipeline::record::RequestRecord;
-use crate::http::pipeline::response::{Answered, build_response};
-use crate::http::request::headers::RequestHeaders;
-use crate::http::response::body::{ConnectionCut, ResponseBody};
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::route::Route;
-use crate::http::standby_fleet::{NoOwner, OWNER_WAIT_MAX};
+use crate::access::auth::PartnerIdentity;
+use crate::connection_state::InFlightGuard;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use crate::pipeline::Service;
+use crate::pipeline::authentication::partner_of;
+use crate::pipeline::record::RequestRecord;
+use crate::pipeline::response::{Answered, build_response};
+use crate::request::headers::RequestHeaders;
+use crate::response::body::{ConnectionCut, ResponseBody};
+use crate::route_facts::RouteSet;
+use crate::routing::route::Route;
+use crate::standby_fleet::{NoOwner, OWNER_WAIT_MAX};
+use playgate_config::limits::DEADLINE_MEMORY;
 
 /// How much later than the deadline of its route the response to a request without a body may be. An owner that hangs is
 /// replaced, unless etcd is away.

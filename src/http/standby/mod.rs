@@ -14,21 +14,21 @@ use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
-use crate::http::pipeline::deadline::with_deadline;
-use crate::http::pipeline::record::RequestRecord;
-use crate::http::pipeline::response::{Answered, ResponseFuture, build_response};
-use crate::http::pipeline::{PipelineStep, Service};
-use crate::http::request::head_validation::{check_framing, check_path};
-use crate::http::request::headers::RequestHeaders;
-use crate::http::response::body::ConnectionCut;
-use crate::http::response::reply::Answer;
-use crate::http::route_facts::RouteSet;
-use crate::http::routing::route::{Endpoint, Route};
-use crate::http::routing::router::RouteMatch;
-use crate::http::standby_fleet::AnsweredBy;
-use crate::http::state::HttpState;
-use crate::types::SessionId;
+use crate::pipeline::deadline::with_deadline;
+use crate::pipeline::record::RequestRecord;
+use crate::pipeline::response::{Answered, ResponseFuture, build_response};
+use crate::pipeline::{PipelineStep, Service};
+use crate::request::head_validation::{check_framing, check_path};
+use crate::request::headers::RequestHeaders;
+use crate::response::body::ConnectionCut;
+use crate::response::reply::Answer;
+use crate::route_facts::RouteSet;
+use crate::routing::route::{Endpoint, Route};
+use crate::routing::router::RouteMatch;
+use crate::standby_fleet::AnsweredBy;
+use crate::state::HttpState;
 pub(crate) use connections::OwnerConnections;
+use playgate_types::SessionId;
 
 /// Where a request is answered.
 enum Place {

@@ -9,8 +9,8 @@ use super::path::{ManifestFormat, ManifestRange};
 use super::retime;
 use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, LoopTimeline};
 use super::track::{HEAD_MAX, TrackHead};
-use crate::ports::media::{MediaDirectory, MediaFile};
-use crate::types::{MediaPath, UnixSeconds};
+use playgate_ports::media::{MediaDirectory, MediaFile};
+use playgate_types::{MediaPath, UnixSeconds};
 
 /// Maximum size of a manifest in bytes.
 const MANIFEST_MAX: u64 = 1024 * 1024;
@@ -18,7 +18,7 @@ const MANIFEST_MAX: u64 = 1024 * 1024;
 const HEAD_USUAL: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Clip {
+pub struct Clip {
     manifest: Manifest,
     tracks: Vec<Track>,
     timeline: LoopTimeline,
@@ -81,7 +81,7 @@ impl Clip {
         })
     }
 
-    pub(super) fn manifest(
+    pub fn manifest(
         &self,
         span: ManifestRange,
         track: Option<usize>,

@@ -14,7 +14,7 @@ use quick_xml::{Reader, Writer, XmlVersion};
 use super::error::{LoopError, unfit};
 use super::path::{LoopPath, ManifestRange};
 use super::timeline::{DASH_BACK, LoopTimeline, SegmentWindow, decimal, instant};
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// Suggested distance of a player from the live edge, in segments.
 const DELAY_SEGMENTS: u64 = 3;

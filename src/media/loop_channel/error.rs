@@ -3,7 +3,7 @@
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LoopError {
+pub enum LoopError {
     #[error("no such manifest, track or segment")]
     Absent,
     #[error("{0}")]

@@ -1,11 +1,11 @@
-//! Entry points of [`crate::fuzzing`] into the clip parsers.
+//! Entry points of `src/fuzzing` into the clip parsers.
 
 use super::dash::Dash;
 use super::hls::{Hls, Media};
 use super::path::{LoopPath, split};
 use super::retime::retime;
 use super::track::TrackHead;
-use crate::types::MediaPath;
+use playgate_types::MediaPath;
 
 pub fn track(data: &[u8]) {
     if let Ok(Some(head)) = TrackHead::read(data) {

@@ -9,8 +9,8 @@
 mod clip;
 mod dash;
 mod error;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hls;
 mod mp4_boxes;
 mod path;
@@ -21,17 +21,17 @@ mod track;
 #[cfg(test)]
 mod tests;
 
-use crate::ports::media::MediaDirectory;
-use crate::types::{MediaPath, UnixSeconds};
+use playgate_ports::media::MediaDirectory;
+use playgate_types::{MediaPath, UnixSeconds};
 
-pub(crate) use error::LoopError;
-pub(crate) use path::{ManifestRange, is_clip, manifest};
+pub use error::LoopError;
+pub use path::{ManifestRange, is_clip, manifest};
 
-use clip::Clip;
+pub use clip::Clip;
 use path::LoopPath;
 
 /// Generates a manifest, playlist or segment as of `now`. Blocks, because it reads files.
-pub(crate) fn generate(
+pub fn generate(
     media: &MediaDirectory,
     path: &MediaPath,
     now: UnixSeconds,

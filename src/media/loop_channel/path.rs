@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use crate::types::{MediaPath, UnixSeconds};
+use playgate_types::{MediaPath, UnixSeconds};
 
 /// Maximum length of a name in bytes: two instants and a track fit.
 const NAME_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ManifestRange {
+pub enum ManifestRange {
     /// A sliding window that ends at the live point.
     Live,
     Window {
@@ -102,12 +102,12 @@ fn clip(path: &str) -> Option<(MediaPath, ManifestFormat)> {
 }
 
 #[must_use]
-pub(crate) fn is_clip(path: &str) -> bool {
+pub fn is_clip(path: &str) -> bool {
     clip(path).is_some()
 }
 
 #[must_use]
-pub(crate) fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
+pub fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let (clip, form) = clip(path)?;
     let name = LoopPath::Manifest(form, span, None);
     MediaPath::parse(&format!("{}/{name}", clip.as_str()))

@@ -9,8 +9,8 @@ use super::mp4_boxes::{Boxes, Fields, only};
 use super::retime::retime;
 use super::track::TrackHead;
 use super::{LoopError, ManifestRange, generate, manifest};
-use crate::ports::media::MediaDirectory;
-use crate::types::{MediaPath, UnixSeconds};
+use playgate_ports::media::MediaDirectory;
+use playgate_types::{MediaPath, UnixSeconds};
 
 /// 2026-01-01T12:00:00Z: the beginning of an iteration.
 const NOON: UnixSeconds = UnixSeconds(1_767_268_800);
@@ -26,7 +26,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/clip");
+        let clip = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("data/demo/clip");
         for kind in ["clear", "encrypted"] {
             fs::create_dir(folder.path().join(kind)).unwrap();
             for file in fs::read_dir(clip.join(kind)).unwrap() {

@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::error::{LoopError, unfit};
 use super::path::ManifestRange;
-use crate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 /// Length of a live DASH manifest in seconds: a day of time-shift and an hour of pause. One line of the manifest covers
 /// all of it.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::BadLicenseServer;
 use super::subject::{LicenseSubject, MessageSettings};
-use crate::types::Drm;
+use playgate_types::Drm;
 
 /// The guide prescribes this value for all sites. A policy holds no secret; the hash protects the token.
 const IV: [u8; 16] = *b"0123456789abcdef";
@@ -88,7 +88,7 @@ fn hash(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+    use playgate_types::{AssetId, SessionId, UnixSeconds, UserId};
 
     /// The example of DoveRunner's tutorial, as other implementations encrypt and hash it.
     #[test]

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use serde_json::Value;
 
 use super::License;
-use crate::types::{Drm, base64_text};
+use playgate_types::{Drm, base64_text};
 
 const BYTES: &str = "application/octet-stream";
 const FORM: &str = "application/x-www-form-urlencoded";

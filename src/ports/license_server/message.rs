@@ -12,8 +12,8 @@ use super::BadLicenseServer;
 use super::doverunner::DoverunnerSite;
 use super::forms::SpcForm;
 use super::subject::{LicenseSubject, MessageSettings};
-use crate::ports::http_client::RequestTarget;
-use crate::types::Drm;
+use crate::http_client::RequestTarget;
+use playgate_types::Drm;
 
 /// Validity of a signed message in seconds. A message is made for one challenge, which is sent immediately.
 const VALID_SECONDS: i64 = 300;
@@ -49,7 +49,7 @@ impl Style {
     }
 }
 
-pub(crate) struct MessageSigner {
+pub struct MessageSigner {
     header: Option<HeaderName>,
     form: MessageForm,
 }
@@ -272,7 +272,7 @@ impl Signer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+    use playgate_types::{AssetId, SessionId, UnixSeconds, UserId};
 
     fn about() -> LicenseSubject {
         LicenseSubject {

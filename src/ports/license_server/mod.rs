@@ -20,13 +20,13 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use parking_lot::Mutex;
 
 use super::http_client::{BadAddress, Broken, RequestTarget};
-use crate::types::Drm;
+use playgate_types::Drm;
 
-pub(crate) use forms::SpcForm;
+pub use forms::SpcForm;
 use forms::{AnswerForm, Outgoing};
-pub(crate) use message::{MessageSigner, Style};
-pub(crate) use refusal::Refusal;
-pub(crate) use subject::{LicenseSubject, MessageSettings};
+pub use message::{MessageSigner, Style};
+pub use refusal::Refusal;
+pub use subject::{LicenseSubject, MessageSettings};
 
 /// Maximum size of a license and of a challenge, in bytes.
 pub(crate) const LICENSE_MAX: usize = 64 * 1024;
@@ -92,7 +92,7 @@ impl LicenseServers {
 }
 
 #[derive(Clone)]
-pub(crate) struct LicenseServerSettings {
+pub struct LicenseServerSettings {
     pub url: String,
     pub authorization: Option<String>,
     pub style: Style,
@@ -105,7 +105,7 @@ pub(crate) struct LicenseServerSettings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct BadLicenseServer(&'static str);
+pub struct BadLicenseServer(&'static str);
 
 impl From<BadAddress> for BadLicenseServer {
     fn from(BadAddress(what): BadAddress) -> Self {
@@ -113,7 +113,7 @@ impl From<BadAddress> for BadLicenseServer {
     }
 }
 
-pub(crate) struct HttpLicenseServer {
+pub struct HttpLicenseServer {
     site: RequestTarget,
     authorization: Option<HeaderValue>,
     messenger: MessageSigner,
@@ -137,7 +137,7 @@ struct Breaker {
 }
 
 impl HttpLicenseServer {
-    pub(crate) fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
+    pub fn new(settings: &LicenseServerSettings) -> Result<Self, BadLicenseServer> {
         let bad = BadLicenseServer;
         let authorization = settings.authorization.as_deref().map(|text| {
             let mut value =

@@ -1,6 +1,6 @@
 //! What a message to a license server is made from: whose license is wanted, and the settings of the vendor.
 
-use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+use playgate_types::{AssetId, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LicenseSubject {
@@ -12,7 +12,7 @@ pub struct LicenseSubject {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct MessageSettings {
+pub struct MessageSettings {
     /// The custom data header; it replaces the header name that a vendor's format has by default.
     pub header: Option<String>,
     pub merchant: Option<String>,

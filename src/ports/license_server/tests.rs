@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::types::{AssetId, SessionId, UnixSeconds, UserId};
+use playgate_types::{AssetId, SessionId, UnixSeconds, UserId};
 
 fn settings(port: u16) -> LicenseServerSettings {
     LicenseServerSettings {

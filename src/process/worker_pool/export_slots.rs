@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::pool::WorkerPool;
-use crate::types::UserId;
+use playgate_types::UserId;
 
 const IN_ALL: usize = 2;
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use crate::types::PartnerId;
+use playgate_types::PartnerId;
 
 /// Turns that networks in a better standing get for each turn of the networks behind them.
 const BETTER_TURNS: usize = 3;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::process::worker_pool::slots::{NoSlot, Slot, SlotLimits, Slots};
-use crate::types::{Drm, SessionId};
+use crate::worker_pool::fair_queue::Turn;
+use crate::worker_pool::slots::{NoSlot, Slot, SlotLimits, Slots};
+use playgate_types::{Drm, SessionId};
 
 /// Of each license server. A player asks for the keys of sound and picture at the same time; more requests of one session
 /// would keep those of others from a slow server.
@@ -39,7 +39,7 @@ impl LicenseSlots {
     ///
     /// # Errors
     /// Too many requests wait, or the slot was not free in time.
-    pub(crate) async fn acquire(
+    pub async fn acquire(
         &self,
         drm: Drm,
         session: SessionId,

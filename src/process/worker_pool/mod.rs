@@ -4,6 +4,6 @@
 pub mod export_slots;
 pub mod fair_queue;
 pub mod license_slots;
-pub(crate) mod pool;
+pub mod pool;
 pub mod recent_failures;
-pub(crate) mod slots;
+pub mod slots;

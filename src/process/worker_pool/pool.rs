@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::process::worker_pool::fair_queue::{FairQueue, NoRoom, Turn};
+use crate::worker_pool::fair_queue::{FairQueue, NoRoom, Turn};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the worker pool is full")]
@@ -235,7 +235,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::types::PartnerId;
+    use playgate_types::PartnerId;
 
     #[tokio::test]
     async fn jobs_share_the_state_of_their_thread() {

@@ -8,8 +8,8 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::process::worker_pool::fair_queue::{ClientNetwork, LoginStanding};
-use crate::types::UnixSeconds;
+use crate::worker_pool::fair_queue::{ClientNetwork, LoginStanding};
+use playgate_types::UnixSeconds;
 
 const COUNTERS: usize = 65_536;
 /// Weight of a wrong guess. A refusal has the weight 1: a refused flood returns immediately, and without that weight it

@@ -21,7 +21,7 @@ pub(crate) struct SlotLimits {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoSlot {
+pub enum NoSlot {
     #[error("too many requests of the session are waiting")]
     Session,
     #[error("too many requests are waiting")]
@@ -29,7 +29,7 @@ pub(crate) enum NoSlot {
 }
 
 /// A slot. Dropping it lets the next request run.
-pub(crate) struct Slot<S: Copy + Eq + Hash> {
+pub struct Slot<S: Copy + Eq + Hash> {
     slots: Arc<Mutex<State<S>>>,
     /// Taken when the slot was never handed out.
     session: Option<S>,
@@ -195,7 +195,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::types::PartnerId;
+    use playgate_types::PartnerId;
 
     type Pending<'a> = Pin<Box<dyn Future<Output = Result<Slot<u8>, NoSlot>> + 'a>>;
 

@@ -6,8 +6,8 @@ use super::erasure_subject::ErasureSubject;
 use super::index::IndexKey;
 use super::writer::JournalJob;
 use super::{JournalError, RequestJournal};
-use crate::store::{All, Durability, Record, Schema, StoreError, Table, TreeName, Txn};
-use crate::types::{PartnerId, UnixSeconds, UserId};
+use playgate_store::{All, Durability, Record, Schema, StoreError, Table, TreeName, Txn};
+use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 /// Users of one run, for whom each segment is rewritten once.
 const USERS_AT_ONCE: usize = 1_024;

@@ -2,7 +2,7 @@
 
 use super::index::IndexKey;
 use super::record::JournalRecord;
-use crate::types::{PartnerId, UserId};
+use playgate_types::{PartnerId, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ErasureSubject {

@@ -3,7 +3,7 @@
 use super::index::{IndexKey, SegmentIndex};
 use super::record::JournalRecord;
 use super::segment::SegmentSummary;
-use crate::types::{AssetId, Malformed, PartnerId, SessionId, UnixSeconds, UserId};
+use playgate_types::{AssetId, Malformed, PartnerId, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalFilter {

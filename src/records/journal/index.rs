@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use ring::digest;
 
 use super::record::JournalRecord;
-use crate::segment_log::{append_checksum, without_checksum};
-use crate::types::{AssetId, PartnerId, SessionId, UserId};
+use playgate_segment_log::{append_checksum, without_checksum};
+use playgate_types::{AssetId, PartnerId, SessionId, UserId};
 
 /// Start of the file. The last byte is the version.
 const MARK: [u8; 4] = *b"PGi\x02";

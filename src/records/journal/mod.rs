@@ -31,9 +31,9 @@ pub use read::{JournalPage, JournalRecords, ReadBudget};
 pub use record::{JournalDevice, JournalRecord, LateFacts, NamedText};
 pub use waiters::ArrivedRecords;
 
-use crate::store::{Store, StoreError, WritePriority};
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use playgate_store::{Store, StoreError, WritePriority};
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 use segment::{SegmentDirectory, SegmentSummary};
 use waiters::Waiters;
 use writer::{JournalJob, WriterThread};

@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::decision::DecisionStep;
-use crate::segment_log::frame::FrameBody;
-use crate::store::{Record, VALUE_MAX, decode_note};
-use crate::types::{AssetId, PartnerId, SessionId, UserId};
+use playgate_domain::decision::DecisionStep;
+use playgate_segment_log::frame::FrameBody;
+use playgate_store::{Record, VALUE_MAX, decode_note};
+use playgate_types::{AssetId, PartnerId, SessionId, UserId};
 
 /// Maximum characters of most texts.
 const TEXT_MAX: usize = 256;

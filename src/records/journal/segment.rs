@@ -10,14 +10,14 @@ use std::time::UNIX_EPOCH;
 use super::erasure_subject::ErasureSubject;
 use super::index::{SegmentBounds, SegmentIndex, SegmentKeys};
 use super::record::JournalRecord;
-use crate::process::data_file;
-use crate::process::files::{is_in_place, make_directory, sync_data, sync_directory};
-use crate::segment_log::frame::{Frames, write_frame};
-use crate::segment_log::lengths::Lengths;
-use crate::segment_log::packed::SegmentReader;
-use crate::segment_log::packer::Packer;
-use crate::segment_log::{open, remove_if_present, replace, restore};
-use crate::store::encode_note;
+use playgate_process::data_file;
+use playgate_process::files::{is_in_place, make_directory, sync_data, sync_directory};
+use playgate_segment_log::frame::{Frames, write_frame};
+use playgate_segment_log::lengths::Lengths;
+use playgate_segment_log::packed::SegmentReader;
+use playgate_segment_log::packer::Packer;
+use playgate_segment_log::{open, remove_if_present, replace, restore};
+use playgate_store::encode_note;
 
 /// Bytes after which a segment is finished.
 pub(super) const SEGMENT_MAX: u64 = 4 * 1024 * 1024;
@@ -226,7 +226,7 @@ impl SegmentDirectory {
         // grow.
         let lengths = Lengths::read(&self.lengths(first));
         let mut frames = RecordFrames::new(SegmentReader::open(&path)?);
-        while let Some(record) = frames.next()? {
+        while let Some(record) = frames.next_frame()? {
             each(record);
         }
         if frames.damaged() > 0 {

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::store::{Durability, Schema, golden};
-use crate::types::{AssetId, PartnerId, SessionId, UserId};
+use playgate_store::{Durability, Schema, golden};
+use playgate_types::{AssetId, PartnerId, SessionId, UserId};
 
 const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
@@ -90,7 +90,7 @@ fn all(journal: &RequestJournal) -> Vec<String> {
 fn record_bytes_are_stable() {
     let mut record = record(0, 7);
     record.number = 5;
-    record.steps = vec![crate::domain::decision::DecisionStep {
+    record.steps = vec![playgate_domain::decision::DecisionStep {
         check: "offer".into(),
         subject: Some("gold".to_owned()),
         finding: "no".to_owned(),
@@ -105,7 +105,7 @@ fn record_bytes_are_stable() {
 
 /// A change of these bytes needs a new record version.
 fn assert_golden(name: &str, hex: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/it/golden")
         .join(format!("journal-{name}.hex"));
     if std::env::var_os("PLAYGATE_RENEW").is_some() {
@@ -250,7 +250,7 @@ fn an_erased_user_leaves_no_byte_and_nobody_else_is_touched() {
     drop(journal);
     let mut unpacked = Vec::new();
     for path in bench.files("records") {
-        let mut reader = crate::segment_log::packed::SegmentReader::open(&path).unwrap();
+        let mut reader = playgate_segment_log::packed::SegmentReader::open(&path).unwrap();
         std::io::Read::read_to_end(&mut reader, &mut unpacked).unwrap();
     }
     let holds = |bytes: &[u8]| unpacked.windows(bytes.len()).any(|window| window == bytes);

@@ -2,8 +2,8 @@
 
 use super::figures::Cell;
 use super::view::View;
-use crate::types::time::HOUR;
-use crate::types::{DurationUnit, UnixSeconds};
+use playgate_types::time::HOUR;
+use playgate_types::{DurationUnit, UnixSeconds};
 
 pub(super) fn contributions(
     view: &View,

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::types::{FiguresFile, SessionId, UnixSeconds};
+use playgate_types::{FiguresFile, SessionId, UnixSeconds};
 
 use super::{Quality, QualityError};
 

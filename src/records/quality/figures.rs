@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::sketch::DurationSketch;
-use crate::records::telemetry::dimensions::OTHER;
+use crate::telemetry::dimensions::OTHER;
 
 /// Maximum distinct failure codes per cell.
 const CODES_MAX: usize = 16;

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 
 use super::input::QualityInput;
 use super::rollup::{HourTable, StoredHour};
-use crate::process::data_file::{self, at};
-use crate::process::files::{make_directory, replace_file, sync_data, sync_directory};
-use crate::types::FiguresFile;
+use playgate_process::data_file::{self, at};
+use playgate_process::files::{make_directory, replace_file, sync_data, sync_directory};
+use playgate_types::FiguresFile;
 
 /// The version of all three forms. Files of another version are set aside.
 const MAGIC: &[u8; 4] = b"PGQ1";

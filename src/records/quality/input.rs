@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::playback::Session;
-use crate::records::telemetry::PlayerEvent;
-use crate::records::telemetry::dimensions::{Dimension, Labels};
-use crate::types::{Country, PartnerId, SessionId, UnixSeconds, UserId};
+use crate::telemetry::PlayerEvent;
+use crate::telemetry::dimensions::{Dimension, Labels};
+use playgate_domain::playback::Session;
+use playgate_types::{Country, PartnerId, SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedSession {

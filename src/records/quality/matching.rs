@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
 use super::view::{BEFORE_SESSION, View};
-use crate::records::telemetry::dimensions::Dimension;
-use crate::records::telemetry::{PlayerAction, PlayerEvent};
-use crate::types::{PartnerId, SessionId, UnixSeconds, UserId};
+use crate::telemetry::dimensions::Dimension;
+use crate::telemetry::{PlayerAction, PlayerEvent};
+use playgate_types::{PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Maximum open views without a session of one user. Events name their devices freely: without a limit, one viewer could
 /// make each search for a view slow and push out the views of all others.

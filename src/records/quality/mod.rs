@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-pub use crate::records::telemetry::dimensions::{Dimension, Labels, OTHER};
-pub use crate::records::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
+pub use crate::telemetry::dimensions::{Dimension, Labels, OTHER};
+pub use crate::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
 pub use error::QualityError;
 pub use figures::Figures;
 pub use input::OpenedSession;
@@ -39,13 +39,13 @@ pub use report::{GroupBy, KeyPart, QualityQuery, QualityReport, ReportRow};
 pub use state::{QualityCounts, RecentFigures};
 pub use views::{ViewOutcome, ViewSummary, ViewsQuery};
 
-use crate::domain::playback::SessionObserver;
-use crate::process::files::sync_data;
-use crate::records::telemetry::{EventObserver, Sender as EventSender};
-use crate::types::time::{DAY, HOUR};
-use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
+use crate::telemetry::{EventObserver, Sender as EventSender};
 use files::Files;
 use input::QualityInput;
+use playgate_domain::playback::SessionObserver;
+use playgate_process::files::sync_data;
+use playgate_types::time::{DAY, HOUR};
+use playgate_types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 use state::QualityState;
 
 /// Days for which roll-ups are kept: a month can be compared with the same month a year before.

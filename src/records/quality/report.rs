@@ -10,9 +10,9 @@ use super::contributions::contributions;
 use super::figures::{Cell, Figures};
 use super::rollup::{Coordinates, HourCells, HourTable};
 use super::{Inner, Quality, QualityError};
-use crate::records::telemetry::dimensions::{DIMENSIONS, Dimension};
-use crate::types::UnixSeconds;
-use crate::types::time::HOUR;
+use crate::telemetry::dimensions::{DIMENSIONS, Dimension};
+use playgate_types::UnixSeconds;
+use playgate_types::time::HOUR;
 
 const ROWS_MAX: usize = 100_000;
 /// Attempts to read all hours without a checkpoint in between.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::figures::Cell;
-use crate::records::telemetry::dimensions::{DIMENSIONS, Dimension, Labels, OTHER};
+use crate::telemetry::dimensions::{DIMENSIONS, Dimension, Labels, OTHER};
 
 /// Cells per hour. A folded hour has at most this many, and is folded at twice as many.
 pub(super) const CELLS_MAX: usize = 16_384;

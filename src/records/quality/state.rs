@@ -18,8 +18,8 @@ use super::files::{Files, InputLog};
 use super::input::{OpenedSession, QualityInput};
 use super::rollup::HourTable;
 use super::view::View;
-use crate::records::telemetry::dimensions::Dimension;
-use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
+use crate::telemetry::dimensions::Dimension;
+use playgate_types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Seconds for which a view waits for late events after its last input.
 pub(super) const LATE_SECONDS: i64 = 3_600;

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::figures::Cell;
 use super::input::OpenedSession;
 use super::timeline::{Bitrates, PlayState, Timeline};
-use crate::domain::playback::session::ALIVE_SECONDS;
-use crate::records::telemetry::dimensions::{Dimension, Labels};
-use crate::records::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
-use crate::types::time::HOUR;
-use crate::types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
+use crate::telemetry::dimensions::{Dimension, Labels};
+use crate::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
+use playgate_domain::playback::session::ALIVE_SECONDS;
+use playgate_types::time::HOUR;
+use playgate_types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
 /// Seconds before a session's start in which its player may have reported the request for playback.
 pub(super) const BEFORE_SESSION: i64 = 120;

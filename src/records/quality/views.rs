@@ -6,8 +6,8 @@ use super::figures::Figures;
 use super::state::ViewId;
 use super::view::View;
 use super::{Quality, QualityError};
-use crate::records::telemetry::dimensions::{Dimension, Labels};
-use crate::types::{SessionId, UnixSeconds, UserId};
+use crate::telemetry::dimensions::{Dimension, Labels};
+use playgate_types::{SessionId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewOutcome {

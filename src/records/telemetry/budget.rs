@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::error::TelemetryError;
 use super::model::Sender;
 use super::tables::{UsageRecord, UsageRow};
-use crate::types::time::DAY;
-use crate::types::{LimitReached, PartnerId, UnixSeconds, UserId};
+use playgate_types::time::DAY;
+use playgate_types::{LimitReached, PartnerId, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {

@@ -17,13 +17,13 @@ use super::frame::{self, EventFrames, users_in};
 use super::index_packed::IndexWork;
 use super::segment::Directory;
 use super::{Inner, Telemetry, hour_of};
-use crate::process::data_file;
-use crate::process::files::sync_file;
-use crate::segment_log::open;
-use crate::segment_log::packed::SegmentForm;
-use crate::segment_log::packer::{MEMBER_BYTES, Packer};
-use crate::store::WritePriority;
-use crate::types::UnixSeconds;
+use playgate_process::data_file;
+use playgate_process::files::sync_file;
+use playgate_segment_log::open;
+use playgate_segment_log::packed::SegmentForm;
+use playgate_segment_log::packer::{MEMBER_BYTES, Packer};
+use playgate_store::WritePriority;
+use playgate_types::UnixSeconds;
 
 /// Members packed by one run. At one run a second this is about 4 MiB/s, a tenth of a processor.
 const MEMBERS_AT_ONCE: usize = 4;
@@ -289,7 +289,7 @@ impl CompressionWork {
         let (mut begin, mut end) = self.event;
         // Reads ahead to the end of the event that crosses the size of a member.
         while end.saturating_sub(self.from) < full && !self.read_all {
-            (begin, end) = match self.frames.next()? {
+            (begin, end) = match self.frames.next_frame()? {
                 Some(event) => {
                     let end = self.frames.sound_end();
                     (end - frame::length(&event), end)

@@ -11,13 +11,13 @@ use super::frame::{self, EventFrames, key_of, users_in};
 use super::segment::{Directory, TelemetrySegment};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry, TelemetryState};
-use crate::process::files::sync_file;
-use crate::segment_log::lengths::Lengths;
-use crate::segment_log::member_index::OwnerKey;
-use crate::segment_log::packed::{Members, SegmentReader};
-use crate::segment_log::packer::Packer;
-use crate::store::{All, Durability, StoreError, Txn};
-use crate::types::{UnixSeconds, UserId};
+use playgate_process::files::sync_file;
+use playgate_segment_log::lengths::Lengths;
+use playgate_segment_log::member_index::OwnerKey;
+use playgate_segment_log::packed::{Members, SegmentReader};
+use playgate_segment_log::packer::Packer;
+use playgate_store::{All, Durability, StoreError, Txn};
+use playgate_types::{UnixSeconds, UserId};
 
 /// Users of one run, whose hours are rewritten together.
 const USERS_AT_ONCE: usize = 256;
@@ -245,7 +245,7 @@ fn copy_without(
     let mut frames = EventFrames::resume(source, from);
     let mut written = from;
     let mut bytes = Vec::new();
-    while let Some(event) = frames.next()? {
+    while let Some(event) = frames.next_frame()? {
         if !users.contains(&event.sender.user) {
             // Holes keep the offsets of later events, which forwarding cursors rely on.
             let begin = frames.sound_end() - frame::length(&event);

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::process::files::is_failed_sync;
-use crate::store::StoreError;
-use crate::types::LimitReached;
+use playgate_process::files::is_failed_sync;
+use playgate_store::StoreError;
+use playgate_types::LimitReached;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TelemetryError {

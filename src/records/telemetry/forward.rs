@@ -22,12 +22,12 @@ use super::error::TelemetryError;
 use super::forward_cursor::{Extent, ForwardCursors};
 use super::model::StoredEvent;
 use super::tables::Erasures;
-use crate::domain::backoff::Backoff;
-use crate::ports::Entropy;
-use crate::ports::event_sink::{EventSink, SinkError};
-use crate::store::All;
-use crate::types::time::HOUR;
-use crate::types::{UnixSeconds, UserId};
+use playgate_domain::backoff::Backoff;
+use playgate_ports::Entropy;
+use playgate_ports::event_sink::{EventSink, SinkError};
+use playgate_store::All;
+use playgate_types::time::HOUR;
+use playgate_types::{UnixSeconds, UserId};
 
 /// Bytes after which a batch takes no more events. It bounds memory and the duration of one request to the sink.
 const LINES_MAX: usize = 8 * 1024 * 1024;
@@ -266,7 +266,7 @@ impl Forwarder {
             batch.whole = batch.events >= most || batch.lines.len() >= LINES_MAX;
             let event = match batch.whole {
                 true => None,
-                false => events.next()?,
+                false => events.next_frame()?,
             };
             batch.to = events.sound_end();
             let Some(event) = event else {

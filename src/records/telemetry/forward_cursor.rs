@@ -14,10 +14,10 @@ use super::error::TelemetryError;
 use super::frame::EventFrames;
 use super::tables::{Forwarded, ForwardedRecord};
 use super::{Inner, Telemetry};
-use crate::process::data_file;
-use crate::segment_log::packed::{SegmentReader, unpacked_length};
-use crate::segment_log::{append_checksum, without_checksum};
-use crate::store::All;
+use playgate_process::data_file;
+use playgate_segment_log::packed::{SegmentReader, unpacked_length};
+use playgate_segment_log::{append_checksum, without_checksum};
+use playgate_store::All;
 
 pub(super) type Extent = (i64, u64);
 

@@ -4,11 +4,11 @@ use std::fs::{self, File};
 
 use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
-use crate::ports::entropy::SeededEntropy;
-use crate::records::telemetry::tables::{Forwarded, ForwardedRecord};
-use crate::records::telemetry::{NewEvent, hour_of, request_erasure};
-use crate::segment_log::packed::SegmentForm;
-use crate::store::{Durability, StoreError};
+use crate::telemetry::tables::{Forwarded, ForwardedRecord};
+use crate::telemetry::{NewEvent, hour_of, request_erasure};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_segment_log::packed::SegmentForm;
+use playgate_store::{Durability, StoreError};
 
 /// How a sink answers a batch.
 type Manner = Box<dyn Fn(&[i64]) -> Result<(), SinkError> + Send + Sync>;
@@ -201,7 +201,7 @@ fn a_cursor_that_an_earlier_version_kept_in_the_store_is_continued() {
     assert_eq!(forwarder(&telemetry, &sink, 2).run(NOW + HOUR), Ok(2));
     assert_eq!(sink.accepted(), [4, 5]);
     assert_eq!(telemetry.retain(NOW + 40 * 24 * HOUR), Ok(2));
-    let rows = |txn: &crate::store::Txn<'_>| txn.scan::<Forwarded>(&All, 9);
+    let rows = |txn: &playgate_store::Txn<'_>| txn.scan::<Forwarded>(&All, 9);
     assert!(bench.store.read(rows).unwrap().is_empty());
 }
 

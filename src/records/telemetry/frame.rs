@@ -5,9 +5,9 @@
 use std::io::{self, Write};
 
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use crate::segment_log::frame::{self, FrameBody, HEAD_BYTES};
-use crate::segment_log::member_index::OwnerKey;
-use crate::types::{PartnerId, UnixSeconds, UserId};
+use playgate_segment_log::frame::{self, FrameBody, HEAD_BYTES};
+use playgate_segment_log::member_index::OwnerKey;
+use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 /// Length of the fields before the JSON text: user, partner, received, timestamp, sequence, fingerprint.
 const FIELDS_BYTES: usize = 16 + 16 + 8 + 8 + 8 + 8;
@@ -37,7 +37,7 @@ pub(super) fn users_in(member: &[u8]) -> Vec<OwnerKey> {
     let mut users = Vec::new();
     let mut frames = EventFrames::new(member);
     // Reading from memory does not fail.
-    while let Ok(Some(event)) = frames.next() {
+    while let Ok(Some(event)) = frames.next_frame() {
         let user = key_of(&event.sender.user);
         if users.last() != Some(&user) {
             users.push(user);
@@ -107,7 +107,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (Vec<i64>, u64, u64) {
         let mut frames = EventFrames::new(bytes);
         let mut sequences = Vec::new();
-        while let Some(event) = frames.next().unwrap() {
+        while let Some(event) = frames.next_frame().unwrap() {
             sequences.push(event.sequence);
         }
         (sequences, frames.sound_end(), frames.damaged())
@@ -131,7 +131,7 @@ mod tests {
                       00d2496b000000000c4e5c18a30100000300000000000000\
                       07000000000000007b7d";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes), golden);
-        assert_eq!(EventFrames::new(&bytes[..]).next().unwrap(), Some(small));
+        assert_eq!(EventFrames::new(&bytes[..]).next_frame().unwrap(), Some(small));
     }
 
     #[test]
@@ -144,9 +144,9 @@ mod tests {
         let bytes = written(&events);
         let mut frames = EventFrames::new(&bytes[..]);
         for event in &events {
-            assert_eq!(frames.next().unwrap().as_ref(), Some(event));
+            assert_eq!(frames.next_frame().unwrap().as_ref(), Some(event));
         }
-        assert_eq!(frames.next().unwrap(), None);
+        assert_eq!(frames.next_frame().unwrap(), None);
         assert_eq!(
             (frames.sound_end(), frames.damaged()),
             (bytes.len() as u64, 0)
@@ -173,7 +173,7 @@ mod tests {
             bytes.extend(written(&[event(2, 9)]));
             assert_eq!(read(&bytes), (vec![1, 2], 2 * one + gap, 0), "{gap}");
             let mut rest = EventFrames::resume(&bytes[usize::try_from(one).unwrap()..], one);
-            assert_eq!(rest.next().unwrap().unwrap().sequence, 2);
+            assert_eq!(rest.next_frame().unwrap().unwrap().sequence, 2);
             assert_eq!((rest.sound_end(), rest.damaged()), (2 * one + gap, 0));
         }
         // Too short for a head.

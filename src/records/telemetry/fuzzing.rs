@@ -1,4 +1,4 @@
-//! Fuzzing entry points for segment files, plain and compressed, called by [`crate::fuzzing`].
+//! Fuzzing entry points for segment files, plain and compressed, called by `src/fuzzing`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,15 +9,15 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{EventFrames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use crate::segment_log::packed::{SegmentForm, SegmentReader, unpacked_length};
-use crate::segment_log::packer::Packer;
-use crate::types::{PartnerId, UnixSeconds, UserId};
+use playgate_segment_log::packed::{SegmentForm, SegmentReader, unpacked_length};
+use playgate_segment_log::packer::Packer;
+use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.
 pub fn events(data: &[u8]) {
     let mut frames = EventFrames::new(data);
     let mut bytes = 0;
-    while let Ok(Some(event)) = frames.next() {
+    while let Ok(Some(event)) = frames.next_frame() {
         bytes += event.json.len();
     }
     assert!(bytes <= data.len(), "more events than bytes");
@@ -45,7 +45,7 @@ pub fn events(data: &[u8]) {
     write(&last, &mut file);
     let mut frames = EventFrames::new(file.as_slice());
     let mut read = Vec::new();
-    while let Ok(Some(event)) = frames.next() {
+    while let Ok(Some(event)) = frames.next_frame() {
         read.push(event);
     }
     assert!(read.first() == Some(&first), "the event before is lost");

@@ -11,10 +11,10 @@ use super::Inner;
 use super::error::TelemetryError;
 use super::file_identity::FileIdentity;
 use super::frame::users_in;
-use crate::process::data_file;
-use crate::process::files::sync_file;
-use crate::segment_log::member_index::MemberIndex;
-use crate::segment_log::packed::Members;
+use playgate_process::data_file;
+use playgate_process::files::sync_file;
+use playgate_segment_log::member_index::MemberIndex;
+use playgate_segment_log::packed::Members;
 
 pub(super) struct IndexWork {
     pub(super) hour: i64,

@@ -14,8 +14,8 @@ use super::model::{Accepted, Fingerprint, NewEvent, Sender, StoredEvent};
 use super::segment::{Directory, TelemetrySegment};
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, Telemetry, TelemetryState, frame, hour_of};
-use crate::store::{Durability, SYNC_WITHIN, WritePriority};
-use crate::types::{UnixSeconds, UserId};
+use playgate_store::{Durability, SYNC_WITHIN, WritePriority};
+use playgate_types::{UnixSeconds, UserId};
 
 /// How long an upload waits for a disk that is behind with its syncs. Clients retry a refused batch.
 const SYNC_MAX_WAIT: Duration = Duration::from_secs(2);

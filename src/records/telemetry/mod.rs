@@ -14,8 +14,8 @@ mod file_identity;
 mod forward;
 mod forward_cursor;
 mod frame;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod index_packed;
 mod ingest;
 mod model;
@@ -52,13 +52,13 @@ pub use read::{Events, Selection};
 pub use standby::EraseElsewhere;
 pub use tables::schema;
 
-use crate::domain::accounts::UserExists;
-use crate::store::Store;
-use crate::types::{UnixSeconds, UserId};
 use budget::Usage;
 use compress::Compression;
 use dedup::{DedupWindow, REMEMBERED_HOURS};
 use notices::Notices;
+use playgate_domain::accounts::UserExists;
+use playgate_store::Store;
+use playgate_types::{UnixSeconds, UserId};
 use segment::{Directory, TelemetrySegment};
 use sequence_gaps::Gaps;
 use sync_thread::SyncThread;
@@ -133,7 +133,7 @@ struct TelemetryState {
 }
 
 const fn hour_of(now: UnixSeconds) -> i64 {
-    now.0.div_euclid(crate::types::time::HOUR)
+    now.0.div_euclid(playgate_types::time::HOUR)
 }
 
 /// One file that cannot be read must not stop the service. Its events stay where they are until retention drops the hour.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ring::digest;
 
 use super::player_event::PlayerEvent;
-use crate::types::{PartnerId, UnixSeconds, UserId};
+use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 pub const EVENTS_MAX: usize = 500;
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;

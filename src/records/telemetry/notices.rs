@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::io;
 
 use super::{Inner, Telemetry, TelemetryError};
-use crate::types::UnixSeconds;
-use crate::types::time::DAY;
+use playgate_types::UnixSeconds;
+use playgate_types::time::DAY;
 
 #[derive(Default)]
 pub(super) struct Notices {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::dimensions::Labels;
-use crate::types::DurationUnit;
+use playgate_types::DurationUnit;
 
 /// Bits per second. Higher values are player errors; a single one would make the mean of many players useless.
 pub const BITRATE_MAX: u64 = 1_000_000_000;

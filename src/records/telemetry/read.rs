@@ -11,9 +11,9 @@ use super::frame::{EventFrames, key_of};
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
 use super::{Inner, Telemetry, hour_of};
-use crate::segment_log::lengths::Lengths;
-use crate::segment_log::packed::SegmentReader;
-use crate::types::{UnixSeconds, UserId};
+use playgate_segment_log::lengths::Lengths;
+use playgate_segment_log::packed::SegmentReader;
+use playgate_types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
@@ -122,7 +122,7 @@ impl Events {
     fn read(&mut self) -> io::Result<Option<StoredEvent>> {
         loop {
             if let Some(open) = &mut self.open {
-                while let Some(event) = open.frames.next()? {
+                while let Some(event) = open.frames.next_frame()? {
                     if self.stopped.as_ref().is_some_and(|flag| flag.load(Relaxed)) {
                         return Ok(None);
                     }

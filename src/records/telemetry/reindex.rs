@@ -10,8 +10,8 @@ use super::error::TelemetryError;
 use super::segment::scan;
 use super::tables::{UserHourRecord, UserHours};
 use super::{Inner, Telemetry};
-use crate::store::{Durability, StoreError};
-use crate::types::UserId;
+use playgate_store::{Durability, StoreError};
+use playgate_types::UserId;
 
 const ENTRIES_AT_ONCE: usize = 1_000;
 

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::error::TelemetryError;
 use super::tables::{DayUsage, Forwarded, UserHours};
 use super::{Forwarder, Inner, Telemetry, hour_of};
-use crate::segment_log::remove_if_present;
-use crate::store::{All, Durability, StoreError};
-use crate::types::UnixSeconds;
+use playgate_segment_log::remove_if_present;
+use playgate_store::{All, Durability, StoreError};
+use playgate_types::UnixSeconds;
 
 const ENTRIES_AT_ONCE: usize = 1_000;
 
@@ -103,7 +103,7 @@ impl Forwarder {
     fn unsent(&self, hour: i64, part: (u64, u64)) -> io::Result<u64> {
         let mut count = 0;
         if let Some(mut events) = self.telemetry.part(hour, part)? {
-            while events.next()?.is_some() {
+            while events.next_frame()?.is_some() {
                 count += 1;
             }
         }

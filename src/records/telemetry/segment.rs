@@ -13,15 +13,15 @@ use chrono::DateTime;
 use super::error::TelemetryError;
 use super::frame::EventFrames;
 use super::model::{Fingerprint, StoredEvent};
-use crate::process::data_file::{self, at};
-use crate::process::files::{
+use playgate_process::data_file::{self, at};
+use playgate_process::files::{
     is_failed_sync, is_in_place, make_directory, sync_directory, sync_file,
 };
-use crate::segment_log::lengths::{LengthFile, Lengths};
-use crate::segment_log::packed::SegmentReader;
-use crate::segment_log::{self, append_checksum, open, remove_if_present, without_checksum};
+use playgate_segment_log::lengths::{LengthFile, Lengths};
+use playgate_segment_log::packed::SegmentReader;
+use playgate_segment_log::{append_checksum, open, remove_if_present, without_checksum};
 
-const HOUR: i64 = crate::types::time::HOUR;
+const HOUR: i64 = playgate_types::time::HOUR;
 /// Start of a fingerprint file. The last byte is the version.
 const KEYS_MARK: [u8; 4] = *b"PGk\x01";
 
@@ -111,7 +111,7 @@ impl Directory {
         path: &Path,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        segment_log::replace(path, self.sync, write)?;
+        playgate_segment_log::replace(path, self.sync, write)?;
         self.sync()
     }
 
@@ -178,7 +178,7 @@ fn read_keys(bytes: &[u8]) -> Option<Vec<Fingerprint>> {
 
 pub(super) fn scan(path: &Path, mut each: impl FnMut(&StoredEvent)) -> io::Result<u64> {
     let mut frames = EventFrames::new(SegmentReader::open(path)?);
-    while let Some(event) = frames.next()? {
+    while let Some(event) = frames.next_frame()? {
         each(&event);
     }
     if frames.damaged() > 0 {
@@ -373,7 +373,7 @@ impl TelemetrySegment {
         let file = path.display();
         tracing::error!(%file, "another program has deleted or replaced a telemetry file that is being written; writing it again from the open file; exclude the data directory from such programs");
         let length = self.lengths.written;
-        self.file = Arc::new(segment_log::restore(
+        self.file = Arc::new(playgate_segment_log::restore(
             &self.file,
             length,
             &path,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Telemetry;
 use super::error::TelemetryError;
-use crate::types::{UnixSeconds, UserId};
+use playgate_types::{UnixSeconds, UserId};
 
 /// Erases a user's events on every other member; fails if one of them fails.
 pub type EraseElsewhere = Arc<dyn Fn(&UserId) -> Result<(), String> + Send + Sync>;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::Inner;
 use super::error::TelemetryError;
 use super::segment::TelemetrySegment;
-use crate::process::files::sync_data;
-use crate::segment_log::remove_if_present;
+use playgate_process::files::sync_data;
+use playgate_segment_log::remove_if_present;
 
 /// Together with the duration of a sync, this stays below the promised 500 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Entries, Index, Record, Schema, Table, TreeName};
-use crate::types::{UnixSeconds, UserId};
+use playgate_store::{Entries, Index, Record, Schema, Table, TreeName};
+use playgate_types::{UnixSeconds, UserId};
 
 #[must_use]
 pub fn schema(schema: Schema) -> Schema {
@@ -100,7 +100,7 @@ impl Table for DayUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Key as _, read_record};
+    use playgate_store::{Key as _, read_record};
 
     #[test]
     fn key_and_record_bytes_are_stable() {

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use super::segment::report_torn_end;
 use super::*;
-use crate::store::{All, Options, SYNC_WITHIN, Schema};
-use crate::types::PartnerId;
+use playgate_store::{All, Options, SYNC_WITHIN, Schema};
+use playgate_types::PartnerId;
 
 pub(super) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 pub(super) const HOUR: i64 = 3_600;
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn index_rows(&self) -> usize {
-        let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::UserHours>(&All, 100);
+        let rows = |txn: &playgate_store::Txn<'_>| txn.scan::<tables::UserHours>(&All, 100);
         self.store.read(rows).unwrap().len()
     }
 }
@@ -279,7 +279,7 @@ fn the_length_of_a_segment_is_kept() {
     let telemetry = bench.open(NOW);
     let agree = || {
         let length = fs::metadata(bench.file(".events")).unwrap().len();
-        let kept = crate::segment_log::lengths::Lengths::read(&bench.file(".length"));
+        let kept = playgate_segment_log::lengths::Lengths::read(&bench.file(".length"));
         assert_eq!((kept.written, kept.synced), (length, length));
     };
     telemetry.ingest(sender(1), events([1]), NOW).unwrap();
@@ -427,9 +427,9 @@ fn a_requested_erasure_is_done_by_the_job() {
     let telemetry = bench.open(NOW);
     telemetry.ingest(sender(1), events([1]), NOW).unwrap();
     let user = sender(1).user;
-    let noted: Result<(), crate::store::StoreError> = bench
+    let noted: Result<(), playgate_store::StoreError> = bench
         .store
-        .write(crate::store::Durability::Durable, move |txn| {
+        .write(playgate_store::Durability::Durable, move |txn| {
             request_erasure(txn, &user, NOW)
         })
         .wait();
@@ -519,10 +519,10 @@ fn the_index_agrees_with_the_files_after_a_reopen() {
 }
 
 /// Changes the index as a restored backup does: to an earlier state, or to that of another server.
-fn change_index(bench: &Bench, change: impl FnOnce(&mut crate::store::Txn<'_>) + Send + 'static) {
-    let changed: Result<(), crate::store::StoreError> = bench
+fn change_index(bench: &Bench, change: impl FnOnce(&mut playgate_store::Txn<'_>) + Send + 'static) {
+    let changed: Result<(), playgate_store::StoreError> = bench
         .store
-        .write(crate::store::Durability::Durable, move |txn| {
+        .write(playgate_store::Durability::Durable, move |txn| {
             change(txn);
             Ok(())
         })

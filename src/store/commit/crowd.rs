@@ -14,7 +14,7 @@ const PATIENCE_DIVISOR: u32 = 4;
 /// are in every second group. So a group waits a little for those that were just answered. A commit that comes alone waits for
 /// nobody.
 #[derive(Default)]
-pub(in crate::store) struct Crowd {
+pub(crate) struct Crowd {
     expected: usize,
     append: Duration,
 }

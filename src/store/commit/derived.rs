@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::store::commit::memory_table::TableListener;
-use crate::store::error::StoreError;
-use crate::store::txn::Txn;
-use crate::store::write_batch::RawChange;
+use crate::commit::memory_table::TableListener;
+use crate::error::StoreError;
+use crate::txn::Txn;
+use crate::write_batch::RawChange;
 
 #[derive(Default)]
 pub struct TableWatch(AtomicBool);
@@ -125,8 +125,8 @@ impl Txn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tests::{People, all, person, put, schema};
-    use crate::store::{Durability, Store, Table as _};
+    use crate::tests::{People, all, person, put, schema};
+    use crate::{Durability, Store, Table as _};
 
     fn derived(store: &Store) -> Arc<Derived<usize>> {
         let watch = store.watch(&[People::NAME]).unwrap();

@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::store::commit::inbox::Inbox;
-use crate::store::commit::writer::{
+use crate::commit::inbox::Inbox;
+use crate::commit::writer::{
     CommitCallback, Durability, TransactionResult, Writer, WriterJob, WriterMessage,
 };
-use crate::store::error::StoreError;
-use crate::store::shared_log_error::ENTRY_MAX;
-use crate::store::txn::{Publication, Txn};
-use crate::store::write_batch::WriteBatch;
+use crate::error::StoreError;
+use crate::shared_log_error::ENTRY_MAX;
+use crate::txn::{Publication, Txn};
+use crate::write_batch::WriteBatch;
 
 /// Limits of one group: a commit must not wait for its sync indefinitely.
 const GROUP_JOBS: usize = 1_024;
@@ -45,7 +45,7 @@ impl Group {
 }
 
 impl Writer {
-    pub(in crate::store) fn run(mut self, inbox: &Receiver<WriterMessage>) {
+    pub(crate) fn run(mut self, inbox: &Receiver<WriterMessage>) {
         let mut inbox = Inbox::new(inbox);
         loop {
             match inbox.next(self.sync_timeout()) {

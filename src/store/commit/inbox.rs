@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use crate::store::commit::writer::WriterMessage;
+use crate::commit::writer::WriterMessage;
 
 /// Messages that are taken from the channel ahead of their turn.
 const TAKEN_MAX: usize = 1_024;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use foldhash::quality::RandomState;
 
-use crate::store::error::StoreError;
-use crate::store::key::Key as _;
-use crate::store::record;
-use crate::store::table::{Table, TreeName};
-use crate::store::write_batch::RawChange;
+use crate::error::StoreError;
+use crate::key::Key as _;
+use crate::record;
+use crate::table::{Table, TreeName};
+use crate::write_batch::RawChange;
 
 pub struct Changed<T: Table> {
     pub key: T::Key,
@@ -27,12 +27,12 @@ pub trait CommitListener<T: Table>: Send + Sync + 'static {
 }
 
 /// A [`CommitListener`] without its type parameters.
-pub(in crate::store) trait TableListener: Send + Sync + 'static {
+pub(crate) trait TableListener: Send + Sync + 'static {
     /// Fails for a record of a newer version. A damaged one is reported and skipped.
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError>;
 }
 
-pub(in crate::store) struct Decoding<T: Table>(pub(in crate::store) Arc<dyn CommitListener<T>>);
+pub(crate) struct Decoding<T: Table>(pub(crate) Arc<dyn CommitListener<T>>);
 
 impl<T: Table> TableListener for Decoding<T> {
     fn apply(&self, changes: &mut dyn Iterator<Item = RawChange<'_>>) -> Result<(), StoreError> {
@@ -53,7 +53,7 @@ impl<T: Table> TableListener for Decoding<T> {
     }
 }
 
-pub(in crate::store) fn report_damage(table: TreeName, key: &[u8]) {
+pub(crate) fn report_damage(table: TreeName, key: &[u8]) {
     // This can happen only at start-up: the records of a commit were encoded just before.
     tracing::error!(
         table,

@@ -15,12 +15,12 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
-use crate::store::commit::memory_table::{TableListener, report_damage};
-use crate::store::error::StoreError;
-use crate::store::key::Key as _;
-use crate::store::record;
-use crate::store::table::Table;
-use crate::store::write_batch::RawChange;
+use crate::commit::memory_table::{TableListener, report_damage};
+use crate::error::StoreError;
+use crate::key::Key as _;
+use crate::record;
+use crate::table::Table;
+use crate::write_batch::RawChange;
 
 /// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
 /// it in well under a millisecond.
@@ -360,7 +360,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::tests::{People, Person, person};
+    use crate::tests::{People, Person, person};
 
     fn empty() -> PackedTable<People, Person> {
         PackedTable::new(|_, person| person)

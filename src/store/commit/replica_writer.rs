@@ -6,15 +6,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::store::commit::writer::Writer;
-use crate::store::error::StoreError;
-use crate::store::replication::{
+use crate::commit::writer::Writer;
+use crate::error::StoreError;
+use crate::replication::{
     Appending, Claim, Entry, Joined, Member, MemberRole, Position, Replica, ReplicaStatus,
     Replication, ReplicationError, SharedLog,
 };
-use crate::store::shared_log_error::{EntryError, SharedLogError};
-use crate::store::txn::Publication;
-use crate::store::write_batch::WriteBatch;
+use crate::shared_log_error::{EntryError, SharedLogError};
+use crate::txn::Publication;
+use crate::write_batch::WriteBatch;
 
 /// Pause between two attempts to determine the outcome of an append.
 const POLL_EVERY: Duration = Duration::from_millis(50);
@@ -22,7 +22,7 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 type Apply<'a> = &'a mut dyn FnMut(&Entry) -> Result<(), StoreError>;
 
 impl Writer {
-    pub(in crate::store) fn join(
+    pub(crate) fn join(
         &mut self,
         mut replication: Replication,
     ) -> Result<ReplicaStatus, StoreError> {
@@ -53,7 +53,7 @@ impl Writer {
         Ok(status)
     }
 
-    pub(in crate::store) fn advance(
+    pub(crate) fn advance(
         &mut self,
         claim: Option<Claim>,
         entries: &[Entry],
@@ -71,7 +71,7 @@ impl Writer {
         })
     }
 
-    pub(in crate::store) fn leave_log(&mut self) {
+    pub(crate) fn leave_log(&mut self) {
         if let Some(Replica(joined)) = &mut self.replica {
             *joined = None;
         }
@@ -96,7 +96,7 @@ impl Writer {
 
     /// Makes one attempt to settle an append without an answer, before the transactions of the next group read anything: the
     /// entry may be in the log, or may still reach it.
-    pub(in crate::store) fn settle_before_planning(&mut self) {
+    pub(crate) fn settle_before_planning(&mut self) {
         if self.replica.is_some() {
             // Without an outcome the group is rejected; a failure of the store is reported already.
             let _ = self.with_replica(Self::settle);
@@ -104,7 +104,7 @@ impl Writer {
     }
 
     /// Commits a group as the owner. The shared log makes it durable, so the own WAL is synced later.
-    pub(in crate::store) fn commit_shared(
+    pub(crate) fn commit_shared(
         &mut self,
         group: WriteBatch,
         publications: Vec<Publication>,

@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use crate::store::engine::panic_message;
-use crate::store::error::StoreError;
-use crate::store::shared::Shared;
+use crate::engine::panic_message;
+use crate::error::StoreError;
+use crate::shared::Shared;
 
 /// Starts a thread. If it panics, the store fails as a whole: without the thread nothing is
 /// written, and memory may not match the promised commits.
-pub(in crate::store) fn spawn(
+pub(crate) fn spawn(
     name: &'static str,
     core: &Arc<Shared>,
     work: impl FnOnce() + Send + 'static,

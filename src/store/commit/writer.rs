@@ -8,17 +8,17 @@ use std::sync::mpsc::SyncSender;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::store::commit::crowd::Crowd;
-use crate::store::commit::memory_table::TableListener;
-use crate::store::engine::{Engine, MemoryEngine};
-use crate::store::error::StoreError;
-use crate::store::replication::Replica;
-use crate::store::shared::Shared;
-use crate::store::snapshot::durable_state::{apply_to, replay};
-use crate::store::table::TreeName;
-use crate::store::txn::{Publication, Txn};
-use crate::store::wal::{CommitLog, FileLog, FullLog};
-use crate::store::write_batch::WriteBatch;
+use crate::commit::crowd::Crowd;
+use crate::commit::memory_table::TableListener;
+use crate::engine::{Engine, MemoryEngine};
+use crate::error::StoreError;
+use crate::replication::Replica;
+use crate::shared::Shared;
+use crate::snapshot::durable_state::{apply_to, replay};
+use crate::table::TreeName;
+use crate::txn::{Publication, Txn};
+use crate::wal::{CommitLog, FileLog, FullLog};
+use crate::write_batch::WriteBatch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -39,7 +39,7 @@ const UNSYNCED_BYTES: usize = 1024 * 1024;
 pub struct Commit<T, E>(oneshot::AsyncReceiver<Result<T, E>>);
 
 impl<T, E: From<StoreError>> Commit<T, E> {
-    pub(in crate::store) fn channel() -> (oneshot::Sender<Result<T, E>>, Self) {
+    pub(crate) fn channel() -> (oneshot::Sender<Result<T, E>>, Self) {
         let (sender, receiver) = oneshot::async_channel();
         (sender, Self(receiver))
     }
@@ -60,20 +60,20 @@ impl<T, E: From<StoreError>> Future for Commit<T, E> {
     }
 }
 
-pub(in crate::store) type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub(crate) type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The changes are empty if the transaction failed.
-pub(in crate::store) struct TransactionResult {
-    pub(in crate::store) batch: WriteBatch,
-    pub(in crate::store) publications: Vec<Publication>,
-    pub(in crate::store) answer: CommitCallback,
+pub(crate) struct TransactionResult {
+    pub(crate) batch: WriteBatch,
+    pub(crate) publications: Vec<Publication>,
+    pub(crate) answer: CommitCallback,
 }
 
-pub(in crate::store) type WriterJob = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
+pub(crate) type WriterJob = Box<dyn FnOnce(Txn<'_>) -> TransactionResult + Send>;
 
-pub(in crate::store) type WriterWork = Box<dyn FnOnce(&mut Writer) + Send>;
+pub(crate) type WriterWork = Box<dyn FnOnce(&mut Writer) + Send>;
 
-pub(in crate::store) enum WriterMessage {
+pub(crate) enum WriterMessage {
     Write(Durability, WriterJob),
     /// Runs between two groups and holds up every commit until it returns.
     Exclusive(WriterWork),
@@ -84,14 +84,14 @@ pub(in crate::store) enum WriterMessage {
     Stop,
 }
 
-pub(in crate::store) fn run_exclusive<R: Send + 'static>(
+pub(crate) fn run_exclusive<R: Send + 'static>(
     writer: &SyncSender<WriterMessage>,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, StoreError> {
     run_on_writer(writer, WriterMessage::Exclusive, work)
 }
 
-pub(in crate::store) fn run_on_writer<R: Send + 'static>(
+pub(crate) fn run_on_writer<R: Send + 'static>(
     writer: &SyncSender<WriterMessage>,
     message: fn(WriterWork) -> WriterMessage,
     work: impl FnOnce(&mut Writer) -> Result<R, StoreError> + Send + 'static,
@@ -107,23 +107,23 @@ pub(in crate::store) fn run_on_writer<R: Send + 'static>(
 }
 
 /// Returns the last commit. It and all before it are in the WAL, and in the engine or the memtable.
-pub(in crate::store) fn last_number(writer: &SyncSender<WriterMessage>) -> Result<u64, StoreError> {
+pub(crate) fn last_number(writer: &SyncSender<WriterMessage>) -> Result<u64, StoreError> {
     run_exclusive(writer, |writer| Ok(writer.number))
 }
 
-pub(in crate::store) struct Writer {
-    pub(in crate::store) core: Arc<Shared>,
-    pub(in crate::store) log: Box<dyn CommitLog>,
-    pub(in crate::store) listeners: HashMap<TreeName, Vec<Arc<dyn TableListener>>>,
-    pub(in crate::store) number: u64,
+pub(crate) struct Writer {
+    pub(crate) core: Arc<Shared>,
+    pub(crate) log: Box<dyn CommitLog>,
+    pub(crate) listeners: HashMap<TreeName, Vec<Arc<dyn TableListener>>>,
+    pub(crate) number: u64,
     /// When the oldest commit that is logged but not synced was appended.
-    pub(in crate::store) unsynced: Option<Instant>,
-    pub(in crate::store) replica: Option<Replica>,
-    pub(in crate::store) crowd: Crowd,
+    pub(crate) unsynced: Option<Instant>,
+    pub(crate) replica: Option<Replica>,
+    pub(crate) crowd: Crowd,
 }
 
 impl Writer {
-    pub(in crate::store) fn sync_timeout(&self) -> Duration {
+    pub(crate) fn sync_timeout(&self) -> Duration {
         self.unsynced.map_or(Duration::from_secs(3_600), |since| {
             // Counted from the oldest unsynced commit, so that a steady stream cannot postpone the sync.
             SYNC_AFTER.saturating_sub(since.elapsed())
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Passes a group to the engine by way of the memtable, in a fleet only after a sync of the WAL.
-    pub(in crate::store) fn apply_later(&mut self, group: WriteBatch) -> Result<(), StoreError> {
+    pub(crate) fn apply_later(&mut self, group: WriteBatch) -> Result<(), StoreError> {
         if self.replica.is_some() && self.unsynced.is_some() {
             let waiting = self.core.memtable.push_unsynced(self.number, group);
             return match waiting > UNSYNCED_BYTES {
@@ -144,20 +144,20 @@ impl Writer {
         Ok(())
     }
 
-    pub(in crate::store) fn roll(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn roll(&mut self) -> Result<(), StoreError> {
         match self.log.roll() {
             Err(error) if error.is_transient() => Err(error),
             other => self.or_fail(other),
         }
     }
 
-    pub(in crate::store) fn restore_end(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn restore_end(&mut self) -> Result<(), StoreError> {
         self.log.restore_end()
     }
 
     /// Replaces an engine that has no disk space by one in memory, and makes the store read-only.
     /// Returns the old engine, since closing it may take long.
-    pub(in crate::store) fn detach_engine(
+    pub(crate) fn detach_engine(
         &mut self,
         memory: MemoryEngine,
         number: u64,
@@ -173,7 +173,7 @@ impl Writer {
 
     /// Switches to an engine that has every commit up to `number`. Returns the old engine, since
     /// closing it may take long.
-    pub(in crate::store) fn change_engine(
+    pub(crate) fn change_engine(
         &mut self,
         engine: Arc<dyn Engine>,
         number: u64,
@@ -190,7 +190,7 @@ impl Writer {
         Ok(self.core.replace_engine(engine, true))
     }
 
-    pub(in crate::store) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
+    pub(crate) fn resume(&mut self, engine: Arc<dyn Engine>, log: FileLog, number: u64) {
         // Commits are rejected while the store is read-only, so the numbers differ only if another program
         // changed the files.
         if number != self.number {
@@ -207,7 +207,7 @@ impl Writer {
         tracing::info!("the disk is writable again");
     }
 
-    pub(in crate::store) fn sync(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         let synced = self.log.sync();
         self.or_fail(synced)?;
         self.unsynced = None;
@@ -218,21 +218,18 @@ impl Writer {
         Ok(())
     }
 
-    pub(in crate::store) fn sync_or_fail(&mut self) {
+    pub(crate) fn sync_or_fail(&mut self) {
         if self.unsynced.is_some() && self.core.failure.get().is_none() {
             // `sync` has already reported the failure, and no caller is waiting here.
             let _ = self.sync();
         }
     }
 
-    pub(in crate::store) fn or_fail(
-        &self,
-        result: Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn or_fail(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
         result.map_err(|error| self.core.failure.report(&error))
     }
 
-    pub(in crate::store) fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
+    pub(crate) fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
         for (tree, changes) in group.trees() {
             for listener in self.listeners.get(tree).into_iter().flatten() {
                 let changes = changes.iter();

@@ -4,28 +4,28 @@
 //! protects against damage, not against an adversary.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Digest {
-    pub(in crate::store) count: u64,
+pub(crate) struct Digest {
+    pub(crate) count: u64,
     sum: u64,
 }
 
 impl Digest {
-    pub(in crate::store) fn add(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
         // Wrapping sums make the order irrelevant and a removal the exact inverse of an addition.
         self.count = self.count.wrapping_add(1);
         self.sum = self.sum.wrapping_add(term(key, value));
     }
 
-    pub(in crate::store) fn remove(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn remove(&mut self, key: &[u8], value: &[u8]) {
         self.count = self.count.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(term(key, value));
     }
 
-    pub(in crate::store) fn to_bytes(self) -> [u8; 16] {
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
         ((u128::from(self.count) << 64) | u128::from(self.sum)).to_be_bytes()
     }
 
-    pub(in crate::store) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = <[u8; 16]>::try_from(bytes).ok()?;
         let (count, sum) = bytes.split_first_chunk::<8>()?;
         Some(Self {

@@ -7,13 +7,13 @@ use std::ops::Bound;
 use parking_lot::RwLock;
 
 use super::{Engine, KeyValue, Scan};
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::table::TreeName;
-use crate::store::write_batch::BatchPart;
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::table::TreeName;
+use crate::write_batch::BatchPart;
 
 #[derive(Default)]
-pub(in crate::store) struct MemoryEngine(RwLock<MemoryEngineState>);
+pub(crate) struct MemoryEngine(RwLock<MemoryEngineState>);
 
 #[derive(Default)]
 struct MemoryEngineState {

@@ -17,9 +17,9 @@ pub(super) use supervised::{WatchedEngine, panic_message};
 
 use super::table::TreeName;
 use super::write_batch::{BatchPart, WriteBatch};
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::write_batch::RawChange;
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::write_batch::RawChange;
 
 pub(super) type KeyValue = (Vec<u8>, Vec<u8>);
 

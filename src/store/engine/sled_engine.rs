@@ -12,12 +12,12 @@ use sled::Transactional as _;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
 
 use super::{Digest, Engine, Scan};
-use crate::process::data_file::{at, list as files_of, open_to_read};
-use crate::process::files::sync_data;
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::table::{Tables, TreeName};
-use crate::store::write_batch::{BatchPart, WriteBatch};
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::table::{Tables, TreeName};
+use crate::write_batch::{BatchPart, WriteBatch};
+use playgate_process::data_file::{at, list as files_of, open_to_read};
+use playgate_process::files::sync_data;
 
 const META: &str = "meta";
 const APPLIED: &[u8] = b"applied";
@@ -31,7 +31,7 @@ const BEGUN: &[u8] = b"begun";
 /// are in the page cache of the operating system.
 const CACHE_BYTES: u64 = 4 * 1024 * 1024;
 
-pub(in crate::store) struct SledEngine {
+pub(crate) struct SledEngine {
     trees: HashMap<TreeName, sled::Tree>,
     meta: sled::Tree,
     /// Kept in memory, so that `apply` need not read them back.
@@ -46,11 +46,7 @@ pub(in crate::store) struct SledEngine {
 }
 
 impl SledEngine {
-    pub(in crate::store) fn open(
-        directory: &Path,
-        schema: &Tables,
-        sync: bool,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn open(directory: &Path, schema: &Tables, sync: bool) -> Result<Self, StoreError> {
         let db = open_database(directory)?;
         let mut trees = HashMap::new();
         // Trees are opened once: opening takes locks inside sled.
@@ -82,11 +78,7 @@ impl SledEngine {
 
     /// Reads everything and compares it with the stored checksums, to detect lost, changed and
     /// reappeared pairs. `stop` ends it early with [`StoreError::Closed`].
-    pub(in crate::store) fn verify(
-        &self,
-        steps: &AtomicU64,
-        stop: &AtomicBool,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn verify(&self, steps: &AtomicU64, stop: &AtomicBool) -> Result<(), StoreError> {
         for (name, tree) in &self.trees {
             let mut found = Digest::default();
             for pair in tree {
@@ -112,7 +104,7 @@ impl SledEngine {
     /// Loads changes into a new engine without a transaction: sled has one lock for the transactions of all databases of a
     /// process, and a transaction would make reads of the current engine wait for milliseconds. Nobody reads the new engine
     /// before [`SledEngine::finish_load`]; if that is not reached, the engine is discarded.
-    pub(in crate::store) fn load_part(&self, part: &BatchPart<'_>) -> Result<(), StoreError> {
+    pub(crate) fn load_part(&self, part: &BatchPart<'_>) -> Result<(), StoreError> {
         let mut digests = self.digests.lock();
         for changes in part.changes.chunk_by(|(a, ..), (b, ..)| a == b) {
             let name = changes.first().map_or("", |(name, ..)| *name);
@@ -128,7 +120,7 @@ impl SledEngine {
     }
 
     /// Stores the checksums of the trees and the id of the last commit.
-    pub(in crate::store) fn finish_load(&self, commit: CommitId) -> Result<(), StoreError> {
+    pub(crate) fn finish_load(&self, commit: CommitId) -> Result<(), StoreError> {
         for (name, digest) in &*self.digests.lock() {
             let digest = digest.to_bytes();
             let stored = self.meta.insert(digest_key(name), digest.as_slice());
@@ -248,7 +240,7 @@ fn data_file(directory: &Path) -> PathBuf {
 
 /// Returns sled's snapshot files, which can be incomplete or damaged. sled recreates them from its
 /// own log.
-pub(in crate::store) fn leftovers(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(crate) fn leftovers(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut found = Vec::new();
     for entry in files_of(directory)? {
         if entry.file_name().to_string_lossy().starts_with("snap.") {
@@ -386,7 +378,7 @@ impl Engine for SledEngine {
 
 /// Changes an engine's files directly, like damage that sled does not detect.
 #[cfg(test)]
-pub(in crate::store) fn tamper(directory: &Path, tree: TreeName, key: &[u8], value: Option<&[u8]>) {
+pub(crate) fn tamper(directory: &Path, tree: TreeName, key: &[u8], value: Option<&[u8]>) {
     let db = open_database(directory).unwrap();
     let tree = db.open_tree(tree).unwrap();
     match value {

@@ -10,10 +10,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Engine, KeyValue, Scan};
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::table::TreeName;
-use crate::store::write_batch::BatchPart;
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::table::TreeName;
+use crate::write_batch::BatchPart;
 
 /// Time limit of one engine call. A call takes milliseconds at most, and a disk that stalls for
 /// longer is as bad as a failed one.
@@ -24,7 +24,7 @@ const CALLS_MAX: usize = 64;
 
 type Fault = Arc<dyn Fn(&str) + Send + Sync>;
 
-pub(in crate::store) struct WatchedEngine<E> {
+pub(crate) struct WatchedEngine<E> {
     engine: E,
     watch: Arc<Watch>,
 }
@@ -38,7 +38,7 @@ struct Watch {
 }
 
 impl<E: Engine> WatchedEngine<E> {
-    pub(in crate::store) fn new(engine: E, fault: Fault) -> Self {
+    pub(crate) fn new(engine: E, fault: Fault) -> Self {
         let watch = Arc::new(Watch {
             began: Instant::now(),
             running: [const { AtomicU64::new(0) }; CALLS_MAX],
@@ -61,7 +61,7 @@ impl<E: Engine> WatchedEngine<E> {
     }
 }
 
-pub(in crate::store) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
         // `panic!` with arguments carries a `String`, without arguments a `&str`.
@@ -191,7 +191,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::store::write_batch::WriteBatch;
+    use crate::write_batch::WriteBatch;
 
     struct Breaking;
 

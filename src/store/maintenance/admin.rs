@@ -4,17 +4,17 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::process::files::remove_file;
-use crate::store::commit::writer::Durability;
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::maintenance::dump::{self, Exported, Imported};
-use crate::store::maintenance::verify::{self, Verified};
-use crate::store::maintenance::{compaction, compare, new_snapshot};
-use crate::store::snapshot::examine::TableReport;
-use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::table::{Tables, TreeName};
+use crate::commit::writer::Durability;
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::maintenance::dump::{self, Exported, Imported};
+use crate::maintenance::verify::{self, Verified};
+use crate::maintenance::{compaction, compare, new_snapshot};
+use crate::snapshot::examine::TableReport;
+use crate::snapshot::format::{Snapshot, SnapshotHead};
+use crate::table::{Tables, TreeName};
+use playgate_process::files::remove_file;
 
 /// An open snapshot, which stays readable after a newer one replaces it.
 pub struct SnapshotExport(Snapshot);
@@ -93,7 +93,7 @@ impl Store {
         Ok(disk.snapshot_path(self.write_snapshot()?.number))
     }
 
-    pub(in crate::store) fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
+    pub(crate) fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
         let empty = self.read(|txn| {
             let tables = self.0.core.schema.tables().iter();
             let mut tables = tables.filter(|table| !own.contains(&table.name));
@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    pub(in crate::store) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
+    pub(crate) fn import(&self, input: &mut dyn BufRead) -> Result<Imported, StoreError> {
         const BATCH: usize = 256 * 1024;
         self.must_be_empty(&[])?;
         let schema = &self.0.core.schema;

@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::MutexGuard;
 
-use crate::process::data_file::{self, at};
-use crate::process::files::{make_directory, remove_file, rename, replace_file, with_suffix};
-use crate::store::disk_space;
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::history::{History, Lineage};
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::compaction::NEW_ENGINE;
-use crate::store::maintenance::new_snapshot;
-use crate::store::maintenance::staging::Staging;
-use crate::store::options::FleetAccess;
-use crate::store::record::{Record, decode_note};
-use crate::store::recovery::evidence::snapshots;
-use crate::store::shared::OnDisk;
-use crate::store::snapshot::examine::{SnapshotReport, check_snapshot};
-use crate::store::snapshot::format::{self, EXTENSION, SnapshotHead};
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::{Expected, Survey};
+use crate::disk_space;
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::history::{History, Lineage};
+use crate::layout::StoreLayout;
+use crate::maintenance::compaction::NEW_ENGINE;
+use crate::maintenance::new_snapshot;
+use crate::maintenance::staging::Staging;
+use crate::options::FleetAccess;
+use crate::record::{Record, decode_note};
+use crate::recovery::evidence::snapshots;
+use crate::shared::OnDisk;
+use crate::snapshot::examine::{SnapshotReport, check_snapshot};
+use crate::snapshot::format::{self, EXTENSION, SnapshotHead};
+use crate::table::{Tables, TreeName};
+use crate::wal::{Expected, Survey};
+use playgate_process::data_file::{self, at};
+use playgate_process::files::{make_directory, remove_file, rename, replace_file, with_suffix};
 
 /// Distance between the highest known commit number and the first one of a restored store.
 const NUMBER_GAP: u64 = 1_000_000;
@@ -225,7 +225,7 @@ pub struct Restore<'a> {
     pub timeline: [u8; 16],
     /// Whether the backup may come from another store.
     pub adopt: bool,
-    /// A note for the restored store, from [`encode_note`](crate::store::encode_note). The restored store returns it
+    /// A note for the restored store, from [`encode_note`](crate::encode_note). The restored store returns it
     /// by [`Store::restore_note`].
     pub restore_note: &'a [u8],
 }
@@ -347,9 +347,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::store::snapshot::format::Snapshot;
-    use crate::store::tests::{People, all, assert_sound, copy_tree, person, put, schema};
-    use crate::store::{Durability, Options};
+    use crate::snapshot::format::Snapshot;
+    use crate::tests::{People, all, assert_sound, copy_tree, person, put, schema};
+    use crate::{Durability, Options};
 
     fn open(directory: &Path) -> Store {
         Store::open(directory, schema(), Options::default()).unwrap()

@@ -1,9 +1,9 @@
 //! Checkpoints: sync the engine, and retire the WAL segments that neither it nor the snapshot needs.
 
-use crate::store::error::StoreError;
-use crate::store::shared::Shared;
+use crate::error::StoreError;
+use crate::shared::Shared;
 
-pub(in crate::store) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
+pub(crate) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };

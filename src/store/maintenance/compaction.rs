@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
-use crate::process::data_file::at;
-use crate::process::files::size_of;
-use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::store::disk_space;
-use crate::store::disk_space::WritePriority;
-use crate::store::engine::Engine;
-use crate::store::error::StoreError;
-use crate::store::maintenance::new_snapshot;
-use crate::store::recovery::engines::{make_engine, watched};
-use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::{apply_to, replay};
+use crate::commit::writer::{WriterMessage, last_number, run_exclusive};
+use crate::disk_space;
+use crate::disk_space::WritePriority;
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::maintenance::new_snapshot;
+use crate::recovery::engines::{make_engine, watched};
+use crate::shared::{OnDisk, Shared};
+use crate::snapshot::durable_state::{apply_to, replay};
+use playgate_process::data_file::at;
+use playgate_process::files::size_of;
 
 /// An engine up to this size is never replaced.
 const REPLACED_FROM_BYTES: u64 = 64 * 1024 * 1024;
@@ -29,13 +29,13 @@ const GROWTH_FACTOR: u64 = 4;
 const SNAPSHOT_FACTOR: u64 = 8;
 /// Upper bound of a new engine's size in multiples of the snapshot. Measured: 3.7 with 20,000
 /// users, 1.9 with a million.
-pub(in crate::store) const NEW_ENGINE: u64 = 4;
+pub(crate) const NEW_ENGINE: u64 = 4;
 /// The writer replays at most this many commits while it switches engines.
 const REPLAYED_MAX: u64 = 64;
 /// After this many attempts the writer replays more, so that steady traffic cannot prevent the switch.
 const CATCH_UPS: u32 = 16;
 
-pub(in crate::store) fn compact(
+pub(crate) fn compact(
     core: &Arc<Shared>,
     writer: &SyncSender<WriterMessage>,
     now: i64,
@@ -104,8 +104,8 @@ fn require_space(disk: &OnDisk) -> Result<(), StoreError> {
     disk_space::require_free(&disk.layout.store(), packed + old.min(NEW_ENGINE * packed))
 }
 
-pub(in crate::store) struct Waste {
-    pub(in crate::store) enough: u64,
+pub(crate) struct Waste {
+    pub(crate) enough: u64,
     /// Path and initial size of the current engine.
     new: Option<(PathBuf, u64)>,
 }
@@ -121,7 +121,7 @@ impl Default for Waste {
 
 impl Waste {
     /// Compacts an engine that is far larger than needed, if there is space for another one.
-    pub(in crate::store) fn compact_if_wasteful(
+    pub(crate) fn compact_if_wasteful(
         &mut self,
         core: &Arc<Shared>,
         writer: &SyncSender<WriterMessage>,

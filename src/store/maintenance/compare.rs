@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::store::engine::Digest;
-use crate::store::error::StoreError;
-use crate::store::maintenance::verify::DurableStateReport;
-use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::{DurableState, unknown};
-use crate::store::snapshot::examine::{DifferenceCounter, TableReport};
-use crate::store::snapshot::format::Triple;
-use crate::store::table::TreeName;
-use crate::store::wal::read_segment;
-use crate::store::write_batch::visit;
+use crate::commit::writer::{WriterMessage, last_number, run_exclusive};
+use crate::engine::Digest;
+use crate::error::StoreError;
+use crate::maintenance::verify::DurableStateReport;
+use crate::shared::{OnDisk, Shared};
+use crate::snapshot::durable_state::{DurableState, unknown};
+use crate::snapshot::examine::{DifferenceCounter, TableReport};
+use crate::snapshot::format::Triple;
+use crate::table::TreeName;
+use crate::wal::read_segment;
+use crate::write_batch::visit;
 
 /// Keys of trees, with the checksums that their pairs must have.
 type ExpectedRecord = BTreeMap<(TreeName, Vec<u8>), Option<Digest>>;
@@ -32,7 +32,7 @@ fn digest_of(key: &[u8], value: &[u8]) -> Digest {
 }
 
 /// Compares records and indexes of the durable state at one commit, and the engine with that state.
-pub(in crate::store) fn against_durable_state(
+pub(crate) fn against_durable_state(
     core: &Arc<Shared>,
     disk: &OnDisk,
     writer: &SyncSender<WriterMessage>,

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::process::data_file;
-use crate::process::data_file::at;
-use crate::store::disk_space;
-use crate::store::error::StoreError;
-use crate::store::layout::{StoreLayout, check_format};
-use crate::store::table::Tables;
+use crate::disk_space;
+use crate::error::StoreError;
+use crate::layout::{StoreLayout, check_format};
+use crate::table::Tables;
+use playgate_process::data_file;
+use playgate_process::data_file::at;
 
 /// Required space in multiples of the store: for the copy itself, the backup before a format upgrade, and a rebuilt
 /// engine.
@@ -64,8 +64,8 @@ pub fn bytes_below(directory: &Path) -> Result<u64, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tests::{all, assert_sound, person, put, schema};
-    use crate::store::{Options, Store};
+    use crate::tests::{all, assert_sound, person, put, schema};
+    use crate::{Options, Store};
 
     #[test]
     fn a_copy_opens_with_every_record_and_the_store_is_unchanged() {

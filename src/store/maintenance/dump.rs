@@ -13,17 +13,17 @@ use std::io::{BufRead, Write};
 
 use data_encoding::{BASE64, HEXLOWER};
 
-use crate::store::error::StoreError;
-use crate::store::record::{bare, sealed};
-use crate::store::snapshot::examine::Found;
-use crate::store::snapshot::format::Triple;
-use crate::store::table::{TableInfo, Tables};
-use crate::store::write_batch::WriteBatch;
+use crate::error::StoreError;
+use crate::record::{bare, sealed};
+use crate::snapshot::examine::Found;
+use crate::snapshot::format::Triple;
+use crate::table::{TableInfo, Tables};
+use crate::write_batch::WriteBatch;
 
 const WORD: &str = "playgate-store";
 const VERSION: &str = "1";
 /// No valid line is longer. A longer one is not read into memory.
-const LINE_MAX: u64 = 4 * crate::store::record::VALUE_MAX as u64;
+const LINE_MAX: u64 = 4 * crate::record::VALUE_MAX as u64;
 const REPORTED_MAX: usize = 100;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Imported {
     pub complete: bool,
 }
 
-pub(in crate::store) fn write(
+pub(crate) fn write(
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
     schema: &Tables,
     instance: [u8; 16],
@@ -71,7 +71,7 @@ pub(in crate::store) fn write(
     Ok(exported)
 }
 
-pub(in crate::store) fn read(
+pub(crate) fn read(
     input: &mut dyn BufRead,
     schema: &Tables,
     batch_bytes: usize,

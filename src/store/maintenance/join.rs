@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use crate::process::data_file::at;
-use crate::store::disk_space;
-use crate::store::error::StoreError;
-use crate::store::history::Lineage;
-use crate::store::layout::{StoreLayout, check_format};
-use crate::store::maintenance::staging::Staging;
-use crate::store::replication::Position;
-use crate::store::snapshot::examine::check_snapshot;
-use crate::store::snapshot::format::SnapshotHead;
-use crate::store::table::Tables;
+use crate::disk_space;
+use crate::error::StoreError;
+use crate::history::Lineage;
+use crate::layout::{StoreLayout, check_format};
+use crate::maintenance::staging::Staging;
+use crate::replication::Position;
+use crate::snapshot::examine::check_snapshot;
+use crate::snapshot::format::SnapshotHead;
+use crate::table::Tables;
+use playgate_process::data_file::at;
 
 pub struct Join<'a> {
     pub directory: &'a Path,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::{fs, io};
 
-use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
-use crate::store::error::StoreError;
-use crate::store::lock::StoreLock;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::maintenance::new_snapshot;
-use crate::store::shared::{OnDisk, Shared};
+use crate::commit::writer::{Writer, WriterMessage, run_exclusive};
+use crate::error::StoreError;
+use crate::lock::StoreLock;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::maintenance::new_snapshot;
+use crate::shared::{OnDisk, Shared};
 
 /// Puts back what is missing, from memory and the engine, which have every commit.
-pub(in crate::store) fn restore(
+pub(crate) fn restore(
     core: &Arc<Shared>,
     writer: &SyncSender<WriterMessage>,
     now: i64,
@@ -47,7 +47,7 @@ pub(in crate::store) fn restore(
 }
 
 /// Like [`restore`], after the last commit.
-pub(in crate::store) fn restore_at_end(core: &Shared, now: i64) -> Result<(), StoreError> {
+pub(crate) fn restore_at_end(core: &Shared, now: i64) -> Result<(), StoreError> {
     let Some(disk) = &core.disk else {
         return Ok(());
     };
@@ -78,7 +78,7 @@ fn missing_part(disk: &OnDisk) -> Option<PathBuf> {
 }
 
 /// Takes the lock of the data directory again if its file was deleted: another process could take a new one.
-pub(in crate::store) fn restore_lock(core: &Shared, locks: &mut Vec<StoreLock>) {
+pub(crate) fn restore_lock(core: &Shared, locks: &mut Vec<StoreLock>) {
     let (Some(disk), Some(held)) = (&core.disk, locks.last()) else {
         return;
     };

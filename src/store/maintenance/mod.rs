@@ -1,17 +1,17 @@
 //! The maintenance thread and its tasks: compaction, verification, backups, dumps.
 
-pub(in crate::store) mod admin;
-pub(in crate::store) mod backup;
-pub(in crate::store) mod checkpoint;
-pub(in crate::store) mod compaction;
-pub(in crate::store) mod compare;
-pub(in crate::store) mod copy;
-pub(in crate::store) mod dump;
-pub(in crate::store) mod join;
-pub(in crate::store) mod missing_files;
-pub(in crate::store) mod new_snapshot;
-pub(in crate::store) mod retention;
-pub(in crate::store) mod salvage;
+pub(crate) mod admin;
+pub(crate) mod backup;
+pub(crate) mod checkpoint;
+pub(crate) mod compaction;
+pub(crate) mod compare;
+pub(crate) mod copy;
+pub(crate) mod dump;
+pub(crate) mod join;
+pub(crate) mod missing_files;
+pub(crate) mod new_snapshot;
+pub(crate) mod retention;
+pub(crate) mod salvage;
 mod staging;
-pub(in crate::store) mod thread;
-pub(in crate::store) mod verify;
+pub(crate) mod thread;
+pub(crate) mod verify;

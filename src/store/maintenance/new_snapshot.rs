@@ -5,18 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
-use crate::process::data_file::at;
-use crate::process::files::remove_file;
-use crate::store::commit::writer::{Writer, WriterMessage, run_exclusive};
-use crate::store::engine::Engine;
-use crate::store::error::StoreError;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
-use crate::store::wal::Closed;
+use crate::commit::writer::{Writer, WriterMessage, run_exclusive};
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::shared::{OnDisk, Shared};
+use crate::snapshot::durable_state::DurableState;
+use crate::snapshot::format::{self, Snapshot, SnapshotHead, Triple};
+use crate::wal::Closed;
+use playgate_process::data_file::at;
+use playgate_process::files::remove_file;
 
-pub(in crate::store) fn with_all_commits(
+pub(crate) fn with_all_commits(
     core: &Shared,
     writer: &SyncSender<WriterMessage>,
     now: i64,
@@ -26,10 +26,7 @@ pub(in crate::store) fn with_all_commits(
     from_closed_segments(core, now)
 }
 
-pub(in crate::store) fn from_closed_segments(
-    core: &Shared,
-    now: i64,
-) -> Result<SnapshotHead, StoreError> {
+pub(crate) fn from_closed_segments(core: &Shared, now: i64) -> Result<SnapshotHead, StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let mut snapshot = disk.snapshot.lock();
     let begin = snapshot.as_ref().map_or(0, |snapshot| snapshot.number);
@@ -63,11 +60,7 @@ pub(in crate::store) fn from_closed_segments(
 }
 
 /// Writes a snapshot from the engine. Nothing may be committed while this runs.
-pub(in crate::store) fn from_idle_engine(
-    core: &Shared,
-    number: u64,
-    now: i64,
-) -> Result<(), StoreError> {
+pub(crate) fn from_idle_engine(core: &Shared, number: u64, now: i64) -> Result<(), StoreError> {
     let disk = core.disk.as_ref().ok_or(StoreError::Closed)?;
     let engine = core.engine();
     let mut snapshot = disk.snapshot.try_lock().ok_or(StoreError::Overloaded)?;
@@ -81,7 +74,7 @@ pub(in crate::store) fn from_idle_engine(
 }
 
 /// Like [`from_idle_engine`], while commits continue.
-pub(in crate::store) fn from_running_engine(
+pub(crate) fn from_running_engine(
     core: &Shared,
     writer: &SyncSender<WriterMessage>,
     now: i64,
@@ -118,7 +111,7 @@ fn merge_scan_with_wal(
 ) -> Result<SnapshotHead, StoreError> {
     let engine = core.engine();
     let pairs = engine_pairs(core, &*engine);
-    crate::process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    playgate_process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
     // The intermediate file is neither synced nor verified.
     format::write(scanned, &head(disk, begin, now), pairs, false, &|_| Ok(()))?;
     let number = run_exclusive(writer, |writer| writer.roll().map(|()| writer.number))?;
@@ -148,19 +141,19 @@ fn engine_pairs<'a>(
 }
 
 /// Returns the size of snapshot and WAL, which is an upper bound for the next snapshot.
-pub(in crate::store) fn packed_bytes(disk: &OnDisk) -> u64 {
+pub(crate) fn packed_bytes(disk: &OnDisk) -> u64 {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let segments = disk.segments.read().all();
     disk.snapshot_bytes() + segments.iter().map(|s| size(&s.path)).sum::<u64>()
 }
 
-pub(in crate::store) fn write_file(
+pub(crate) fn write_file(
     disk: &OnDisk,
     head: SnapshotHead,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
 ) -> Result<SnapshotHead, StoreError> {
     let path = disk.snapshot_path(head.number);
-    crate::process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
+    playgate_process::files::make_directory(&disk.layout.snapshots(), disk.layout.sync)?;
     // The new snapshot is verified and synced before the old ones are removed.
     format::write(
         &path,

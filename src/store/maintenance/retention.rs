@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::process::data_file::at;
-use crate::store::error::StoreError;
-use crate::store::maintenance::backup::{BackupFile, list_backups};
-use crate::store::table::Tables;
+use crate::error::StoreError;
+use crate::maintenance::backup::{BackupFile, list_backups};
+use crate::table::Tables;
+use playgate_process::data_file::at;
 
 const DAY: i64 = 86_400;
 

@@ -6,16 +6,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::store::engine::{Engine as _, MemoryEngine};
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::layout::StoreLayout;
-use crate::store::maintenance::dump::{self, Exported};
-use crate::store::recovery::evidence::snapshots;
-use crate::store::snapshot::format::Snapshot;
-use crate::store::table::Tables;
-use crate::store::wal::{Expected, StoredEnd, Survey, read_segment};
-use crate::store::write_batch::WriteBatch;
+use crate::engine::{Engine as _, MemoryEngine};
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::layout::StoreLayout;
+use crate::maintenance::dump::{self, Exported};
+use crate::recovery::evidence::snapshots;
+use crate::snapshot::format::Snapshot;
+use crate::table::Tables;
+use crate::wal::{Expected, StoredEnd, Survey, read_segment};
+use crate::write_batch::WriteBatch;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use crate::process::files::make_directory;
-use crate::store::error::StoreError;
-use crate::store::history::Lineage;
-use crate::store::layout::{Identity, StoreLayout};
-use crate::store::recovery::engines::make_engine;
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::examine::{SnapshotReport, check_snapshot};
-use crate::store::snapshot::format::{self, EXTENSION, Snapshot, SnapshotHead};
-use crate::store::table::Tables;
+use crate::error::StoreError;
+use crate::history::Lineage;
+use crate::layout::{Identity, StoreLayout};
+use crate::recovery::engines::make_engine;
+use crate::snapshot::durable_state::DurableState;
+use crate::snapshot::examine::{SnapshotReport, check_snapshot};
+use crate::snapshot::format::{self, EXTENSION, Snapshot, SnapshotHead};
+use crate::table::Tables;
+use playgate_process::files::make_directory;
 
 pub(super) struct Staging<'a> {
     pub(super) layout: &'a StoreLayout,

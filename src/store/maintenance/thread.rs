@@ -8,19 +8,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::process::descriptor_reserve;
-use crate::store::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::store::engine::MemoryEngine;
-use crate::store::error::StoreError;
-use crate::store::lock::StoreLock;
-use crate::store::maintenance::checkpoint::checkpoint;
-use crate::store::maintenance::compaction::Waste;
-use crate::store::maintenance::{missing_files, new_snapshot};
-use crate::store::recovery::task::{Opened, Recovered, Recovery};
-use crate::store::shared::{OnDisk, Shared};
-use crate::store::snapshot::durable_state::apply_to;
-use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{Closed, Expected, Survey};
+use crate::commit::writer::{WriterMessage, last_number, run_exclusive};
+use crate::engine::MemoryEngine;
+use crate::error::StoreError;
+use crate::lock::StoreLock;
+use crate::maintenance::checkpoint::checkpoint;
+use crate::maintenance::compaction::Waste;
+use crate::maintenance::{missing_files, new_snapshot};
+use crate::recovery::task::{Opened, Recovered, Recovery};
+use crate::shared::{OnDisk, Shared};
+use crate::snapshot::durable_state::apply_to;
+use crate::snapshot::format::Snapshot;
+use crate::wal::{Closed, Expected, Survey};
+use playgate_process::descriptor_reserve;
 
 const TICK: Duration = Duration::from_millis(500);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
@@ -35,18 +35,18 @@ const LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// memory tables are filled delays the start.
 const SNAPSHOTS_AT_START: u64 = 4;
 
-pub(in crate::store) struct MaintenanceThread {
-    pub(in crate::store) core: Weak<Shared>,
-    pub(in crate::store) writer: SyncSender<WriterMessage>,
-    pub(in crate::store) on_failure: crate::store::failure::OnFailure,
-    pub(in crate::store) backups: Option<PathBuf>,
-    pub(in crate::store) clock: crate::store::shared::SnapshotClock,
+pub(crate) struct MaintenanceThread {
+    pub(crate) core: Weak<Shared>,
+    pub(crate) writer: SyncSender<WriterMessage>,
+    pub(crate) on_failure: crate::failure::OnFailure,
+    pub(crate) backups: Option<PathBuf>,
+    pub(crate) clock: crate::shared::SnapshotClock,
     /// The lock of the data directory; another one if its file was deleted.
-    pub(in crate::store) locks: Vec<StoreLock>,
+    pub(crate) locks: Vec<StoreLock>,
 }
 
 impl MaintenanceThread {
-    pub(in crate::store) fn run(mut self, stopped: &Receiver<()>) {
+    pub(crate) fn run(mut self, stopped: &Receiver<()>) {
         // Each start begins a segment. Without this check a process that restarts in a loop and
         // never reaches its first checkpoint would fill the disk with segments.
         if let Some(core) = self.core.upgrade()
@@ -151,10 +151,7 @@ impl MaintenanceThread {
 
     fn resume(&self, core: &Shared, disk: &OnDisk) {
         // Reopening writes a segment and perhaps an engine, which must not fill the disk again.
-        if !disk
-            .space
-            .admits(crate::store::disk_space::WritePriority::Change)
-        {
+        if !disk.space.admits(crate::disk_space::WritePriority::Change) {
             return;
         }
         // A verification in progress must finish with the engine it started with.
@@ -238,7 +235,7 @@ fn write_snapshot_if_wal_is_long(
     // A new snapshot is optional, so it must not use up the last free space.
     if !disk
         .space
-        .admits(crate::store::disk_space::WritePriority::Telemetry)
+        .admits(crate::disk_space::WritePriority::Telemetry)
         || disk.space.bytes().0 < size + log
     {
         return Ok(());

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::store::commit::writer::{Durability, last_number};
-use crate::store::engine::{Digest, Engine};
-use crate::store::error::StoreError;
-use crate::store::handle::Store;
-use crate::store::snapshot::examine::{Found, TableReport};
-use crate::store::table::{IndexEntry, TableInfo, TreeName};
-use crate::store::txn::Txn;
+use crate::commit::writer::{Durability, last_number};
+use crate::engine::{Digest, Engine};
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::snapshot::examine::{Found, TableReport};
+use crate::table::{IndexEntry, TableInfo, TreeName};
+use crate::txn::Txn;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
@@ -43,7 +43,7 @@ impl DurableStateReport {
         self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
     }
 
-    pub(in crate::store) fn enter(
+    pub(crate) fn enter(
         &mut self,
         place: (TreeName, Vec<u8>),
         expected: Option<Digest>,
@@ -67,10 +67,7 @@ enum Suspect {
 }
 
 /// Compares each table with its indexes in the engine, and with `repair` repairs the indexes.
-pub(in crate::store) fn examine_engine(
-    store: &Store,
-    repair: bool,
-) -> Result<Vec<TableReport>, StoreError> {
+pub(crate) fn examine_engine(store: &Store, repair: bool) -> Result<Vec<TableReport>, StoreError> {
     /// Checking this many takes the writer about as long as a commit.
     const AT_A_TIME: usize = 16;
     let core = &store.0.core;

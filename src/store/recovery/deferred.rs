@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::process::thread_priority;
-use crate::store::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
-use crate::store::error::StoreError;
-use crate::store::failure::OnFailure;
-use crate::store::history::{CommitId, Lineage};
-use crate::store::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::engine_checks::{check_history, retry_without_leftovers};
-use crate::store::recovery::engines::{make_engine, watched};
-use crate::store::recovery::supervision::verify_supervised;
-use crate::store::snapshot::durable_reader::DurableReader;
-use crate::store::snapshot::durable_state::{DurableState, replay};
-use crate::store::snapshot::format::Snapshot;
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::Segment;
-use crate::store::write_batch::{BatchPart, RawChange};
+use crate::engine::{Engine, Scan, SledEngine, WatchedEngine, panic_message};
+use crate::error::StoreError;
+use crate::failure::OnFailure;
+use crate::history::{CommitId, Lineage};
+use crate::layout::{EngineDir, StoreLayout};
+use crate::recovery::engine_checks::{check_history, retry_without_leftovers};
+use crate::recovery::engines::{make_engine, watched};
+use crate::recovery::supervision::verify_supervised;
+use crate::snapshot::durable_reader::DurableReader;
+use crate::snapshot::durable_state::{DurableState, replay};
+use crate::snapshot::format::Snapshot;
+use crate::table::{Tables, TreeName};
+use crate::wal::Segment;
+use crate::write_batch::{BatchPart, RawChange};
+use playgate_process::thread_priority;
 
-pub(in crate::store) struct DeferredEngine {
+pub(crate) struct DeferredEngine {
     shared: Arc<DeferredState>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,29 +44,29 @@ struct DeferredState {
     abandoned: Arc<AtomicBool>,
 }
 
-pub(in crate::store) enum FoundEngine {
+pub(crate) enum FoundEngine {
     Unverified(Box<SledEngine>, EngineDir),
     Unusable(String),
 }
 
-pub(in crate::store) struct Preparation {
-    pub(in crate::store) layout: StoreLayout,
-    pub(in crate::store) schema: Tables,
-    pub(in crate::store) on_failure: OnFailure,
-    pub(in crate::store) snapshot: Option<Snapshot>,
-    pub(in crate::store) segments: Vec<Segment>,
-    pub(in crate::store) number: u64,
+pub(crate) struct Preparation {
+    pub(crate) layout: StoreLayout,
+    pub(crate) schema: Tables,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) number: u64,
     /// The WAL continues from this commit without a gap.
-    pub(in crate::store) oldest: u64,
-    pub(in crate::store) lineage: Lineage,
-    pub(in crate::store) from: String,
-    pub(in crate::store) rebuilt_from: Arc<OnceLock<String>>,
+    pub(crate) oldest: u64,
+    pub(crate) lineage: Lineage,
+    pub(crate) from: String,
+    pub(crate) rebuilt_from: Arc<OnceLock<String>>,
 }
 
 impl DeferredEngine {
     /// Starts `make`, which prepares the engine, on a thread and waits up to `max_wait` for it. `make` gets a flag that tells
     /// it to give up, and must return soon after that is set.
-    pub(in crate::store) fn start(
+    pub(crate) fn start(
         make: impl FnOnce(&Arc<AtomicBool>) -> Result<WatchedEngine<SledEngine>, StoreError>
         + Send
         + 'static,
@@ -244,7 +244,7 @@ impl Engine for DeferredEngine {
 }
 
 impl Preparation {
-    pub(in crate::store) fn run(
+    pub(crate) fn run(
         mut self,
         found: FoundEngine,
         abandoned: &Arc<AtomicBool>,

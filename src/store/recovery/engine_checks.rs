@@ -1,16 +1,13 @@
 //! Checks whether a verified engine belongs to this store, and opens a damaged engine without what it can do without.
 
-use crate::store::engine::{Engine, leftovers};
-use crate::store::error::StoreError;
-use crate::store::history::{CommitId, Lineage};
-use crate::store::layout::{EngineDir, StoreLayout};
+use crate::engine::{Engine, leftovers};
+use crate::error::StoreError;
+use crate::history::{CommitId, Lineage};
+use crate::layout::{EngineDir, StoreLayout};
 
 /// Rejects an engine of another history. An engine that was copied from another store, or that is from before a restore,
 /// can be intact and have the right number.
-pub(in crate::store) fn check_history(
-    lineage: &Lineage,
-    applied: CommitId,
-) -> Result<(), StoreError> {
+pub(crate) fn check_history(lineage: &Lineage, applied: CommitId) -> Result<(), StoreError> {
     if lineage.holds_engine(applied) {
         return Ok(());
     }
@@ -22,7 +19,7 @@ pub(in crate::store) fn check_history(
 
 /// Rejects an engine that has a part of later commits: it matches neither its own number nor the log. It is marked as
 /// suspect immediately, because the log will soon have other commits with these numbers.
-pub(in crate::store) fn check_begun(
+pub(crate) fn check_begun(
     lineage: &Lineage,
     engine: &dyn Engine,
     last: u64,
@@ -43,7 +40,7 @@ pub(in crate::store) fn check_begun(
 }
 
 /// Tries to open an engine, and once more without the files that sled can recreate, which are often what it fails on.
-pub(in crate::store) fn retry_without_leftovers<R>(
+pub(crate) fn retry_without_leftovers<R>(
     layout: &StoreLayout,
     directory: &EngineDir,
     mut open: impl FnMut() -> Result<R, StoreError>,

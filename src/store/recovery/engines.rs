@@ -5,19 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::process::data_file::at;
-use crate::store::engine::{Engine as _, SledEngine, WatchedEngine};
-use crate::store::error::StoreError;
-use crate::store::failure::OnFailure;
-use crate::store::history::CommitId;
-use crate::store::layout::{EngineDir, StoreLayout};
-use crate::store::recovery::engine_checks::retry_without_leftovers;
-use crate::store::recovery::supervision::{Supervised, verify_supervised};
-use crate::store::recovery::task::Recovery;
-use crate::store::snapshot::durable_state::DurableState;
+use crate::engine::{Engine as _, SledEngine, WatchedEngine};
+use crate::error::StoreError;
+use crate::failure::OnFailure;
+use crate::history::CommitId;
+use crate::layout::{EngineDir, StoreLayout};
+use crate::recovery::engine_checks::retry_without_leftovers;
+use crate::recovery::supervision::{Supervised, verify_supervised};
+use crate::recovery::task::Recovery;
+use crate::snapshot::durable_state::DurableState;
+use playgate_process::data_file::at;
 
 impl Recovery<'_> {
-    pub(in crate::store) fn open_sled(&self) -> Result<WatchedEngine<SledEngine>, StoreError> {
+    pub(crate) fn open_sled(&self) -> Result<WatchedEngine<SledEngine>, StoreError> {
         let (current, others) = self.layout.engines()?;
         for other in others {
             // The creation of this engine was interrupted, or another engine has replaced it.
@@ -70,7 +70,7 @@ impl Recovery<'_> {
         })
     }
 
-    pub(in crate::store) fn rebuild(
+    pub(crate) fn rebuild(
         &self,
         state: DurableState<'_>,
     ) -> Result<WatchedEngine<SledEngine>, StoreError> {
@@ -88,7 +88,7 @@ impl Recovery<'_> {
 }
 
 /// Supervises an engine. A fault is reported and recorded for the next start.
-pub(in crate::store) fn watched(
+pub(crate) fn watched(
     engine: SledEngine,
     directory: &EngineDir,
     on_failure: &OnFailure,
@@ -105,7 +105,7 @@ pub(in crate::store) fn watched(
     WatchedEngine::new(engine, fault)
 }
 
-pub(in crate::store) fn make_engine(
+pub(crate) fn make_engine(
     directory: &EngineDir,
     layout: &StoreLayout,
     state: DurableState<'_>,

@@ -3,41 +3,41 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::store::error::StoreError;
-use crate::store::history::{History, Lineage};
-use crate::store::recovery::task::Recovery;
-use crate::store::snapshot::durable_state::DurableState;
-use crate::store::snapshot::format::{Snapshot, SnapshotHead};
-use crate::store::table::Tables;
-use crate::store::wal::{Expected, StoredEnd, Survey, boot_id};
+use crate::error::StoreError;
+use crate::history::{History, Lineage};
+use crate::recovery::task::Recovery;
+use crate::snapshot::durable_state::DurableState;
+use crate::snapshot::format::{Snapshot, SnapshotHead};
+use crate::table::Tables;
+use crate::wal::{Expected, StoredEnd, Survey, boot_id};
 
 type SnapshotFile = (SnapshotHead, PathBuf);
 
-pub(in crate::store) struct RecoverySource {
-    pub(in crate::store) survey: Survey,
+pub(crate) struct RecoverySource {
+    pub(crate) survey: Survey,
     /// Snapshots of the store whose history matches, newest first.
-    pub(in crate::store) snapshots: Vec<SnapshotFile>,
+    pub(crate) snapshots: Vec<SnapshotFile>,
     /// Backups of any history, newest first.
-    pub(in crate::store) backups: Vec<SnapshotFile>,
-    pub(in crate::store) end: StoredEnd,
+    pub(crate) backups: Vec<SnapshotFile>,
+    pub(crate) end: StoredEnd,
     /// The last commit that must exist according to the end record of the WAL.
-    pub(in crate::store) promised: u64,
+    pub(crate) promised: u64,
     /// The last commit of a backup, if a backup is needed for promised commits; otherwise 0.
-    pub(in crate::store) backed_up: u64,
+    pub(crate) backed_up: u64,
 }
 
 impl RecoverySource {
-    pub(in crate::store) fn in_snapshot_and_wal(&self) -> u64 {
+    pub(crate) fn in_snapshot_and_wal(&self) -> u64 {
         let snapshot = self.snapshots.first().map_or(0, |(head, _)| head.number);
         snapshot.max(self.survey.last())
     }
 
     /// Returns the last commit that any source except the engine has.
-    pub(in crate::store) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.in_snapshot_and_wal().max(self.backed_up)
     }
 
-    pub(in crate::store) fn continues(&self, number: u64) -> bool {
+    pub(crate) fn continues(&self, number: u64) -> bool {
         let last = self.last();
         // The WAL must reach the last commit without a gap, or replaying it would skip promised commits.
         number >= last
@@ -45,7 +45,7 @@ impl RecoverySource {
     }
 
     /// Returns the first commit that the WAL continues without a gap, given that it continues `known`.
-    pub(in crate::store) fn oldest(&self, known: u64) -> u64 {
+    pub(crate) fn oldest(&self, known: u64) -> u64 {
         let segments = &self.survey.segments;
         let first = segments
             .first()
@@ -53,7 +53,7 @@ impl RecoverySource {
         if self.continues(first) { first } else { known }
     }
 
-    pub(in crate::store) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
+    pub(crate) fn fits(&self, head: &SnapshotHead, lineage: &Lineage) -> bool {
         // Number and timeline can agree by accident after a rollback; the chain digest cannot.
         let logged = self.survey.marks.get(&head.number);
         lineage.holds(head.history.timeline, head.number)
@@ -61,7 +61,7 @@ impl RecoverySource {
     }
 
     /// Returns the chain digest as of a commit, from any source that knows it, or begins a new chain.
-    pub(in crate::store) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
+    pub(crate) fn history(&self, number: u64, timeline: [u8; 16]) -> History {
         let logged = (self.survey.last() == number).then_some(self.survey.history);
         let based = self
             .snapshots
@@ -84,7 +84,7 @@ impl RecoverySource {
     }
 }
 impl Recovery<'_> {
-    pub(in crate::store) fn is_rolled_back(&self, sources: &RecoverySource, number: u64) -> bool {
+    pub(crate) fn is_rolled_back(&self, sources: &RecoverySource, number: u64) -> bool {
         let timeline = self.identity.lineage.current;
         // A later backup of the same timeline shows that the data directory was rolled back. New commits would reuse
         // numbers that the backup already has.
@@ -103,7 +103,7 @@ impl Recovery<'_> {
         newer.is_some()
     }
 
-    pub(in crate::store) fn sources(&self) -> Result<RecoverySource, StoreError> {
+    pub(crate) fn sources(&self) -> Result<RecoverySource, StoreError> {
         let lineage = &self.identity.lineage;
         let own = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
@@ -181,11 +181,7 @@ impl Recovery<'_> {
     }
 
     /// Fails if more commits were promised than were found.
-    pub(in crate::store) fn check(
-        &self,
-        sources: &RecoverySource,
-        reached: u64,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, sources: &RecoverySource, reached: u64) -> Result<(), StoreError> {
         let lost = |what: String| {
             Err(StoreError::Lost(format!(
                 "{what}; `playgate store recover --accept-loss` opens the store without them"
@@ -231,13 +227,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    pub(in crate::store) fn report_rebuild(&self, from: String, to: u64) {
+    pub(crate) fn report_rebuild(&self, from: String, to: u64) {
         tracing::warn!(from, to, "rebuilding the engine");
         let _ = self.rebuilt_from.set(from);
     }
 
     /// Returns the durable state: the newest readable snapshot that the WAL continues, and the WAL.
-    pub(in crate::store) fn durable_state<'a>(
+    pub(crate) fn durable_state<'a>(
         &'a self,
         sources: &'a RecoverySource,
         why: &str,
@@ -292,13 +288,13 @@ impl Recovery<'_> {
     }
 }
 
-pub(in crate::store) fn read_to_end(path: &Path, schema: &Tables) -> Result<(), StoreError> {
+pub(crate) fn read_to_end(path: &Path, schema: &Tables) -> Result<(), StoreError> {
     Snapshot::open(path, schema)?.try_for_each(|pair| pair.map(drop))
 }
 
-pub(in crate::store) const WAL_ONLY: &str = "the WAL only";
+pub(crate) const WAL_ONLY: &str = "the WAL only";
 
-pub(in crate::store) fn describe(head: &SnapshotHead, path: &Path) -> String {
+pub(crate) fn describe(head: &SnapshotHead, path: &Path) -> String {
     let made = chrono::DateTime::from_timestamp(head.created, 0).unwrap_or_default();
     format!(
         "{} (commit {}, made {})",
@@ -309,10 +305,7 @@ pub(in crate::store) fn describe(head: &SnapshotHead, path: &Path) -> String {
 }
 
 /// Returns the snapshots of a directory, newest first. Files with an unreadable head are logged and skipped.
-pub(in crate::store) fn snapshots(
-    directory: &Path,
-    schema: &Tables,
-) -> Vec<(SnapshotHead, PathBuf)> {
+pub(crate) fn snapshots(directory: &Path, schema: &Tables) -> Vec<(SnapshotHead, PathBuf)> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) => {

@@ -6,15 +6,15 @@ use std::{fs, io};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::process::data_file::at;
-use crate::process::files::{make_directory, rename, sync_directory};
-use crate::store::error::StoreError;
-use crate::store::layout::StoreLayout;
+use crate::error::StoreError;
+use crate::layout::StoreLayout;
+use playgate_process::data_file::at;
+use playgate_process::files::{make_directory, rename, sync_directory};
 
 impl StoreLayout {
     /// Installs a staged store and keeps the replaced one. After a kill at any step, the next start
     /// completes the installation.
-    pub(in crate::store) fn install_staged(&self) -> Result<(), StoreError> {
+    pub(crate) fn install_staged(&self) -> Result<(), StoreError> {
         let staged = self.staged();
         if staged.whole().exists() {
             match self.switch_to(&staged) {
@@ -69,7 +69,7 @@ impl StoreLayout {
     }
 
     /// Checks that the store can be replaced, before a restore is unpacked.
-    pub(in crate::store) fn check_replaceable(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_replaceable(&self) -> Result<(), StoreError> {
         let store = self.store();
         if !self.exists() {
             return Ok(());
@@ -93,7 +93,7 @@ impl StoreLayout {
     }
 
     /// Logs a message if the file system cannot exchange two directories, before a restore depends on it.
-    pub(in crate::store) fn report_missing_exchange(&self) {
+    pub(crate) fn report_missing_exchange(&self) {
         let restored = self.restored();
         let [one, other] = ["one", "other"].map(|name| restored.join(name));
         // The test uses the staging directory, where the next start removes leftovers.
@@ -113,7 +113,7 @@ impl StoreLayout {
         }
     }
 
-    pub(in crate::store) fn rename_both(&self, staged: &Self) -> Result<(), StoreError> {
+    pub(crate) fn rename_both(&self, staged: &Self) -> Result<(), StoreError> {
         let (store, replaced) = (self.store(), self.replaced_store());
         // Synced between the renames: a power cut must not undo only the first one.
         rename(&store, &replaced, self.sync).map_err(|error| renaming_error(&store, error))?;
@@ -124,7 +124,7 @@ impl StoreLayout {
         })
     }
 
-    pub(in crate::store) fn clear_staged(&self) -> Result<(), StoreError> {
+    pub(crate) fn clear_staged(&self) -> Result<(), StoreError> {
         let restored = self.restored();
         match fs::remove_dir_all(&restored) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::store::engine::Engine as _;
-use crate::store::error::StoreError;
-use crate::store::recovery::engine_checks::check_begun;
-use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
-use crate::store::recovery::task::{Loss, Opened, Recovery};
-use crate::store::snapshot::durable_state::{DurableState, apply_to, replay};
-use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{StoredEnd, Survey};
+use crate::engine::Engine as _;
+use crate::error::StoreError;
+use crate::recovery::engine_checks::check_begun;
+use crate::recovery::evidence::{RecoverySource, WAL_ONLY, describe, read_to_end};
+use crate::recovery::task::{Loss, Opened, Recovery};
+use crate::snapshot::durable_state::{DurableState, apply_to, replay};
+use crate::snapshot::format::Snapshot;
+use crate::wal::{StoredEnd, Survey};
 
 impl Recovery<'_> {
     /// Opens with the latest reachable state: engine or snapshot, plus the WAL up to its first gap. The WAL is moved
     /// aside; the caller begins a new one.
-    pub(in crate::store) fn open_without_lost_commits(
+    pub(crate) fn open_without_lost_commits(
         &self,
         sources: RecoverySource,
     ) -> Result<(RecoverySource, Opened, Loss), StoreError> {

@@ -1,11 +1,11 @@
 //! Opening a store: evidence of the promised commits, and recovery.
 
-pub(in crate::store) mod deferred;
-pub(in crate::store) mod engine_checks;
-pub(in crate::store) mod engines;
-pub(in crate::store) mod evidence;
-pub(in crate::store) mod installation;
-pub(in crate::store) mod loss;
-pub(in crate::store) mod opening;
-pub(in crate::store) mod supervision;
-pub(in crate::store) mod task;
+pub(crate) mod deferred;
+pub(crate) mod engine_checks;
+pub(crate) mod engines;
+pub(crate) mod evidence;
+pub(crate) mod installation;
+pub(crate) mod loss;
+pub(crate) mod opening;
+pub(crate) mod supervision;
+pub(crate) mod task;

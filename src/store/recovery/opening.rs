@@ -13,22 +13,22 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::process::data_file::at;
-use crate::store::engine::{Engine, MemoryEngine};
-use crate::store::error::StoreError;
-use crate::store::layout::Identity;
-use crate::store::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
-use crate::store::recovery::engine_checks::{check_begun, check_history};
-use crate::store::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
-use crate::store::recovery::supervision::max_wait_for_engine;
-use crate::store::recovery::task::{Loss, Opened, Recovered, Recovery};
-use crate::store::snapshot::durable_reader::DurableReader;
-use crate::store::snapshot::durable_state::{apply_to, replay};
-use crate::store::snapshot::format::Snapshot;
-use crate::store::wal::{FileLog, Resume, Survey};
+use crate::engine::{Engine, MemoryEngine};
+use crate::error::StoreError;
+use crate::layout::Identity;
+use crate::recovery::deferred::{DeferredEngine, FoundEngine, Preparation};
+use crate::recovery::engine_checks::{check_begun, check_history};
+use crate::recovery::evidence::{RecoverySource, WAL_ONLY, describe};
+use crate::recovery::supervision::max_wait_for_engine;
+use crate::recovery::task::{Loss, Opened, Recovered, Recovery};
+use crate::snapshot::durable_reader::DurableReader;
+use crate::snapshot::durable_state::{apply_to, replay};
+use crate::snapshot::format::Snapshot;
+use crate::wal::{FileLog, Resume, Survey};
+use playgate_process::data_file::at;
 
 impl Recovery<'_> {
-    pub(in crate::store) fn run(mut self) -> Result<Recovered, StoreError> {
+    pub(crate) fn run(mut self) -> Result<Recovered, StoreError> {
         let sources = self.sources()?;
         let opened = match self.held.take() {
             Some(held) => Ok(held),

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::store::engine::SledEngine;
-use crate::store::error::StoreError;
-use crate::store::layout::EngineDir;
+use crate::engine::SledEngine;
+use crate::error::StoreError;
+use crate::layout::EngineDir;
 
 /// Longest time between two steps of opening or reading sled, in addition to the time for its file.
 const MAX_WAIT: Duration = Duration::from_secs(15);
@@ -20,14 +20,14 @@ const VERIFIED_IN_A_MILLISECOND: u64 = 400 * 1024;
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
 
 /// Work with sled on a separate thread that may panic or hang.
-pub(in crate::store) struct Supervised<R> {
+pub(crate) struct Supervised<R> {
     receiver: Receiver<Result<R, StoreError>>,
     steps: Arc<AtomicU64>,
     max_wait: Duration,
 }
 
 impl<R: Send + 'static> Supervised<R> {
-    pub(in crate::store) fn start(
+    pub(crate) fn start(
         directory: &EngineDir,
         work: impl FnOnce(&AtomicU64) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
@@ -50,7 +50,7 @@ impl<R: Send + 'static> Supervised<R> {
     }
 
     /// Waits for the result while the work makes steps and is not abandoned.
-    pub(in crate::store) fn wait(
+    pub(crate) fn wait(
         self,
         directory: &EngineDir,
         abandoned: &AtomicBool,
@@ -80,7 +80,7 @@ impl<R: Send + 'static> Supervised<R> {
     }
 }
 
-pub(in crate::store) fn verify_supervised(
+pub(crate) fn verify_supervised(
     directory: &EngineDir,
     abandoned: &Arc<AtomicBool>,
     open: impl FnOnce() -> Result<SledEngine, StoreError> + Send + 'static,
@@ -96,10 +96,7 @@ pub(in crate::store) fn verify_supervised(
 }
 
 /// Returns how long to wait for a verified engine: not at all if the time is too short for its size.
-pub(in crate::store) fn max_wait_for_engine(
-    max_wait: Duration,
-    found: Option<&EngineDir>,
-) -> Duration {
+pub(crate) fn max_wait_for_engine(max_wait: Duration, found: Option<&EngineDir>) -> Duration {
     let size = found.map_or(0, data_size);
     let is_enough = Duration::from_millis(size / VERIFIED_IN_A_MILLISECOND) < max_wait;
     if is_enough { max_wait } else { Duration::ZERO }

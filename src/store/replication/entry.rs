@@ -9,8 +9,8 @@ use std::io::Read as _;
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
 
-use crate::store::history::History;
-use crate::store::shared_log_error::{ENTRY_MAX, EntryError};
+use crate::history::History;
+use crate::shared_log_error::{ENTRY_MAX, EntryError};
 
 pub type FleetId = [u8; 16];
 pub type MemberId = [u8; 16];

@@ -2,9 +2,9 @@
 
 use super::entry::{Entry, FleetId, MemberId};
 use super::{Appended, Claim, SharedLog};
-use crate::store::error::StoreError;
-use crate::store::history::History;
-use crate::store::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
+use crate::error::StoreError;
+use crate::history::History;
+use crate::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
 
 /// Approximate size of the entries that are read at a time.
 const READ_BYTES: usize = 4 * 1024 * 1024;
@@ -352,7 +352,7 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::replication::memory::MemoryLog;
+    use crate::replication::memory::MemoryLog;
 
     const FLEET: FleetId = [9; 16];
 

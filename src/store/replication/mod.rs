@@ -18,10 +18,10 @@ mod replica;
 #[cfg(test)]
 mod replica_tests;
 
-pub use crate::store::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
+pub use crate::shared_log_error::{ENTRY_MAX, EntryError, SharedLogError};
 pub use entry::{BATCH_MAX, Entry, FleetId, MemberId};
 pub use member::{Appending, Member, MemberRole, Position, ReplicationError};
-pub(in crate::store) use replica::{Joined, Replica};
+pub(crate) use replica::{Joined, Replica};
 pub use replica::{ReplicaStatus, Replication};
 
 /// Every call is linearizable: it sees the effects of all calls that were answered before, to any member.

@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher as _};
 
 use super::memory::MemoryLog;
 use super::*;
-use crate::store::StoreError;
-use crate::store::history::History;
+use crate::StoreError;
+use crate::history::History;
 
 const FLEET: FleetId = [9; 16];
 const MEMBERS: usize = 3;

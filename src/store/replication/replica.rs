@@ -24,7 +24,7 @@ pub struct ReplicaStatus {
     pub position: Position,
     pub role: MemberRole,
     /// Number of entries that were applied without the states that their transactions publish
-    /// ([`Txn::publish`](crate::store::Txn::publish)): entries of other members, and own entries that were settled
+    /// ([`Txn::publish`](crate::Txn::publish)): entries of other members, and own entries that were settled
     /// after their callers got an error.
     pub followed: u64,
     /// Total size of all batches since the store joined.
@@ -33,17 +33,17 @@ pub struct ReplicaStatus {
 
 /// Rejects every commit until the store has joined its log.
 #[derive(Default)]
-pub(in crate::store) struct Replica(pub(in crate::store) Option<Box<Joined>>);
+pub(crate) struct Replica(pub(crate) Option<Box<Joined>>);
 
-pub(in crate::store) struct Joined {
-    pub(in crate::store) member: Member,
-    pub(in crate::store) replication: Replication,
-    pub(in crate::store) followed: u64,
-    pub(in crate::store) bytes: u64,
+pub(crate) struct Joined {
+    pub(crate) member: Member,
+    pub(crate) replication: Replication,
+    pub(crate) followed: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Joined {
-    pub(in crate::store) fn status(&self) -> ReplicaStatus {
+    pub(crate) fn status(&self) -> ReplicaStatus {
         ReplicaStatus {
             position: self.member.position(),
             role: self.member.role(),

@@ -14,10 +14,10 @@ use super::{
     Appended, Claim, Entry, MemberId, MemberRole, ReplicaStatus, Replication, SharedLog,
     SharedLogError,
 };
-use crate::store::maintenance::backup::Restore;
-use crate::store::schema::Schema;
-use crate::store::tests::{People, all, assert_sound, person, put, schema};
-use crate::store::{Durability, FleetAccess, FormatUpgrade, Join, Options, Store, StoreError};
+use crate::maintenance::backup::Restore;
+use crate::schema::Schema;
+use crate::tests::{People, all, assert_sound, person, put, schema};
+use crate::{Durability, FleetAccess, FormatUpgrade, Join, Options, Store, StoreError};
 
 const FLEET: [u8; 16] = [9; 16];
 

@@ -15,17 +15,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::vec;
 
-use crate::process::data_file::{self, at};
-use crate::store::engine::KeyValue;
-use crate::store::error::StoreError;
-use crate::store::snapshot::durable_state::visit_frame;
-use crate::store::snapshot::logged_changes::{DELETED, LoggedChanges, LoggedTree};
-use crate::store::snapshot::snapshot_reader::SnapshotReader;
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::{Segment, read_frames};
-use crate::store::write_batch::RawChange;
+use crate::engine::KeyValue;
+use crate::error::StoreError;
+use crate::snapshot::durable_state::visit_frame;
+use crate::snapshot::logged_changes::{DELETED, LoggedChanges, LoggedTree};
+use crate::snapshot::snapshot_reader::SnapshotReader;
+use crate::table::{Tables, TreeName};
+use crate::wal::{Segment, read_frames};
+use crate::write_batch::RawChange;
+use playgate_process::data_file::{self, at};
 
-pub(in crate::store) struct DurableReader {
+pub(crate) struct DurableReader {
     snapshot: Option<SnapshotReader>,
     logged: BTreeMap<TreeName, LoggedTree>,
     log: Vec<LogFile>,
@@ -43,7 +43,7 @@ struct LogFile {
 
 impl DurableReader {
     /// Reads and checks everything. The WAL must continue the snapshot up to `number`.
-    pub(in crate::store) fn open(
+    pub(crate) fn open(
         snapshot: Option<&Path>,
         segments: &[Segment],
         number: u64,
@@ -91,15 +91,11 @@ impl DurableReader {
         Ok(reader)
     }
 
-    pub(in crate::store) fn begin(&self) -> u64 {
+    pub(crate) fn begin(&self) -> u64 {
         self.snapshot.as_ref().map_or(0, |snapshot| snapshot.number)
     }
 
-    pub(in crate::store) fn get(
-        &self,
-        tree: TreeName,
-        key: &[u8],
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         // A logged change, even a deletion, overrides the snapshot.
         if let Some(changes) = self.changes(tree)? {
             let at = changes.position(key);
@@ -113,7 +109,7 @@ impl DurableReader {
         }
     }
 
-    pub(in crate::store) fn scan(
+    pub(crate) fn scan(
         self: &Arc<Self>,
         tree: TreeName,
         from: &[u8],
@@ -146,7 +142,7 @@ impl DurableReader {
 
     /// Calls `each` with the pairs of a tree in the snapshot, then with its changes in the WAL in the
     /// order of commits.
-    pub(in crate::store) fn replay_tree(
+    pub(crate) fn replay_tree(
         &self,
         tree: TreeName,
         each: &mut dyn FnMut(&mut dyn Iterator<Item = RawChange<'_>>),

@@ -8,35 +8,34 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::process::data_file::{self, at};
-use crate::store::engine::Engine;
-use crate::store::error::StoreError;
-use crate::store::history::CommitId;
-use crate::store::snapshot::format::{Snapshot, Triple};
-use crate::store::snapshot::logged_changes::{DELETED, LoggedChange, LoggedChanges};
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::{Frame, Segment, payload_at, read_segment};
-use crate::store::write_batch::{WriteBatch, visit};
+use crate::engine::Engine;
+use crate::error::StoreError;
+use crate::history::CommitId;
+use crate::snapshot::format::{Snapshot, Triple};
+use crate::snapshot::logged_changes::{DELETED, LoggedChange, LoggedChanges};
+use crate::table::{Tables, TreeName};
+use crate::wal::{Frame, Segment, payload_at, read_segment};
+use crate::write_batch::{WriteBatch, visit};
+use playgate_process::data_file::{self, at};
 
 const BATCH_BYTES: usize = 1024 * 1024;
 const REPLAY_BYTES: usize = 8 * 1024 * 1024;
 
 /// Applies a batch and its commit id to an engine.
-pub(in crate::store) type ApplyBatch<'a> =
-    dyn FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> + 'a;
+pub(crate) type ApplyBatch<'a> = dyn FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> + 'a;
 
-pub(in crate::store) fn apply_to(
+pub(crate) fn apply_to(
     engine: &dyn Engine,
 ) -> impl FnMut(CommitId, &WriteBatch) -> Result<(), StoreError> {
     |commit, batch| engine.apply(commit, batch)
 }
 
-pub(in crate::store) struct DurableState<'a> {
-    pub(in crate::store) snapshot: Option<Snapshot>,
-    pub(in crate::store) segments: Vec<Segment>,
-    pub(in crate::store) schema: &'a Tables,
+pub(crate) struct DurableState<'a> {
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) schema: &'a Tables,
     /// The last commit, in the timeline of the resulting store.
-    pub(in crate::store) last: CommitId,
+    pub(crate) last: CommitId,
 }
 
 struct ChangeLocation {
@@ -62,7 +61,7 @@ impl DurableState<'_> {
             .map_or(0, |snapshot| snapshot.head().number)
     }
 
-    pub(in crate::store) fn load(mut self, apply: &mut ApplyBatch<'_>) -> Result<(), StoreError> {
+    pub(crate) fn load(mut self, apply: &mut ApplyBatch<'_>) -> Result<(), StoreError> {
         let begin = self.begin();
         if let Some(snapshot) = self.snapshot.take() {
             let mut batch = WriteBatch::default();
@@ -81,7 +80,7 @@ impl DurableState<'_> {
     }
 
     /// Iterates the pairs, sorted by tree and key.
-    pub(in crate::store) fn pairs(
+    pub(crate) fn pairs(
         mut self,
     ) -> Result<impl Iterator<Item = Result<Triple, StoreError>>, StoreError> {
         // Only the positions of the changed values are held, so that the values need not fit into memory.
@@ -116,7 +115,7 @@ impl DurableState<'_> {
 
 /// Calls `each` for every change of a frame that begins at `at`, with the place of its value in the segment. `None` from
 /// `each` is damage.
-pub(in crate::store) fn visit_frame<'a>(
+pub(crate) fn visit_frame<'a>(
     frame: &Frame<'a>,
     at: usize,
     schema: &Tables,
@@ -132,7 +131,7 @@ pub(in crate::store) fn visit_frame<'a>(
     known.filter(|()| fits).ok_or_else(|| unknown(frame.number))
 }
 
-pub(in crate::store) fn replay(
+pub(crate) fn replay(
     segments: &[Segment],
     after: u64,
     last: CommitId,
@@ -167,7 +166,7 @@ pub(in crate::store) fn replay(
     Ok(())
 }
 
-pub(in crate::store) fn unknown(number: u64) -> StoreError {
+pub(crate) fn unknown(number: u64) -> StoreError {
     StoreError::Damaged {
         place: format!("commit {number} of the log"),
         what: "cannot be decoded with the tables of this version".to_owned(),

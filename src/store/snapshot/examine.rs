@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
-use crate::store::error::StoreError;
-use crate::store::layout::check_format;
-use crate::store::snapshot::format::{Snapshot, SnapshotHead, Triple};
-use crate::store::table::{Tables, TreeName};
+use crate::error::StoreError;
+use crate::layout::check_format;
+use crate::snapshot::format::{Snapshot, SnapshotHead, Triple};
+use crate::table::{Tables, TreeName};
 
 /// Maximum number of keys that a report lists; its counts are complete.
 const KEYS_LISTED_MAX: usize = 100;
@@ -29,7 +29,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub(in crate::store) fn add(&mut self, tree: TreeName, key: &[u8]) {
+    pub(crate) fn add(&mut self, tree: TreeName, key: &[u8]) {
         self.count += 1;
         // A store with a lost tree has millions of findings. The count shows that, and the first ones show where.
         if self.some.len() < KEYS_LISTED_MAX {
@@ -46,7 +46,7 @@ impl Found {
 }
 
 impl TableReport {
-    pub(in crate::store) fn new(table: TreeName) -> Self {
+    pub(crate) fn new(table: TreeName) -> Self {
         Self {
             table,
             records: 0,
@@ -88,7 +88,7 @@ impl SnapshotReport {
         })
     }
 
-    pub(in crate::store) fn check_same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn check_same(&self, other: &Self, path: &Path) -> Result<(), StoreError> {
         if self.records == other.records {
             return Ok(());
         }
@@ -104,7 +104,7 @@ type EntrySum = (u64, u64);
 
 /// Counts the records of a consistent stream of pairs, and sums up expected and actual index
 /// entries. It detects that an index is wrong; `verify` finds out where.
-pub(in crate::store) struct DifferenceCounter<'a> {
+pub(crate) struct DifferenceCounter<'a> {
     schema: &'a Tables,
     tables: Vec<TableReport>,
     hasher: RandomState,
@@ -113,7 +113,7 @@ pub(in crate::store) struct DifferenceCounter<'a> {
 }
 
 impl<'a> DifferenceCounter<'a> {
-    pub(in crate::store) fn new(schema: &'a Tables) -> Self {
+    pub(crate) fn new(schema: &'a Tables) -> Self {
         let tables = schema.tables().iter();
         Self {
             schema,
@@ -124,7 +124,7 @@ impl<'a> DifferenceCounter<'a> {
         }
     }
 
-    pub(in crate::store) fn add(
+    pub(crate) fn add(
         &mut self,
         tree: TreeName,
         key: &[u8],
@@ -148,7 +148,7 @@ impl<'a> DifferenceCounter<'a> {
         Ok(())
     }
 
-    pub(in crate::store) fn finish(self) -> (Vec<TableReport>, bool) {
+    pub(crate) fn finish(self) -> (Vec<TableReport>, bool) {
         let matched = self.wanted == self.found;
         (self.tables, matched)
     }
@@ -168,7 +168,7 @@ fn add_entry(
 
 /// Checks every record of a snapshot, and its indexes in both directions, in one pass. Another pass finds out which
 /// entries of a wrong index are unmatched.
-pub(in crate::store) fn examine_snapshot<P: Iterator<Item = Result<Triple, StoreError>>>(
+pub(crate) fn examine_snapshot<P: Iterator<Item = Result<Triple, StoreError>>>(
     pairs: P,
     again: impl FnOnce() -> Result<P, StoreError>,
     schema: &Tables,
@@ -247,9 +247,9 @@ pub fn check_snapshot(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::handle::Store;
-    use crate::store::table::Index as _;
-    use crate::store::tests::{ByTown, person, put, schema};
+    use crate::handle::Store;
+    use crate::table::Index as _;
+    use crate::tests::{ByTown, person, put, schema};
 
     #[test]
     fn unmatched_index_entries_of_a_snapshot_are_counted() {

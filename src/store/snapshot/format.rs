@@ -14,26 +14,26 @@ use std::vec;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::process::data_file::{self, at};
-use crate::process::files::{create_private, rename, sync_data, sync_file, with_suffix};
-use crate::store::engine::Digest;
-use crate::store::error::StoreError;
-use crate::store::history::History;
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::{announced_size, frame, parse};
-use crate::store::write_batch::WriteBatch;
-use crate::types::from_hex;
+use crate::engine::Digest;
+use crate::error::StoreError;
+use crate::history::History;
+use crate::table::{Tables, TreeName};
+use crate::wal::{announced_size, frame, parse};
+use crate::write_batch::WriteBatch;
+use playgate_process::data_file::{self, at};
+use playgate_process::files::{create_private, rename, sync_data, sync_file, with_suffix};
+use playgate_types::from_hex;
 
-pub(in crate::store) const EXTENSION: &str = ".snapshot";
-pub(in crate::store) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
+pub(crate) const EXTENSION: &str = ".snapshot";
+pub(crate) const MAGIC: &[u8; 8] = b"PGSNAP\x00\x01";
 const FRAME_BYTES: usize = 256 * 1024;
 /// A longer frame is damage and is not read into memory.
-pub(in crate::store) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::store::record::VALUE_MAX;
+pub(crate) const FRAME_MAX: usize = FRAME_BYTES + 2 * crate::record::VALUE_MAX;
 /// Bytes after which a file that is being written is synced. One sync of a whole file would make the commits beside it
 /// wait: 0.1 s with a million users.
 const SYNC_STEP: usize = 8 * 1024 * 1024;
 /// This many bytes of a frame contain its size.
-pub(in crate::store) const FRAME_HEAD: usize = 24;
+pub(crate) const FRAME_HEAD: usize = 24;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
@@ -112,7 +112,7 @@ struct Footer {
     trees: Vec<(String, [u8; 16])>,
 }
 
-pub(in crate::store) type Triple = (TreeName, Vec<u8>, Vec<u8>);
+pub(crate) type Triple = (TreeName, Vec<u8>, Vec<u8>);
 
 const fn options() -> impl bincode::config::Config {
     bincode::config::standard()
@@ -129,7 +129,7 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
 
 /// The pairs must be sorted by tree and key. The file gets its final name only after it is
 /// complete, synced and accepted by `prove`.
-pub(in crate::store) fn write(
+pub(crate) fn write(
     path: &Path,
     head: &SnapshotHead,
     pairs: impl Iterator<Item = Result<Triple, StoreError>>,
@@ -177,7 +177,7 @@ fn fill(
 }
 
 /// Copies a snapshot with another head. The frames after it are not verified.
-pub(in crate::store) fn copy(
+pub(crate) fn copy(
     from: &Path,
     to: &Path,
     head: &SnapshotHead,
@@ -256,7 +256,7 @@ impl Write for SnapshotWriter<'_> {
 
 /// Iterates all pairs in order. Yields an error instead of ending if the file is incomplete or
 /// damaged.
-pub(in crate::store) struct Snapshot {
+pub(crate) struct Snapshot {
     path: PathBuf,
     head: SnapshotHead,
     input: BufReader<File>,
@@ -271,7 +271,7 @@ pub(in crate::store) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(in crate::store) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
         let mut input = BufReader::with_capacity(FRAME_MAX, data_file::open_to_read(path)?);
         let mut magic = [0; 8];
         input
@@ -311,7 +311,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    pub(in crate::store) const fn head(&self) -> &SnapshotHead {
+    pub(crate) const fn head(&self) -> &SnapshotHead {
         &self.head
     }
 
@@ -423,7 +423,7 @@ impl Iterator for Snapshot {
     }
 }
 
-pub(in crate::store) fn is_footer(payload: &[u8]) -> bool {
+pub(crate) fn is_footer(payload: &[u8]) -> bool {
     decode::<Footer>(payload).is_some()
 }
 
@@ -438,7 +438,7 @@ fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tests::schema;
+    use crate::tests::schema;
 
     fn pairs(count: u32) -> Vec<Triple> {
         (0..count)

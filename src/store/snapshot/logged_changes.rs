@@ -5,20 +5,20 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 /// The changes of one tree. They are collected at the first read of single keys, since most trees are
 /// never read before the engine is ready.
 #[derive(Default)]
-pub(in crate::store) struct LoggedTree {
+pub(crate) struct LoggedTree {
     /// Indexes of the segments that change the tree, in order.
-    pub(in crate::store) segments: Vec<u32>,
+    pub(crate) segments: Vec<u32>,
     sorted: OnceLock<LoggedChanges>,
     collecting: Mutex<()>,
 }
 
 impl LoggedTree {
-    pub(in crate::store) fn sorted(
+    pub(crate) fn sorted(
         &self,
         collect: impl FnOnce(&mut LoggedChanges) -> Result<(), StoreError>,
     ) -> Result<&LoggedChanges, StoreError> {
@@ -39,25 +39,25 @@ impl LoggedTree {
 /// Changed keys and the positions of their values. A WAL can be as large as the snapshot and change
 /// a million keys, so entries are small.
 #[derive(Default)]
-pub(in crate::store) struct LoggedChanges {
+pub(crate) struct LoggedChanges {
     keys: Vec<u8>,
-    pub(in crate::store) entries: Vec<LoggedChange>,
+    pub(crate) entries: Vec<LoggedChange>,
 }
 
 #[derive(Clone, Copy)]
-pub(in crate::store) struct LoggedChange {
+pub(crate) struct LoggedChange {
     key: u32,
-    pub(in crate::store) segment: u32,
-    pub(in crate::store) offset: u32,
+    pub(crate) segment: u32,
+    pub(crate) offset: u32,
     key_length: u16,
-    pub(in crate::store) length: u16,
+    pub(crate) length: u16,
 }
 
 /// Marks a deleted key in place of a length. No value is this long.
-pub(in crate::store) const DELETED: u16 = u16::MAX;
+pub(crate) const DELETED: u16 = u16::MAX;
 
 impl LoggedChanges {
-    pub(in crate::store) fn push(
+    pub(crate) fn push(
         &mut self,
         key: &[u8],
         segment: u32,
@@ -83,7 +83,7 @@ impl LoggedChanges {
     }
 
     /// Leaves the last change of each key.
-    pub(in crate::store) fn sort(self) -> Self {
+    pub(crate) fn sort(self) -> Self {
         let Self { keys, mut entries } = self;
         // A stable sort, so that the last change of a key stays last.
         entries.sort_by(|a, b| key_of(&keys, a).cmp(&key_of(&keys, b)));
@@ -95,7 +95,7 @@ impl LoggedChanges {
         Self { keys, entries }
     }
 
-    pub(in crate::store) fn into_entries(self) -> impl Iterator<Item = (Vec<u8>, LoggedChange)> {
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (Vec<u8>, LoggedChange)> {
         let Self { keys, entries } = self;
         let key = move |change: &LoggedChange| key_of(&keys, change).unwrap_or_default().to_vec();
         entries
@@ -103,11 +103,11 @@ impl LoggedChanges {
             .map(move |change| (key(&change), change))
     }
 
-    pub(in crate::store) fn key(&self, at: usize) -> Option<&[u8]> {
+    pub(crate) fn key(&self, at: usize) -> Option<&[u8]> {
         key_of(&self.keys, self.entries.get(at)?)
     }
 
-    pub(in crate::store) fn position(&self, key: &[u8]) -> usize {
+    pub(crate) fn position(&self, key: &[u8]) -> usize {
         self.entries
             .partition_point(|entry| key_of(&self.keys, entry).is_some_and(|found| found < key))
     }

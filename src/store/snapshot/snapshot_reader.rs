@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::process::data_file::{self, at};
-use crate::store::engine::KeyValue;
-use crate::store::error::StoreError;
-use crate::store::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
-use crate::store::table::{Tables, TreeName};
-use crate::store::wal::{announced_size, parse};
-use crate::store::write_batch::{RawChange, visit};
+use crate::engine::KeyValue;
+use crate::error::StoreError;
+use crate::snapshot::format::{FRAME_HEAD, FRAME_MAX, MAGIC, Snapshot, is_footer};
+use crate::table::{Tables, TreeName};
+use crate::wal::{announced_size, parse};
+use crate::write_batch::{RawChange, visit};
+use playgate_process::data_file::{self, at};
 
 /// Number of recently read frames to cache, since neighbouring keys are often read in sequence.
 const FRAMES_KEPT: usize = 8;
 
-pub(in crate::store) struct SnapshotReader {
+pub(crate) struct SnapshotReader {
     path: PathBuf,
     file: File,
     schema: Tables,
-    pub(in crate::store) number: u64,
+    pub(crate) number: u64,
     frames: Vec<FramePlace>,
     kept: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
 }
@@ -36,7 +36,7 @@ struct FramePlace {
 }
 
 impl SnapshotReader {
-    pub(in crate::store) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, schema: &Tables) -> Result<Self, StoreError> {
         // Fails for a snapshot of another format before any of its frames is read.
         let number = Snapshot::open(path, schema)?.head().number;
         let mut reader = Self {
@@ -119,7 +119,7 @@ impl SnapshotReader {
     }
 
     /// Returns the frame that can have a key; `None` if the key sorts before all frames.
-    pub(in crate::store) fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
+    pub(crate) fn frame_of(&self, tree: TreeName, key: &[u8]) -> Option<usize> {
         let after = self
             .frames
             .partition_point(|frame| (frame.first.0, frame.first.1.as_slice()) <= (tree, key));
@@ -148,7 +148,7 @@ impl SnapshotReader {
         Ok(payload)
     }
 
-    pub(in crate::store) fn replay_tree(
+    pub(crate) fn replay_tree(
         &self,
         tree: TreeName,
         each: &mut dyn FnMut(&mut dyn Iterator<Item = RawChange<'_>>),
@@ -170,11 +170,7 @@ impl SnapshotReader {
         Ok(())
     }
 
-    pub(in crate::store) fn get(
-        &self,
-        tree: TreeName,
-        key: &[u8],
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn get(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(index) = self.frame_of(tree, key) else {
             return Ok(None);
         };
@@ -189,7 +185,7 @@ impl SnapshotReader {
     }
 
     /// Returns the pairs of a frame in a range; `None` if the frame begins after the range.
-    pub(in crate::store) fn pairs(
+    pub(crate) fn pairs(
         &self,
         index: usize,
         tree: TreeName,

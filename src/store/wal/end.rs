@@ -11,11 +11,11 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::process::data_file;
-use crate::process::data_file::at;
-use crate::process::files::{FileId, sync_directory, sync_file};
-use crate::store::history::History;
-use crate::types::from_hex;
+use crate::history::History;
+use playgate_process::data_file;
+use playgate_process::data_file::at;
+use playgate_process::files::{FileId, sync_directory, sync_file};
+use playgate_types::from_hex;
 
 const MAGIC: &[u8; 8] = b"PGEND\x00\x00\x01";
 /// One slot per sector, so that a torn write destroys at most one of them.
@@ -25,19 +25,19 @@ const SLOTS: usize = 2;
 const BODY_BYTES: usize = 8 + 3 * 8 + 3 * 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct End {
+pub(crate) struct End {
     /// The last appended commit, which may have been answered. A kill loses no commit up to it.
-    pub(in crate::store) written: u64,
+    pub(crate) written: u64,
     /// The last synced commit. A power cut loses no commit up to it.
-    pub(in crate::store) synced: u64,
-    pub(in crate::store) history: History,
+    pub(crate) synced: u64,
+    pub(crate) history: History,
     /// The boot id at that time; zeros if it is unknown.
-    pub(in crate::store) boot: [u8; 16],
+    pub(crate) boot: [u8; 16],
 }
 
 impl End {
     /// Returns the last commit that must exist.
-    pub(in crate::store) fn promised(&self, boot: [u8; 16]) -> u64 {
+    pub(crate) fn promised(&self, boot: [u8; 16]) -> u64 {
         // Within one boot the page cache has every written commit, so a missing one is damage; after a
         // reboot only synced commits are promised.
         if boot == self.boot && boot != [0; 16] {
@@ -86,7 +86,7 @@ impl End {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum StoredEnd {
+pub(crate) enum StoredEnd {
     Sound(End),
     /// One slot is unreadable, so the end may be one update too old.
     Partial(End),
@@ -95,7 +95,7 @@ pub(in crate::store) enum StoredEnd {
 }
 
 impl StoredEnd {
-    pub(in crate::store) fn read(path: &Path) -> io::Result<Self> {
+    pub(crate) fn read(path: &Path) -> io::Result<Self> {
         let bytes = match data_file::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
@@ -111,7 +111,7 @@ impl StoredEnd {
         })
     }
 
-    pub(in crate::store) const fn end(&self) -> Option<&End> {
+    pub(crate) const fn end(&self) -> Option<&End> {
         match self {
             Self::Sound(end) | Self::Partial(end) => Some(end),
             Self::Damaged | Self::Missing => None,
@@ -126,7 +126,7 @@ fn slots(bytes: &[u8]) -> impl Iterator<Item = (u64, End)> {
         .filter_map(End::decode)
 }
 
-pub(in crate::store) fn boot_id() -> [u8; 16] {
+pub(crate) fn boot_id() -> [u8; 16] {
     // Zeros stand for an unknown id. Only synced commits are then promised.
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.trim().split('-').collect();

@@ -7,26 +7,26 @@
 
 use std::ops::Range;
 
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 const HEAD_BYTES: usize = 24;
 /// The number again, with all bits inverted so that it is never zero.
 const TRAILER_BYTES: usize = 8;
 const SECTOR_BYTES: usize = 512;
 
-pub(in crate::store) struct Frame<'a> {
-    pub(in crate::store) number: u64,
-    pub(in crate::store) synced: u64,
-    pub(in crate::store) payload: &'a [u8],
+pub(crate) struct Frame<'a> {
+    pub(crate) number: u64,
+    pub(crate) synced: u64,
+    pub(crate) payload: &'a [u8],
 }
 
 impl Frame<'_> {
-    pub(in crate::store) const fn size(&self) -> usize {
+    pub(crate) const fn size(&self) -> usize {
         size(self.payload.len())
     }
 }
 
-pub(in crate::store) const fn payload_at(length: usize) -> Range<usize> {
+pub(crate) const fn payload_at(length: usize) -> Range<usize> {
     HEAD_BYTES..HEAD_BYTES + length
 }
 
@@ -34,11 +34,7 @@ const fn size(length: usize) -> usize {
     (HEAD_BYTES + length).next_multiple_of(8) + TRAILER_BYTES
 }
 
-pub(in crate::store) fn frame(
-    number: u64,
-    synced: u64,
-    payload: &[u8],
-) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn frame(number: u64, synced: u64, payload: &[u8]) -> Result<Vec<u8>, StoreError> {
     let length = u32::try_from(payload.len()).map_err(|_| StoreError::TooLarge {
         table: "commit log".to_owned(),
     })?;
@@ -69,11 +65,11 @@ fn head(bytes: &[u8]) -> Option<(usize, u64)> {
 }
 
 /// Returns the frame size according to the head, whose checksum is not verified.
-pub(in crate::store) fn announced_size(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn announced_size(bytes: &[u8]) -> Option<usize> {
     head(bytes).map(|(length, _)| size(length))
 }
 
-pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
     let (length, number) = head(bytes)?;
     let sum = bytes.get(4..8)?;
     let synced = bytes.get(16..)?.first_chunk::<8>()?;
@@ -90,7 +86,7 @@ pub(in crate::store) fn parse(bytes: &[u8]) -> Option<Frame<'_>> {
 }
 
 /// Returns whether the unreadable frame `number` at offset `at` was once written completely.
-pub(in crate::store) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool {
+pub(crate) fn was_whole(bytes: &[u8], at: usize, number: u64) -> bool {
     let Some((length, found)) = bytes.get(at..).and_then(head) else {
         return false;
     };

@@ -1,7 +1,7 @@
 //! The head of a segment file.
 
 use super::frame::parse;
-use crate::store::history::History;
+use crate::history::History;
 
 const MAGIC: &[u8; 8] = b"PGLOG\x00\x00\x02";
 /// Magic, length, number of the first frame, timeline, chain, four zeros, checksum.

@@ -28,13 +28,13 @@ use preallocate::PreallocatedSegment;
 pub(super) use segment::{Expected, Segment, Survey, read_frames, read_segment};
 pub(super) use segments::{Closed, Segments};
 
-use crate::process::data_file::{self, at};
-use crate::process::files::{
+use crate::error::StoreError;
+use crate::history::History;
+use head::{HEAD_BYTES, Head};
+use playgate_process::data_file::{self, at};
+use playgate_process::files::{
     create_private, is_in_place, make_directory, remove_file, rename, sync_data, sync_file,
 };
-use crate::store::error::StoreError;
-use crate::store::history::History;
-use head::{HEAD_BYTES, Head};
 #[cfg(test)]
 use segment::Gap;
 

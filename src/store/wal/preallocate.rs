@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
 use super::prepare;
-use crate::process::files::{is_failed_sync, remove_file, rename};
+use playgate_process::files::{is_failed_sync, remove_file, rename};
 
 /// File name before the segment is used; readers of the log ignore it.
 const NAME: &str = "ahead";

@@ -10,51 +10,51 @@ use std::{fs, io};
 use super::frame::{Frame, parse, was_whole};
 use super::head::{Head, begin, is_cut};
 use super::{ENDING, OLD_ENDING, StoreError};
-use crate::process::data_file::{self, at};
-use crate::store::history::{History, Lineage};
+use crate::history::{History, Lineage};
+use playgate_process::data_file::{self, at};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Segment {
-    pub(in crate::store) first: u64,
+pub(crate) struct Segment {
+    pub(crate) first: u64,
     /// One above the number of the last frame; `u64::MAX` while the segment is open.
-    pub(in crate::store) end: u64,
-    pub(in crate::store) path: PathBuf,
+    pub(crate) end: u64,
+    pub(crate) path: PathBuf,
     /// The history up to the commit before the first frame; may be unknown.
-    pub(in crate::store) history: History,
+    pub(crate) history: History,
 }
 
 /// Promised frames that cannot be read: `from` up to, but excluding, `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Gap {
-    pub(in crate::store) from: u64,
-    pub(in crate::store) to: u64,
-    pub(in crate::store) path: PathBuf,
+pub(crate) struct Gap {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) path: PathBuf,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct Survey {
-    pub(in crate::store) segments: Vec<Segment>,
+pub(crate) struct Survey {
+    pub(crate) segments: Vec<Segment>,
     /// One above the last frame's number; 0 without segments.
-    pub(in crate::store) next: u64,
-    pub(in crate::store) gaps: Vec<Gap>,
+    pub(crate) next: u64,
+    pub(crate) gaps: Vec<Gap>,
     /// Offset of a torn write in the last segment. No frame from there on was promised.
-    pub(in crate::store) torn: Option<usize>,
+    pub(crate) torn: Option<usize>,
     /// Files that do not belong to this log or to this place in it, with the reason. Their frames
     /// are ignored.
-    pub(in crate::store) foreign: Vec<String>,
-    pub(in crate::store) history: History,
-    pub(in crate::store) marks: BTreeMap<u64, History>,
+    pub(crate) foreign: Vec<String>,
+    pub(crate) history: History,
+    pub(crate) marks: BTreeMap<u64, History>,
 }
 
 #[derive(Default)]
-pub(in crate::store) struct Expected<'a> {
+pub(crate) struct Expected<'a> {
     /// Only segments of these timelines are accepted; `None` accepts all.
-    pub(in crate::store) lineage: Option<&'a Lineage>,
-    pub(in crate::store) marks: BTreeSet<u64>,
+    pub(crate) lineage: Option<&'a Lineage>,
+    pub(crate) marks: BTreeSet<u64>,
 }
 
 impl Survey {
-    pub(in crate::store) fn read_directory(
+    pub(crate) fn read_directory(
         directory: &Path,
         expected: &Expected<'_>,
     ) -> Result<Self, StoreError> {
@@ -64,7 +64,7 @@ impl Survey {
         Self::over(list(directory)?, expected)
     }
 
-    pub(in crate::store) fn over(
+    pub(crate) fn over(
         mut segments: Vec<Segment>,
         expected: &Expected<'_>,
     ) -> Result<Self, StoreError> {
@@ -80,18 +80,18 @@ impl Survey {
         Ok(survey)
     }
 
-    pub(in crate::store) const fn last(&self) -> u64 {
+    pub(crate) const fn last(&self) -> u64 {
         self.next.saturating_sub(1)
     }
 
-    pub(in crate::store) fn is_whole(&self, from: u64, to: u64) -> bool {
+    pub(crate) fn is_whole(&self, from: u64, to: u64) -> bool {
         let first = self.segments.first().map_or(from, |segment| segment.first);
         (from >= to)
             || (first <= from && !self.gaps.iter().any(|gap| gap.from < to && from < gap.to))
     }
 
     /// Returns the last commit that the WAL reaches from `number` without a gap.
-    pub(in crate::store) fn reaches(&self, number: u64) -> u64 {
+    pub(crate) fn reaches(&self, number: u64) -> u64 {
         let begins = self.segments.first().map(|segment| segment.first);
         if self.last() <= number || begins.is_none_or(|first| first > number + 1) {
             return number;
@@ -279,7 +279,7 @@ fn frames<'a>(
     Ok(at)
 }
 
-pub(in crate::store) fn read_segment(
+pub(crate) fn read_segment(
     segment: &Segment,
     each: &mut dyn FnMut(Frame<'_>, usize) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
@@ -295,7 +295,7 @@ pub(in crate::store) fn read_segment(
     read_frames(&bytes, segment, each)
 }
 
-pub(in crate::store) fn read_frames<'a>(
+pub(crate) fn read_frames<'a>(
     bytes: &'a [u8],
     segment: &Segment,
     each: &mut dyn FnMut(Frame<'a>, usize) -> Result<(), StoreError>,

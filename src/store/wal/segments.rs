@@ -8,18 +8,18 @@ use std::{fs, io};
 use parking_lot::Mutex;
 
 use super::segment::Segment;
-use crate::process::files::{FileId, remove_file};
-use crate::store::error::StoreError;
-use crate::store::history::History;
+use crate::error::StoreError;
+use crate::history::History;
+use playgate_process::files::{FileId, remove_file};
 
-pub(in crate::store) struct Closed {
-    pub(in crate::store) segments: Vec<Segment>,
-    pub(in crate::store) number: u64,
+pub(crate) struct Closed {
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) number: u64,
 }
 
 /// The segments, shared with the threads that retire them. The last one is open for writing.
 #[derive(Clone, Default)]
-pub(in crate::store) struct Segments {
+pub(crate) struct Segments {
     all: Arc<Mutex<Vec<Segment>>>,
     open: Arc<Mutex<OpenFiles>>,
     end_sync_requested: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ impl Segments {
         }
     }
 
-    pub(in crate::store) fn request_end_sync(&self) {
+    pub(crate) fn request_end_sync(&self) {
         // The WAL syncs the record right after its own next sync, so that the record on disk never claims more
         // commits than were synced.
         self.end_sync_requested.store(true, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Segments {
     }
 
     /// Whether another program has deleted or replaced the end record.
-    pub(in crate::store) fn has_lost_end(&self, path: &Path) -> bool {
+    pub(crate) fn has_lost_end(&self, path: &Path) -> bool {
         match fs::symlink_metadata(path) {
             Ok(named) => (self.open.lock().end).is_some_and(|open| open != FileId::of(&named)),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
@@ -67,7 +67,7 @@ impl Segments {
     }
 
     /// Returns a segment that another program has deleted, replaced or cut.
-    pub(in crate::store) fn missing(&self) -> Option<PathBuf> {
+    pub(crate) fn missing(&self) -> Option<PathBuf> {
         // Locked, so that none is retired meanwhile.
         let segments = self.all.lock();
         let is_lost = |at: usize, segment: &Segment| match fs::symlink_metadata(&segment.path) {
@@ -95,11 +95,11 @@ impl Segments {
         segments.push(segment);
     }
 
-    pub(in crate::store) fn all(&self) -> Vec<Segment> {
+    pub(crate) fn all(&self) -> Vec<Segment> {
         self.all.lock().clone()
     }
 
-    pub(in crate::store) fn closed(&self) -> Option<Closed> {
+    pub(crate) fn closed(&self) -> Option<Closed> {
         let segments = self.all.lock();
         let (last, closed) = segments.split_last()?;
         (!closed.is_empty()).then(|| Closed {
@@ -108,7 +108,7 @@ impl Segments {
         })
     }
 
-    pub(in crate::store) fn history(&self, number: u64) -> History {
+    pub(crate) fn history(&self, number: u64) -> History {
         let segments = self.all.lock();
         // The chain is known only for the last commit before a segment; otherwise only the timeline is.
         let after = segments.iter().find(|after| after.first == number + 1);
@@ -119,7 +119,7 @@ impl Segments {
             .unwrap_or_default()
     }
 
-    pub(in crate::store) fn retire(&self, number: u64) -> Result<(), StoreError> {
+    pub(crate) fn retire(&self, number: u64) -> Result<(), StoreError> {
         let mut segments = self.all.lock();
         // Segments go oldest first, and the last one stays, so that the log has no gaps.
         while let [oldest, next, ..] = segments.as_slice() {

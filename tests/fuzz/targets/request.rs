@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| playgate::fuzzing::run("request", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| playgate_fuzzing::run("request", data));

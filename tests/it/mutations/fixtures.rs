@@ -8,9 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::{fs, thread};
 
-use playgate::records;
-use playgate::store::{Options, Store};
-use playgate::types::{PartnerKind, Role};
+use playgate_store::{Options, Store};
+use playgate_types::{PartnerKind, Role};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -136,7 +135,7 @@ impl ServerFixture {
                 sync: false,
                 ..Options::default()
             };
-            Store::open(&data, records::schema(), options).unwrap()
+            Store::open(&data, playgate_records::schema(), options).unwrap()
         };
         let server = TestServer::build(Some(path), store, &[]);
         Self {

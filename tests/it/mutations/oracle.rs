@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::sync::LazyLock;
 
-use playgate::http::errors::code::ErrorCode;
+use playgate_http::errors::code::ErrorCode;
 use serde_json::Value;
 
 use crate::support::raw_http::{Answer, Wire};

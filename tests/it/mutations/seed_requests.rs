@@ -1,10 +1,10 @@
 //! Valid requests of every route, generated from the API descriptions and the fixtures, so that a new route is included
 //! automatically.
 
-use playgate::api::openapi::is_described;
-use playgate::api::route_table::ROUTERS;
-use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route::{Endpoint, Route};
+use playgate_api::openapi::is_described;
+use playgate_api::route_table::ROUTERS;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::routing::route::{Endpoint, Route};
 use serde_json::Value;
 
 use crate::mutations::fixtures::BatchData;

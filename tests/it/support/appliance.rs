@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use playgate::types::UnixSeconds;
+use playgate_types::UnixSeconds;
 
 use crate::support::process::{InTime as _, KilledOnDrop, Lines};
 use crate::support::raw_http::{Answer, Wire, ask, request};

@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use playgate::api::route_table::{ROUTERS, http_state};
-use playgate::app::{Parts, Ports, open_services};
-use playgate::config::http::HttpSettings;
-use playgate::config::limits::LimitsConfig;
-use playgate::config::{Inputs, load};
-use playgate::domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
-use playgate::http::access::auth::{
+use playgate_api::route_table::{ROUTERS, http_state};
+use playgate_app::{Parts, Ports, open_services};
+use playgate_config::http::HttpSettings;
+use playgate_config::limits::LimitsConfig;
+use playgate_config::{Inputs, load};
+use playgate_domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
+use playgate_http::access::auth::{
     Authenticator, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
 };
-use playgate::http::response::localized_messages::Messages;
-use playgate::http::route_facts::RouteSet;
-use playgate::http::server::listener::{Listener, RunningServer, serve, unix_socket};
-use playgate::http::state::HttpState;
-use playgate::ports::clock::ManualClock;
-use playgate::ports::entropy::SeededEntropy;
-use playgate::ports::{Clock, LabClock};
-use playgate::services::Services;
-use playgate::store::Store;
-use playgate::types::{
+use playgate_http::response::localized_messages::Messages;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::listener::{Listener, RunningServer, serve, unix_socket};
+use playgate_http::state::HttpState;
+use playgate_ports::clock::ManualClock;
+use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::{Clock, LabClock};
+use playgate_services::Services;
+use playgate_store::Store;
+use playgate_types::{
     Email, LimitReached, Locale, LoginId, OperatorId, PartnerId, PartnerKind, Role, Token,
     TokenHash, TokenKind, UnixSeconds, UserId,
 };
@@ -196,7 +196,7 @@ impl GateOnly {
             lab: Some(lab),
             entropy: Arc::new(SeededEntropy::new(1)),
         };
-        let store = Store::in_memory(playgate::records::schema());
+        let store = Store::in_memory(playgate_records::schema());
         let parts = Parts {
             config,
             store,
@@ -206,7 +206,7 @@ impl GateOnly {
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(|path: &Path| {
-                playgate::domain::backups::examine(path, &playgate::records::schema())
+                playgate_domain::backups::examine(path, &playgate_records::schema())
             }),
             restart: None,
             is_standby: false,

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{LazyLock, Mutex};
 
 use http::Method;
-use playgate::http::route_facts::RouteSet;
-use playgate::http::routing::route::JournalRule;
-use playgate::records::journal::{JournalFilter, JournalRecord};
-use playgate::types::PartnerKind;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::routing::route::JournalRule;
+use playgate_records::journal::{JournalFilter, JournalRecord};
+use playgate_types::PartnerKind;
 
 use crate::support::openapi_conformance::{asked, route};
 use crate::support::raw_http::Answer;

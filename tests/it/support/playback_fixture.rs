@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use playgate::types::TokenKind;
+use playgate_types::TokenKind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -338,6 +338,6 @@ pub fn full(name: &str) -> &'static str {
 }
 
 pub fn never_issued() -> String {
-    let token = playgate::types::Token::new(TokenKind::Entitlement, [7; 32]);
+    let token = playgate_types::Token::new(TokenKind::Entitlement, [7; 32]);
     token.reveal().to_owned()
 }

@@ -2,9 +2,9 @@
 
 use std::io::Read as _;
 
-use playgate::config::http::HttpSettings;
-use playgate::config::limits::LimitsConfig;
-use playgate::types::UnixSeconds;
+use playgate_config::http::HttpSettings;
+use playgate_config::limits::LimitsConfig;
+use playgate_types::UnixSeconds;
 use serde_json::json;
 
 use super::gate_only::{GateOnly, NOON};

@@ -4,19 +4,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use playgate::api::route_table::ROUTERS;
-use playgate::app::{App, Parts, Ports};
-use playgate::config::{Inputs, load};
-use playgate::http::route_facts::RouteSet;
-use playgate::http::server::listener::{Listener, RunningServer, serve};
-use playgate::http::state::HttpState;
-use playgate::ports::clock::ManualClock;
-use playgate::ports::entropy::SeededEntropy;
-use playgate::ports::{Clock, LabClock};
-use playgate::records;
-use playgate::services::Services;
-use playgate::store::Store;
-use playgate::types::{PartnerKind, Role};
+use playgate_api::route_table::ROUTERS;
+use playgate_app::{App, Parts, Ports};
+use playgate_config::{Inputs, load};
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::listener::{Listener, RunningServer, serve};
+use playgate_http::state::HttpState;
+use playgate_ports::clock::ManualClock;
+use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::{Clock, LabClock};
+use playgate_services::Services;
+use playgate_store::Store;
+use playgate_types::{PartnerKind, Role};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -63,7 +62,7 @@ impl TestServer {
 
     /// Starts the service with other settings, as key and value.
     pub fn with(settings: &[(&'static str, &str)]) -> Self {
-        Self::with_store(|_| Store::in_memory(records::schema()), settings)
+        Self::with_store(|_| Store::in_memory(playgate_records::schema()), settings)
     }
 
     /// Starts the service with a store that is opened in its data directory.
@@ -77,7 +76,7 @@ impl TestServer {
     /// Starts the service with a configuration file.
     pub fn with_file(file: &Path) -> Self {
         let file = Some(file.to_owned());
-        Self::build(file, |_| Store::in_memory(records::schema()), &[])
+        Self::build(file, |_| Store::in_memory(playgate_records::schema()), &[])
     }
 
     pub fn build(
@@ -121,7 +120,7 @@ impl TestServer {
             sync: false,
             on_failure: Box::new(|error| panic!("{error}")),
             examine: Arc::new(|path: &Path| {
-                playgate::domain::backups::examine(path, &playgate::records::schema())
+                playgate_domain::backups::examine(path, &playgate_records::schema())
             }),
             restart: None,
             is_standby: false,

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::api::operators::activity::request::ActivityRequest;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::observe::activity::ActivitySample;
-use crate::services::Services;
+use crate::operators::activity::request::ActivityRequest;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_observe::activity::ActivitySample;
+use playgate_services::Services;
 
 #[derive(Serialize)]
 struct ActivityBody {

@@ -1,10 +1,10 @@
 //! Requests about the activity of the service.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::observe::activity::ActivityPeriod;
-use crate::types::Malformed;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_observe::activity::ActivityPeriod;
+use playgate_types::Malformed;
 
 pub(crate) struct ActivityRequest {
     pub period: ActivityPeriod,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::audit::AuditEntry;
+use playgate_domain::audit::AuditEntry;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,14 +3,14 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::api::operators::audit::answer::AuditLine;
-use crate::api::operators::audit::request::AuditRequest;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::operators::audit::answer::AuditLine;
+use crate::operators::audit::request::AuditRequest;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 pub(crate) async fn audit(
     services: &Services,

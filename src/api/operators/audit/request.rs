@@ -1,8 +1,8 @@
 //! Requests about the audit record.
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuditRequest {

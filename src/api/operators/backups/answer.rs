@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::backups::{Backup, BackupContents, Keys};
-use crate::types::UnixSeconds;
+use playgate_domain::backups::{Backup, BackupContents, Keys};
+use playgate_types::UnixSeconds;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct BackupLine {
+pub struct BackupLine {
     pub name: String,
     pub path: String,
     pub created_at: i64,
@@ -92,7 +92,7 @@ impl From<ContentsBody> for BackupContents {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RestoredBody {
+pub struct RestoredBody {
     #[serde(flatten)]
     contents: ContentsBody,
     /// `open`, `sealed` or `unknown`: whether this installation can decrypt the content keys.
@@ -101,7 +101,7 @@ pub(crate) struct RestoredBody {
 
 impl RestoredBody {
     #[must_use]
-    pub(crate) fn new(contents: BackupContents, keys: Keys) -> Self {
+    pub fn new(contents: BackupContents, keys: Keys) -> Self {
         Self {
             contents: contents.into(),
             keys: match keys {

@@ -1,24 +1,24 @@
 //! Handlers of backups.
 
-pub(crate) mod answer;
+pub mod answer;
 pub(crate) mod request;
 
 use std::sync::Arc;
 
-use crate::api::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
-use crate::api::operators::backups::request::{
+use crate::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
+use crate::operators::backups::request::{
     BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
 };
-use crate::domain::audit::AuditedChange;
-use crate::domain::backups::{BackupContents, BackupError};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::bulk;
-use crate::http::request::blocking_body::pipe;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::observe::readiness::Readiness;
-use crate::services::{Restart, Services};
+use playgate_domain::audit::AuditedChange;
+use playgate_domain::backups::{BackupContents, BackupError};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::bulk;
+use playgate_http::request::blocking_body::pipe;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_observe::readiness::Readiness;
+use playgate_services::{Restart, Services};
 
 pub(crate) async fn list(
     services: &Services,
@@ -133,7 +133,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::process::worker_pool::pool::WorkerPool;
+    use playgate_process::worker_pool::pool::WorkerPool;
 
     #[test]
     fn a_restore_restarts_the_process_even_if_its_request_is_dropped() {

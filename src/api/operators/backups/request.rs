@@ -1,9 +1,9 @@
 //! Requests about backups.
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::body::BodyStream;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::body::BodyStream;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRequest {

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::Version;
-use crate::formats::catalog_report::ImportReply;
+use playgate_domain::catalog::Version;
+use playgate_formats::catalog_report::ImportReply;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

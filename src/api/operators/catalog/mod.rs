@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use crate::api::operators::catalog::answer::{UndoReply, VersionLine};
-use crate::api::operators::catalog::request::{
+use crate::operators::catalog::answer::{UndoReply, VersionLine};
+use crate::operators::catalog::request::{
     CatalogFormat, ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
 };
-use crate::domain::accounts::Accounts;
-use crate::domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
-use crate::domain::entitlement::Grants;
-use crate::formats::catalog_file;
-use crate::formats::catalog_report::ImportReply;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::{bulk, cold};
-use crate::http::request::context::Context;
-use crate::http::response::reply::{Reply, media};
-use crate::services::Services;
-use crate::types::{BroadcastId, UnixSeconds};
+use playgate_domain::accounts::Accounts;
+use playgate_domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo};
+use playgate_domain::entitlement::Grants;
+use playgate_formats::catalog_file;
+use playgate_formats::catalog_report::ImportReply;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::{bulk, cold};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::{Reply, media};
+use playgate_services::Services;
+use playgate_types::{BroadcastId, UnixSeconds};
 
 pub(crate) async fn export_catalog(
     services: &Services,

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::Malformed;
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::Malformed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CatalogFormat {

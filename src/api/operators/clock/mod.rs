@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::lab::lab_partner;
-use crate::api::operators::clock::request::MoveClockRequest;
-use crate::api::operators::lab::request::MovePartnerClockRequest;
-use crate::api::operators::partners::request::PartnerRequest;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::ports::LabClock;
-use crate::services::Services;
-use crate::types::PartnerId;
+use crate::operators::clock::request::MoveClockRequest;
+use crate::operators::lab::request::MovePartnerClockRequest;
+use crate::operators::partners::request::PartnerRequest;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_ports::LabClock;
+use playgate_services::Services;
+use playgate_types::PartnerId;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,11 +1,11 @@
 //! Requests about the clock.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::ports::LabClock;
-use crate::types::UnixSeconds;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_ports::LabClock;
+use playgate_types::UnixSeconds;
 
 /// A change of a clock. The body has exactly one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

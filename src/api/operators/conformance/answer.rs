@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::conformance::{ConformanceReport, RULES_VERSION, RuleOutcome, RuleResult};
-use crate::types::UnixSeconds;
+use playgate_domain::conformance::{ConformanceReport, RULES_VERSION, RuleOutcome, RuleResult};
+use playgate_types::UnixSeconds;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

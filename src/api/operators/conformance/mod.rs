@@ -6,22 +6,22 @@ pub(crate) mod request;
 use serde_json::Value;
 
 use super::requests;
-use crate::api::operators::conformance::answer::ConformanceBody;
-use crate::api::operators::conformance::request::ConformanceRequest;
-use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
-use crate::domain::schedule::Schedule;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::bulk;
-use crate::http::pipeline::journal_entry::{SERVICE_CERTIFICATE, device_hash};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::records::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
-use crate::records::telemetry::{Selection, StoredEvent};
-use crate::services::Services;
-use crate::types::time::DAY;
-use crate::types::{LivestreamId, PartnerId, UnixSeconds};
+use crate::operators::conformance::answer::ConformanceBody;
+use crate::operators::conformance::request::ConformanceRequest;
+use playgate_domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram, judge};
+use playgate_domain::schedule::Schedule;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::bulk;
+use playgate_http::pipeline::journal_entry::{SERVICE_CERTIFICATE, device_hash};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_records::journal::{JournalDevice, JournalFilter, JournalRecord, NamedText};
+use playgate_records::telemetry::{Selection, StoredEvent};
+use playgate_services::Services;
+use playgate_types::time::DAY;
+use playgate_types::{LivestreamId, PartnerId, UnixSeconds};
 
 /// Bounds the requests of a report, which are held in memory. A client under test sends some hundred an hour.
 const CALLS_MAX: usize = 50_000;

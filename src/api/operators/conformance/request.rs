@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::operators::requests::request::RecordPosition;
-use crate::domain::conformance::Profile;
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::types::{Malformed, SessionId, UnixSeconds};
+use crate::operators::requests::request::RecordPosition;
+use playgate_domain::conformance::Profile;
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::PartnerIdOrName;
+use playgate_types::{Malformed, SessionId, UnixSeconds};
 
 pub(crate) struct ConformanceRequest {
     pub partner: PartnerIdOrName,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
-use crate::domain::schedule::import::parsed_guide::ChannelTarget;
-use crate::ports::http_client::without_query;
+use playgate_domain::epg_sources::{EpgSourceView, HoldReason, LastImport};
+use playgate_domain::schedule::import::parsed_guide::ChannelTarget;
+use playgate_ports::http_client::without_query;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

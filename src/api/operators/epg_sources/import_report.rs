@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::domain::schedule::import::GuideProblem;
-use crate::domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
-use crate::domain::schedule::lost_overrides::LostOverride;
-use crate::domain::schedule::{ImportOutcome, ImportReport, Unmapped};
-use crate::types::BroadcastId;
+use playgate_domain::schedule::import::GuideProblem;
+use playgate_domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
+use playgate_domain::schedule::lost_overrides::LostOverride;
+use playgate_domain::schedule::{ImportOutcome, ImportReport, Unmapped};
+use playgate_types::BroadcastId;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

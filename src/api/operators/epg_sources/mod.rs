@@ -6,20 +6,20 @@ pub(crate) mod request;
 
 use http::StatusCode;
 
-use crate::api::operators::epg_sources::answer::WireSource;
-use crate::api::operators::epg_sources::import_report::WireReport;
-use crate::api::operators::epg_sources::request::{
+use crate::operators::epg_sources::answer::WireSource;
+use crate::operators::epg_sources::import_report::WireReport;
+use crate::operators::epg_sources::request::{
     ImportGuideRequest, RefreshSourceRequest, SourceRequest,
 };
-use crate::domain::epg_sources::{EpgSources, Refresh};
-use crate::domain::schedule::{ImportOptions, ImportOutcome, ImportReport, ScheduleError};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode};
-use crate::http::offload::bulk;
-use crate::http::request::blocking_body::{BodyReader, pipe};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use playgate_domain::epg_sources::{EpgSources, Refresh};
+use playgate_domain::schedule::{ImportOptions, ImportOutcome, ImportReport, ScheduleError};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, Details, ErrorCode};
+use playgate_http::offload::bulk;
+use playgate_http::request::blocking_body::{BodyReader, pipe};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 pub(crate) fn sources(
     services: &Services,

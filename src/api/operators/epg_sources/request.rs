@@ -1,11 +1,11 @@
 //! Requests about EPG sources and imports of guides.
 
-use crate::domain::epg_sources::Refresh;
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::body::BodyStream;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::Malformed;
+use playgate_domain::epg_sources::Refresh;
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::body::BodyStream;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::Malformed;
 
 pub(crate) struct ImportGuideRequest {
     pub source: Option<String>,

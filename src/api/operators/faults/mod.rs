@@ -1,21 +1,21 @@
 //! Handlers of the faults of lab partners.
 
-pub(crate) mod targets;
+pub mod targets;
 
 use std::time::Instant;
 
 use super::lab::lab_partner;
-use crate::api::operators::lab::answer::FaultLine;
-use crate::api::operators::lab::request::{AddFaultRequest, FaultRequest};
-use crate::api::operators::partners::request::PartnerRequest;
-use crate::domain::lab::{FaultMatch, FaultView, NewFault, TooManyFaults};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::services::Services;
-use crate::types::{AssetId, LivestreamId};
+use crate::operators::lab::answer::FaultLine;
+use crate::operators::lab::request::{AddFaultRequest, FaultRequest};
+use crate::operators::partners::request::PartnerRequest;
+use playgate_domain::lab::{FaultMatch, FaultView, NewFault, TooManyFaults};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_services::Services;
+use playgate_types::{AssetId, LivestreamId};
 
 pub(crate) async fn add_fault(
     services: &Services,

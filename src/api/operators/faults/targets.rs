@@ -1,7 +1,7 @@
 //! The routes that a fault can affect, and what a request of each can be matched by.
 
-use crate::decode::nearest;
-use crate::http::route_facts::{RequiredToken, RouteFacts};
+use playgate_decode::nearest;
+use playgate_http::route_facts::{RequiredToken, RouteFacts};
 
 const LICENSES: &str = "license";
 /// Every route with a partner token.
@@ -21,7 +21,7 @@ pub(crate) struct Carried {
 /// Returns the routes that a name means: the label or the operation id of one route, `license` or `any`. An unknown name
 /// means none.
 #[must_use]
-pub(crate) fn routes<'a>(partner_routes: &'a [RouteFacts], name: &str) -> Vec<&'a RouteFacts> {
+pub fn routes<'a>(partner_routes: &'a [RouteFacts], name: &str) -> Vec<&'a RouteFacts> {
     let known = partner_routes.iter().filter(|route| {
         // Requests without a partner token belong to no partner.
         matches!(route.token, RequiredToken::Partner | RequiredToken::User)

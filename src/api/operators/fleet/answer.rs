@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::observe::fleet::FleetReport;
+use playgate_observe::fleet::FleetReport;
 
 /// Empty on a single node.
 #[derive(Default, Serialize)]

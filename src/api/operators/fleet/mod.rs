@@ -3,15 +3,14 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::api::operators::fleet::answer::{FleetBody, HandoverBody};
-use crate::api::operators::fleet::request::HandOverRequest;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::observe::fleet::HandoverRefusal;
-use crate::services::Services;
+use crate::operators::fleet::answer::{FleetBody, HandoverBody};
+use crate::operators::fleet::request::HandOverRequest;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 /// Returns the last report of the owner, which covers every member.
 pub(crate) fn fleet(
@@ -42,13 +41,4 @@ pub(crate) async fn hand_over(
         from: handed.from,
         to: handed.to,
     })
-}
-
-impl From<HandoverRefusal> for ApiError {
-    fn from(refusal: HandoverRefusal) -> Self {
-        match refusal {
-            HandoverRefusal::NoSuchMember(why) => Self::new(ErrorCode::MemberNotFound, why),
-            HandoverRefusal::NotPossible(why) => Self::new(ErrorCode::HandoverNotPossible, why),
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! Requests about the fleet.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HandOverRequest {

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::domain::catalog::{CatalogSnapshot, Offer, OfferKind};
-use crate::domain::decision::DecisionStep;
-use crate::domain::entitlement::{EntitlementExplanation, Grant};
-use crate::domain::playback::Playability;
-use crate::formats::decision_step::StepLine;
-use crate::http::errors::mapping::denial;
-use crate::records::journal::JournalRecord;
-use crate::types::UnixSeconds;
+use playgate_domain::catalog::{CatalogSnapshot, Offer, OfferKind};
+use playgate_domain::decision::DecisionStep;
+use playgate_domain::entitlement::{EntitlementExplanation, Grant};
+use playgate_domain::playback::Playability;
+use playgate_formats::decision_step::StepLine;
+use playgate_http::errors::mapping::denial;
+use playgate_records::journal::JournalRecord;
+use playgate_types::UnixSeconds;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

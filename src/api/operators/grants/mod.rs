@@ -5,22 +5,22 @@ pub(crate) mod request;
 
 use std::sync::Arc;
 
-use crate::api::operators::grants::answer::{ExplainEntitlementReply, GrantLine};
-use crate::api::operators::grants::request::{
+use crate::operators::grants::answer::{ExplainEntitlementReply, GrantLine};
+use crate::operators::grants::request::{
     ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest,
 };
-use crate::api::operators::users::request::UserRequest;
-use crate::domain::playback::Viewer;
-use crate::formats::rights::rule_step;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::records::journal::{JournalFilter, JournalRecord};
-use crate::services::Services;
-use crate::types::{AssetId, UnixSeconds, UserId};
+use crate::operators::users::request::UserRequest;
+use playgate_domain::playback::Viewer;
+use playgate_formats::rights::rule_step;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_records::journal::{JournalFilter, JournalRecord};
+use playgate_services::Services;
+use playgate_types::{AssetId, UnixSeconds, UserId};
 
 pub(crate) async fn grants(
     services: &Services,

@@ -1,10 +1,10 @@
 //! Requests about the grants of users, and about what they may play.
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::UserIdOrEmail;
-use crate::types::{AssetId, Country, DeviceId, LiveOffset, OfferId, UnixSeconds};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::UserIdOrEmail;
+use playgate_types::{AssetId, Country, DeviceId, LiveOffset, OfferId, UnixSeconds};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrantRequest {

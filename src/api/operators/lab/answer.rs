@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::domain::lab::{
+use playgate_domain::lab::{
     CutAt, FaultAction, FaultMatch, FaultView, LicenseFault, PlaylistFault, ScenarioReport,
 };
-use crate::types::format_span;
+use playgate_types::format_span;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

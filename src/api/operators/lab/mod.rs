@@ -3,17 +3,17 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::api::operators::lab::answer::ScenarioBody;
-use crate::api::operators::lab::request::ReportScenarioRequest;
-use crate::api::operators::partners::request::PartnerRequest;
-use crate::http::access::auth::{OperatorAuth, PartnerAuth};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::services::Services;
-use crate::types::{PartnerId, PartnerKind};
+use crate::operators::lab::answer::ScenarioBody;
+use crate::operators::lab::request::ReportScenarioRequest;
+use crate::operators::partners::request::PartnerRequest;
+use playgate_http::access::auth::{OperatorAuth, PartnerAuth};
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_http::routing::resolve::PartnerIdOrName;
+use playgate_services::Services;
+use playgate_types::{PartnerId, PartnerKind};
 
 pub(super) fn check_environment(services: &Services) -> Result<(), ApiError> {
     if services.allows_lab() {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::api::operators::clock::request::MoveClockRequest;
-use crate::api::operators::faults::targets;
-use crate::api::operators::faults::targets::Carried;
-use crate::domain::lab::{
+use crate::operators::clock::request::MoveClockRequest;
+use crate::operators::faults::targets;
+use crate::operators::faults::targets::Carried;
+use playgate_domain::lab::{
     CutAt, FaultAction, FaultId, LicenseFault, PlaylistFault, ScenarioReport, ScenarioState,
 };
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::route_facts::RouteFacts;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
-use crate::types::{Email, Malformed, SessionId, UserId, parse_span};
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::route_facts::RouteFacts;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+use playgate_types::{Email, Malformed, SessionId, UserId, parse_span};
 
 /// Longest delay. Clients and proxies time out before it ends.
 const DELAY_MAX: Duration = Duration::from_secs(120);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::mail::{RenderedMail, Retried, Secrets, Summary, TestResult};
+use playgate_domain::mail::{RenderedMail, Retried, Secrets, Summary, TestResult};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

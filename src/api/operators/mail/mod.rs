@@ -3,19 +3,17 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::api::operators::mail::answer::{
-    MailEntry, MailReply, PreviewReply, RetryReply, TestReply,
-};
-use crate::api::operators::mail::request::{
+use crate::operators::mail::answer::{MailEntry, MailReply, PreviewReply, RetryReply, TestReply};
+use crate::operators::mail::request::{
     MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
 };
-use crate::domain::mail::Secrets;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{bulk, cold};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use playgate_domain::mail::Secrets;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::{bulk, cold};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 const MAILS_LISTED_MAX: usize = 1_000;
 

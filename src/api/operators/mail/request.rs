@@ -1,11 +1,11 @@
 //! Requests about mail.
 
-use crate::domain::mail::MailKind;
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::known;
-use crate::types::{Email, Locale, MailId};
+use playgate_domain::mail::MailKind;
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::known;
+use playgate_types::{Email, Locale, MailId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MailRequest {

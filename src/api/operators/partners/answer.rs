@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::domain::operators::Operator;
-use crate::domain::partners::Partner;
-use crate::types::{DurationUnit, TokenInfo};
+use playgate_domain::operators::Operator;
+use playgate_domain::partners::Partner;
+use playgate_types::{DurationUnit, TokenInfo};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,19 +4,19 @@ pub(crate) mod answer;
 pub(crate) mod request;
 
 use super::lab;
-use crate::api::operators::partners::answer::{AddedPartner, AddedToken, PartnerLine, TokenLine};
-use crate::api::operators::partners::request::{
+use crate::operators::partners::answer::{AddedPartner, AddedToken, PartnerLine, TokenLine};
+use crate::operators::partners::request::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
     PartnerTokenRequest,
 };
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::bulk;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::services::Services;
-use crate::types::PartnerKind;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::bulk;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_services::Services;
+use playgate_types::PartnerKind;
 
 pub(crate) async fn partners(
     services: &Services,

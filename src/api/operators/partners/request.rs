@@ -1,12 +1,12 @@
 //! Requests about partners and their access tokens.
 
-use crate::api::operators::request_members::{label, name};
-use crate::domain::partners::PartnerUpdate;
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::types::{DurationUnit, PartnerKind};
+use crate::operators::request_members::{label, name};
+use playgate_domain::partners::PartnerUpdate;
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::PartnerIdOrName;
+use playgate_types::{DurationUnit, PartnerKind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddPartnerRequest {

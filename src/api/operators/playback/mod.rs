@@ -2,13 +2,13 @@
 
 pub(crate) mod request;
 
-use crate::api::operators::playback::request::EndPlaybackSessionRequest;
-use crate::api::partner::playback::answer::PlaybackSessionBody;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::operators::playback::request::EndPlaybackSessionRequest;
+use crate::partner::playback::answer::PlaybackSessionBody;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 /// Maximum number of sessions in a response: enough for a console, far below what a server can
 /// hold.

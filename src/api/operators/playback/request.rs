@@ -1,10 +1,10 @@
 //! Requests about running playback sessions.
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::known;
-use crate::types::SessionId;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::known;
+use playgate_types::SessionId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndPlaybackSessionRequest {

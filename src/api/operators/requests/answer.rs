@@ -6,10 +6,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::partners::Partners;
-use crate::formats::decision_step::StepLine;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
-use crate::records::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
+use playgate_domain::partners::Partners;
+use playgate_formats::decision_step::StepLine;
+use playgate_http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
+use playgate_records::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

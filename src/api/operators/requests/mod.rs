@@ -10,25 +10,25 @@ use http::header::LINK;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::operators::requests::answer::RequestLine;
-use crate::api::operators::requests::request::{
+use crate::operators::requests::answer::RequestLine;
+use crate::operators::requests::request::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
-use crate::formats::har::HarReply;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
-use crate::http::state::HttpState;
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::records::journal::{
+use playgate_formats::har::HarReply;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+use playgate_http::state::HttpState;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_records::journal::{
     ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
 };
-use crate::services::Services;
-use crate::types::{PartnerId, UserId};
+use playgate_services::Services;
+use playgate_types::{PartnerId, UserId};
 
 /// Segments that are read in one turn of the pool, so that those of others come in between.
 const SEGMENTS_A_TURN: u32 = 2;

@@ -1,15 +1,15 @@
 //! Requests about the request journal.
 
-use crate::api::operators::faults::targets;
-use crate::decode::nearest;
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::request::query::Query;
-use crate::http::route_facts::RouteFacts;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
-use crate::records::journal::{JournalFilter, StatusFilter};
-use crate::types::{AssetId, Malformed, SessionId};
+use crate::operators::faults::targets;
+use playgate_decode::nearest;
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::request::query::Query;
+use playgate_http::route_facts::RouteFacts;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+use playgate_records::journal::{JournalFilter, StatusFilter};
+use playgate_types::{AssetId, Malformed, SessionId};
 
 /// Longest wait, in seconds. Proxies close a connection that is silent for a minute.
 const WAIT_MAX: u32 = 30;

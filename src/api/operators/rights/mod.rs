@@ -4,21 +4,21 @@ pub(crate) mod request;
 
 use std::sync::Arc;
 
-use crate::api::operators::rights::request::{
+use crate::operators::rights::request::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
-use crate::domain::catalog::{Catalog, CatalogDiff, CatalogEdit, CatalogError, Mode};
-use crate::domain::schedule::Schedule;
-use crate::domain::schedule::lost_overrides::LostOverride;
-use crate::formats::catalog_report::ImportReply;
-use crate::formats::rights::{ExplainRightsReply, RuleLine};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{bulk, cold};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
-use crate::types::{BroadcastId, LivestreamId};
+use playgate_domain::catalog::{Catalog, CatalogDiff, CatalogEdit, CatalogError, Mode};
+use playgate_domain::schedule::Schedule;
+use playgate_domain::schedule::lost_overrides::LostOverride;
+use playgate_formats::catalog_report::ImportReply;
+use playgate_formats::rights::{ExplainRightsReply, RuleLine};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::{bulk, cold};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
+use playgate_types::{BroadcastId, LivestreamId};
 
 pub(crate) async fn why(
     services: &Services,

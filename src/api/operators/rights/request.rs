@@ -4,14 +4,14 @@
 
 use bytes::Bytes;
 
-use crate::decode::Mistake;
-use crate::domain::catalog::{CatalogError, CatalogImport, Effects};
-use crate::formats::catalog_file;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest, digits};
-use crate::http::routing::resolve::known;
-use crate::types::{BroadcastId, LivestreamId};
+use playgate_decode::Mistake;
+use playgate_domain::catalog::{CatalogError, CatalogImport, Effects};
+use playgate_formats::catalog_file;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest, digits};
+use playgate_http::routing::resolve::known;
+use playgate_types::{BroadcastId, LivestreamId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BroadcastRightsRequest {

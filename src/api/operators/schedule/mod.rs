@@ -4,15 +4,15 @@
 
 pub(crate) mod request;
 
-use crate::api::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
-use crate::domain::schedule::{QueryError, ScheduleResponse};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::request::query::IdList;
-use crate::http::response::reply::{Reply, media};
-use crate::services::Services;
-use crate::types::LivestreamId;
+use crate::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
+use playgate_domain::schedule::{QueryError, ScheduleResponse};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::request::query::IdList;
+use playgate_http::response::reply::{Reply, media};
+use playgate_services::Services;
+use playgate_types::LivestreamId;
 
 pub(crate) fn live(
     services: &Services,

@@ -1,10 +1,10 @@
 //! Requests about the schedule. They are like those of partners, but a request without `livestreams` means all of them.
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::request::query::IdList;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::{LiveOffset, LivestreamId, TvDay};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::request::query::IdList;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::{LiveOffset, LivestreamId, TvDay};
 
 type LivestreamIds = Option<IdList<LivestreamId>>;
 

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::records::quality::{
+use playgate_records::quality::{
     Dimension, Figures, GroupBy, KeyPart, Labels, QualityQuery, QualityReport, ReportRow,
     ViewSummary,
 };
@@ -118,7 +118,7 @@ impl<'a> ReportBody<'a> {
     #[must_use]
     pub(crate) fn new(query: &'a QualityQuery, report: &'a QualityReport) -> Self {
         let points = |row: &'a ReportRow| {
-            let point = |(at, figures): &'a (crate::types::UnixSeconds, Figures)| PointBody {
+            let point = |(at, figures): &'a (playgate_types::UnixSeconds, Figures)| PointBody {
                 at: at.0,
                 figures: figures.into(),
             };

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::api::partner::telemetry::events::write_line;
-use crate::http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
-use crate::records::telemetry::Events;
+use crate::partner::telemetry::events::write_line;
+use playgate_http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
+use playgate_records::telemetry::Events;
 
 pub(crate) struct EventPieces {
     head: Option<Bytes>,

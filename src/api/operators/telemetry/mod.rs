@@ -4,21 +4,21 @@ pub(crate) mod answer;
 pub(crate) mod export;
 pub(crate) mod request;
 
-use crate::api::operators::telemetry::answer::{ReportBody, ViewBody};
-use crate::api::operators::telemetry::export::EventPieces;
-use crate::api::operators::telemetry::request::{
+use crate::operators::telemetry::answer::{ReportBody, ViewBody};
+use crate::operators::telemetry::export::EventPieces;
+use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::body::ChunkStream;
-use crate::http::response::reply::{Reply, media};
-use crate::records::quality::{QualityQuery, ViewsQuery};
-use crate::records::telemetry::Selection;
-use crate::services::Services;
-use crate::types::UnixSeconds;
-use crate::types::time::{DAY, HOUR};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::body::ChunkStream;
+use playgate_http::response::reply::{Reply, media};
+use playgate_records::quality::{QualityQuery, ViewsQuery};
+use playgate_records::telemetry::Selection;
+use playgate_services::Services;
+use playgate_types::UnixSeconds;
+use playgate_types::time::{DAY, HOUR};
 
 const MINUTE: i64 = 60;
 

@@ -1,11 +1,11 @@
 //! Requests about telemetry.
 
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest, digits};
-use crate::records::quality::{Dimension, GroupBy, ViewOutcome};
-use crate::types::time::DAY;
-use crate::types::{Malformed, UnixSeconds, UserId};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest, digits};
+use playgate_records::quality::{Dimension, GroupBy, ViewOutcome};
+use playgate_types::time::DAY;
+use playgate_types::{Malformed, UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportTelemetryRequest {

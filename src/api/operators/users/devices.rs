@@ -1,14 +1,14 @@
 //! Handlers of a user's devices and running streams, for the people who help viewers.
 
-use crate::api::operators::users::request::{UserDeviceRequest, UserRequest};
-use crate::api::partner::playback::answer::{DeviceBody, PlaybackSessionBody};
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::services::Services;
+use crate::operators::users::request::{UserDeviceRequest, UserRequest};
+use crate::partner::playback::answer::{DeviceBody, PlaybackSessionBody};
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_services::Services;
 
 pub(crate) async fn devices(
     services: &Services,

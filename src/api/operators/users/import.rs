@@ -14,26 +14,26 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::lines::UserLines;
-use crate::api::operators::users::line::{UnknownMembers, UserLine};
-use crate::api::operators::users::request::ImportUsersRequest;
-use crate::api::partner::users::answer::{ReportedLine, UserImportReport};
-use crate::config::limits::USER_LINE;
-use crate::domain::accounts::{
+use crate::operators::users::line::{UnknownMembers, UserLine};
+use crate::operators::users::request::ImportUsersRequest;
+use crate::partner::users::answer::{ReportedLine, UserImportReport};
+use playgate_config::limits::USER_LINE;
+use playgate_domain::accounts::{
     Accounts, AccountsError, AddressFilterGuard, NewAccount, PreparedSignUp, Unhashed,
 };
-use crate::domain::catalog::Catalog;
-use crate::domain::partners::Partners;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, Details};
-use crate::http::offload::cold;
-use crate::http::request::context::Context;
-use crate::http::request::object::Object;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::http::routing::resolve::PartnerIdOrName;
-use crate::process::worker_pool::pool::JobError;
-use crate::services::Services;
-use crate::types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
+use playgate_domain::catalog::Catalog;
+use playgate_domain::partners::Partners;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, Details};
+use playgate_http::offload::cold;
+use playgate_http::request::context::Context;
+use playgate_http::request::object::Object;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_http::routing::resolve::PartnerIdOrName;
+use playgate_process::worker_pool::pool::JobError;
+use playgate_services::Services;
+use playgate_types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
 
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;

@@ -1,9 +1,9 @@
 //! A line of an import of users.
 
-use crate::api::operators::users::new_user::{AddUserRequest, MEMBERS, only_known, state};
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::object::Object;
-use crate::types::{OfferId, PersonName};
+use crate::operators::users::new_user::{AddUserRequest, MEMBERS, only_known, state};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::object::Object;
+use playgate_types::{OfferId, PersonName};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownMembers {

@@ -9,21 +9,21 @@ pub(crate) mod request;
 
 use http::HeaderName;
 
-use crate::api::operators::users::new_user::AddUserRequest;
-use crate::api::operators::users::request::{
+use crate::operators::users::new_user::AddUserRequest;
+use crate::operators::users::request::{
     ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::api::partner::login::answer::LoginLine;
-use crate::api::partner::users::answer::{AddedUser, ManagedUser};
-use crate::domain::accounts::{OperatorChange, UserChange, UserSearch};
-use crate::domain::playback::EndReason;
-use crate::http::access::auth::OperatorAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold, pool};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::routing::resolve;
-use crate::services::Services;
+use crate::partner::login::answer::LoginLine;
+use crate::partner::users::answer::{AddedUser, ManagedUser};
+use playgate_domain::accounts::{OperatorChange, UserChange, UserSearch};
+use playgate_domain::playback::EndReason;
+use playgate_http::access::auth::OperatorAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::{cold, pool};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::routing::resolve;
+use playgate_services::Services;
 
 /// The number of all users that match, of which the body has a page.
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");

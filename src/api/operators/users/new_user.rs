@@ -5,16 +5,16 @@
 
 use serde_json::Value;
 
-use crate::api::partner::login::request::password;
-use crate::api::partner::users::request::ParentalControlChange;
-use crate::decode::nearest;
-use crate::domain::accounts::{FirstPassword, ForeignHash, ImportedState, NewUser};
-use crate::http::errors::api_error::{ApiError, CombineResults};
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::{PartnerIdOrName, partner_in_query};
-use crate::types::{BirthDate, Country, Email, Locale, PersonName, UnixSeconds};
+use crate::partner::login::request::password;
+use crate::partner::users::request::ParentalControlChange;
+use playgate_decode::nearest;
+use playgate_domain::accounts::{FirstPassword, ForeignHash, ImportedState, NewUser};
+use playgate_http::errors::api_error::{ApiError, CombineResults};
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::{PartnerIdOrName, partner_in_query};
+use playgate_types::{BirthDate, Country, Email, Locale, PersonName, UnixSeconds};
 
 pub(super) const MEMBERS: [&str; 13] = [
     "email",

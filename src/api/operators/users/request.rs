@@ -1,14 +1,14 @@
 //! Requests about users and their PINs.
 
-use crate::api::operators::users::line::UnknownMembers;
-use crate::api::partner::users::request::ParentalControlChange;
-use crate::domain::accounts::{UserOrder, UserSearch};
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::body::BodyStream;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::http::routing::resolve::{PartnerIdOrName, UserIdOrEmail, known, partner_in_query};
-use crate::types::{
+use crate::operators::users::line::UnknownMembers;
+use crate::partner::users::request::ParentalControlChange;
+use playgate_domain::accounts::{UserOrder, UserSearch};
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::body::BodyStream;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail, known, partner_in_query};
+use playgate_types::{
     BirthDate, Country, DeviceId, Email, Locale, Malformed, PersonName, Pin, UserId,
 };
 

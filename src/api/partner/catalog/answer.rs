@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::catalog::{Asset, ExtendedRights, Livestream, Window};
-use crate::domain::schedule::Image;
+use playgate_domain::catalog::{Asset, ExtendedRights, Livestream, Window};
+use playgate_domain::schedule::Image;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,17 +8,17 @@ use http::HeaderValue;
 use http::header::LINK;
 use serde::Serialize;
 
-use crate::api::partner::catalog::answer::{AssetReply, LivestreamReply};
-use crate::api::partner::schedule::request::PageRequest;
-use crate::http::access::auth::PartnerAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::prepared::{CompressibleBody, Kept, Prepared};
-use crate::http::response::reply::{Reply, media};
-use crate::http::state::HttpState;
-use crate::services::Services;
-use crate::types::percent_encoded;
-use crate::types::{AssetId, LivestreamId};
+use crate::partner::catalog::answer::{AssetReply, LivestreamReply};
+use crate::partner::schedule::request::PageRequest;
+use playgate_http::access::auth::PartnerAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::prepared::{CompressibleBody, Kept, Prepared};
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::state::HttpState;
+use playgate_services::Services;
+use playgate_types::percent_encoded;
+use playgate_types::{AssetId, LivestreamId};
 
 pub(crate) fn livestreams(
     http: &HttpState,

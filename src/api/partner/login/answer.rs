@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::domain::accounts::{LoginInfo, NewLogin};
-use crate::types::LoginId;
+use playgate_domain::accounts::{LoginInfo, NewLogin};
+use playgate_types::LoginId;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

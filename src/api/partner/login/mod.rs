@@ -8,19 +8,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::api::partner::login::answer::LoginReply;
-use crate::api::partner::login::request::{
-    LoginRequest, ResetRequest, SendResetRequest, SignUpRequest,
-};
-use crate::api::partner::sessions::end_playback_of;
-use crate::domain::accounts::{AttemptKind, LoginAttempt, LoginOrigin, NewUser};
-use crate::domain::playback::EndReason;
-use crate::http::access::auth::{PartnerAuth, UserAuth};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::pool;
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use crate::partner::login::answer::LoginReply;
+use crate::partner::login::request::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
+use crate::partner::sessions::end_playback_of;
+use playgate_domain::accounts::{AttemptKind, LoginAttempt, LoginOrigin, NewUser};
+use playgate_domain::playback::EndReason;
+use playgate_http::access::auth::{PartnerAuth, UserAuth};
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::pool;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 /// Minimum response time of a request for a reset mail. An existing user costs a few more writes;
 /// the response time must not reveal which addresses have an account.

@@ -1,13 +1,15 @@
 //! Requests of sign-up, login and password reset. `docs/interface.md` describes the routes.
 
-use crate::domain::accounts::{AccountsError, LoginClient};
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::headers::SingleHeader;
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::text::visible;
-use crate::types::{BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind};
+use playgate_domain::accounts::{AccountsError, LoginClient};
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::headers::SingleHeader;
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::text::visible;
+use playgate_types::{
+    BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind,
+};
 
 pub(crate) struct SignUpRequest {
     pub identity: Email,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64URL_NOPAD;
 use serde::Serialize;
 
-use crate::api::partner::login::answer::LoginLine;
-use crate::domain::playback::model::Entitlement;
-use crate::domain::playback::{self, Issued, Registered, SessionView};
+use crate::partner::login::answer::LoginLine;
+use playgate_domain::playback::model::Entitlement;
+use playgate_domain::playback::{self, Issued, Registered, SessionView};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

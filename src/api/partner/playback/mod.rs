@@ -5,26 +5,26 @@ pub(crate) mod request;
 
 use std::sync::Arc;
 
-use crate::api::partner::playback::answer::{CmcdTarget, EntitlementBody, PreflightBody};
-use crate::api::partner::playback::request::{
+use crate::partner::playback::answer::{CmcdTarget, EntitlementBody, PreflightBody};
+use crate::partner::playback::request::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PinEntry, PreflightRequest,
 };
-use crate::domain::accounts::{PinError, User};
-use crate::domain::playback::{
+use playgate_domain::accounts::{PinError, User};
+use playgate_domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
-use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::pool;
-use crate::http::request::context::Context;
-use crate::http::response::reply::{Reply, media};
-use crate::http::routing::endpoint::HandlerOutcome;
-use crate::http::state::HttpState;
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::records::quality::OpenedSession;
-use crate::services::Services;
-use crate::types::{Drm, UnixSeconds};
+use playgate_http::access::auth::UserAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::pool;
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::{Reply, media};
+use playgate_http::routing::endpoint::HandlerOutcome;
+use playgate_http::state::HttpState;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_records::quality::OpenedSession;
+use playgate_services::Services;
+use playgate_types::{Drm, UnixSeconds};
 
 const HEARTBEAT_INTERVAL: u32 = 10;
 

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 
-use crate::domain::playback::license_challenge;
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::headers::SingleHeader;
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::decimal::whole_part;
-use crate::types::text::check_visible;
-use crate::types::{
+use playgate_domain::playback::license_challenge;
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::headers::SingleHeader;
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::decimal::whole_part;
+use playgate_types::text::check_visible;
+use playgate_types::{
     AssetId, DeviceId, Drm, LiveOffset, Malformed, Pin, Protocol, SessionId, TokenHash, TokenKind,
     device_text,
 };

@@ -8,17 +8,17 @@ pub(crate) mod request;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
-use crate::api::partner::reset_page::request::{LinkToken, ResetFormRequest, ResetPageRequest};
-use crate::domain::accounts::AttemptKind;
-use crate::http::access::auth::Anyone;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold_for, pool};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::http::response::reset_page_view::{ResetForm, ResetFormError, ResetPageView};
-use crate::http::state::HttpState;
-use crate::services::Services;
-use crate::types::{Password, TokenHash};
+use crate::partner::reset_page::request::{LinkToken, ResetFormRequest, ResetPageRequest};
+use playgate_domain::accounts::AttemptKind;
+use playgate_http::access::auth::Anyone;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::{cold_for, pool};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_http::response::reset_page_view::{ResetForm, ResetFormError, ResetPageView};
+use playgate_http::state::HttpState;
+use playgate_services::Services;
+use playgate_types::{Password, TokenHash};
 
 pub(crate) async fn show(
     http: &HttpState,

@@ -1,10 +1,10 @@
 //! Requests of the page that a reset mail links to.
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::request::query::Query;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::{TokenHash, TokenKind};
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::request::query::Query;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::{TokenHash, TokenKind};
 
 pub(crate) struct LinkToken {
     pub text: String,

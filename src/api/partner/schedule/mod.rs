@@ -4,17 +4,17 @@ pub(crate) mod request;
 
 use std::sync::Arc;
 
-use crate::api::partner::schedule::request::{
+use crate::partner::schedule::request::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
     LivestreamNowRequest,
 };
-use crate::domain::schedule::{QueryError, ScheduleResponse};
-use crate::http::access::auth::PartnerAuth;
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::context::Context;
-use crate::http::response::prepared::CachedResponse;
-use crate::http::response::reply::Reply;
-use crate::services::Services;
+use playgate_domain::schedule::{QueryError, ScheduleResponse};
+use playgate_http::access::auth::PartnerAuth;
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::context::Context;
+use playgate_http::response::prepared::CachedResponse;
+use playgate_http::response::reply::Reply;
+use playgate_services::Services;
 
 pub(crate) fn live(
     services: &Services,

@@ -1,12 +1,12 @@
 //! Requests with the partner token for the schedule and the catalogue. Those of sign-up and login
 //! are in `login`.
 
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::payload::Payload;
-use crate::http::request::query::IdList;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::percent_encoded;
-use crate::types::{
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::payload::Payload;
+use playgate_http::request::query::IdList;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::percent_encoded;
+use playgate_types::{
     AssetId, BroadcastId, LiveOffset, LivestreamId, Malformed, Protocol, TvDay, UnixSeconds,
 };
 

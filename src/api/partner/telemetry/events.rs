@@ -8,11 +8,11 @@ use serde::{Deserializer as _, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::decode::strict_json::not_json;
-use crate::formats::event_members::{EventMembers, JsonMembers, JsonText, read_plain_batch};
-use crate::formats::player_event::player_event;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::records::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
+use playgate_decode::strict_json::not_json;
+use playgate_formats::event_members::{EventMembers, JsonMembers, JsonText, read_plain_batch};
+use playgate_formats::player_event::player_event;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_records::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.
@@ -311,7 +311,7 @@ struct ExportedEvent<'a> {
 ///
 /// # Errors
 /// The stored event is not valid JSON, which cannot happen.
-pub(crate) fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
+pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let line = ExportedEvent {
         user_id: event.sender.user.to_string(),
         partner_id: event.sender.partner.to_string(),

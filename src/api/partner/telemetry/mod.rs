@@ -1,23 +1,23 @@
 //! Handler of the ingestion of telemetry.
 
-pub(crate) mod events;
+pub mod events;
 pub(crate) mod request;
 
 use http::StatusCode;
 
-use crate::api::partner::license::trace_named;
-use crate::api::partner::telemetry::events::{Batch, TakenBody};
-use crate::api::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
-use crate::domain::playback::PlaybackError;
-use crate::formats::cmcd::{CmcdBatch, ReportedSession};
-use crate::http::access::auth::{Anyone, UserAuth};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::request::context::Context;
-use crate::http::response::reply::Reply;
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::records::telemetry::Sender;
-use crate::services::Services;
-use crate::types::device_text::mended_text;
+use crate::partner::license::trace_named;
+use crate::partner::telemetry::events::{Batch, TakenBody};
+use crate::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
+use playgate_domain::playback::PlaybackError;
+use playgate_formats::cmcd::{CmcdBatch, ReportedSession};
+use playgate_http::access::auth::{Anyone, UserAuth};
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::request::context::Context;
+use playgate_http::response::reply::Reply;
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_records::telemetry::Sender;
+use playgate_services::Services;
+use playgate_types::device_text::mended_text;
 
 pub(crate) async fn telemetry(
     services: &Services,

@@ -1,9 +1,9 @@
 //! The request of telemetry ingestion.
 
-use crate::http::errors::api_error::ApiError;
-use crate::http::request::body::SentBody;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::errors::api_error::ApiError;
+use playgate_http::request::body::SentBody;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
 
 /// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
 /// batch.

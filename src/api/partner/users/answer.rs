@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::api::operators::grants::answer::OfferReply;
-use crate::api::operators::mail::answer::QueuedMailLine;
-use crate::api::partner::login::answer::LoginLine;
-use crate::api::partner::playback::answer::PlaybackExport;
-use crate::domain::accounts::{AccountExport, ParentalControl, User};
-use crate::types::LoginId;
+use crate::operators::grants::answer::OfferReply;
+use crate::operators::mail::answer::QueuedMailLine;
+use crate::partner::login::answer::LoginLine;
+use crate::partner::playback::answer::PlaybackExport;
+use playgate_domain::accounts::{AccountExport, ParentalControl, User};
+use playgate_types::LoginId;
 
 #[derive(Serialize)]
 pub(crate) struct ParentalBody {

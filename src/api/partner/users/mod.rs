@@ -3,27 +3,27 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::api::operators::grants::answer::OfferReply;
-use crate::api::operators::requests::answer::RequestPieces;
-use crate::api::operators::telemetry::export::EventPieces;
-use crate::api::partner::sessions::end_playback_of;
-use crate::api::partner::users::answer::{ExportReply, UserReply};
-use crate::api::partner::users::request::{
+use crate::operators::grants::answer::OfferReply;
+use crate::operators::requests::answer::RequestPieces;
+use crate::operators::telemetry::export::EventPieces;
+use crate::partner::sessions::end_playback_of;
+use crate::partner::users::answer::{ExportReply, UserReply};
+use crate::partner::users::request::{
     ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest,
     UpdateUserRequest,
 };
-use crate::domain::accounts::{Login, UserChange};
-use crate::http::access::auth::UserAuth;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::http::offload::{cold_for, pool};
-use crate::http::request::context::Context;
-use crate::http::response::pooled_pieces::PooledPieces;
-use crate::http::response::reply::{Reply, media};
-use crate::process::worker_pool::fair_queue::Turn;
-use crate::records::journal::JournalFilter;
-use crate::records::telemetry::Selection;
-use crate::services::Services;
-use crate::types::Email;
+use playgate_domain::accounts::{Login, UserChange};
+use playgate_http::access::auth::UserAuth;
+use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::offload::{cold_for, pool};
+use playgate_http::request::context::Context;
+use playgate_http::response::pooled_pieces::PooledPieces;
+use playgate_http::response::reply::{Reply, media};
+use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_records::journal::JournalFilter;
+use playgate_records::telemetry::Selection;
+use playgate_services::Services;
+use playgate_types::Email;
 
 /// Retry-After, in seconds, while another export runs.
 const EXPORT_RETRY: u32 = 10;

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::api::partner::login::request::password;
-use crate::http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use crate::http::request::object::Object;
-use crate::http::request::payload::Payload;
-use crate::http::routing::endpoint::{Input, ParseRequest};
-use crate::types::{
+use crate::partner::login::request::password;
+use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
+use playgate_http::request::object::Object;
+use playgate_http::request::payload::Payload;
+use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_types::{
     BirthDate, DeviceId, Email, Locale, LoginId, Password, PersonName, Pin, SessionId,
 };
 

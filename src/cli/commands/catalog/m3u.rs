@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::m3u_entry::{self, Attributes};
 use super::m3u_guide::GuideRemarks;
-use crate::types::LivestreamId;
-use crate::types::slug::slug;
+use playgate_types::LivestreamId;
+use playgate_types::slug::slug;
 
 const HEAD: &str = "#EXTM3U";
 const ENTRY: &str = "#EXTINF:";

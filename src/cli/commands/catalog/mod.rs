@@ -12,14 +12,14 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::epg_report;
-use crate::cli::client::key_files::key_file;
-use crate::cli::client::{Admin, AdminError, missing_media, path, request_body, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::members::{elements, number, text, texts};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::server::Startup;
-use crate::formats::catalog_file::{FILE_MAX, inline_key_files};
-use crate::ports::named_file;
+use crate::client::key_files::key_file;
+use crate::client::{Admin, AdminError, missing_media, path, request_body, with_query};
+use crate::global::Global;
+use crate::output::members::{elements, number, text, texts};
+use crate::output::{self, CommandResult, Failure};
+use crate::server::Startup;
+use playgate_formats::catalog_file::{FILE_MAX, inline_key_files};
+use playgate_ports::named_file;
 
 /// Catalogue: livestreams, assets, offers, keys and rights
 #[derive(Subcommand)]

@@ -11,7 +11,7 @@ use clap::{Command, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{self, EnvCompleter};
 
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::output::{self, CommandResult, Failure};
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Shell {

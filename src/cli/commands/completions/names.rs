@@ -13,12 +13,12 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::cli::client::{Admin, path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::Failure;
-use crate::cli::output::members::{all, elements};
-use crate::cli::process::wait;
-use crate::config::load;
+use crate::client::{Admin, path, with_query};
+use crate::global::Global;
+use crate::output::Failure;
+use crate::output::members::{all, elements};
+use crate::process::wait;
+use playgate_config::load;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -9,21 +9,20 @@ use data_encoding::HEXLOWER;
 use serde_json::json;
 
 use super::Fleet;
-use crate::cli::client::{fleet, read_secret};
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::config::{ListenAddress, Provenance};
-use crate::fleet::etcd::{EtcdLog, MemberRecord};
-use crate::fleet::local_state::FleetState;
-use crate::fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
-use crate::fleet::peer_keys::PeerKeys;
-use crate::fleet::recovery::PendingRecovery;
-use crate::fleet::{peers, public_key};
-use crate::ports::private_file;
-use crate::process::files::make_directory;
-use crate::store::replication::{SharedLog as _, SharedLogError};
-use crate::store::{FleetAccess, Join, check_unused};
-use crate::types::from_hex;
-use crate::{app, records};
+use crate::client::{fleet, read_secret};
+use crate::output::{self, CommandResult, Exit, Failure};
+use playgate_config::{ListenAddress, Provenance};
+use playgate_fleet::etcd::{EtcdLog, MemberRecord};
+use playgate_fleet::local_state::FleetState;
+use playgate_fleet::membership::{INVITED_FOR, Invitation, Membership, directory};
+use playgate_fleet::peer_keys::PeerKeys;
+use playgate_fleet::recovery::PendingRecovery;
+use playgate_fleet::{peers, public_key};
+use playgate_ports::private_file;
+use playgate_process::files::make_directory;
+use playgate_store::replication::{SharedLog as _, SharedLogError};
+use playgate_store::{FleetAccess, Join, check_unused};
+use playgate_types::from_hex;
 
 /// Maximum difference of clocks, in seconds, with which a machine may join. Tokens and sessions expire by the clock of
 /// the owner, and every member can become the owner.
@@ -39,7 +38,7 @@ impl Fleet {
     fn must_be_in_none(&self) -> CommandResult {
         match Membership::read(self.data_dir())? {
             // An attempt to join did not finish; it may be repeated.
-            Some(_) if !app::has_store(self.config()) => Ok(()),
+            Some(_) if !playgate_app::has_store(self.config()) => Ok(()),
             Some(own) => Err(Failure::failed(format!(
                 "{} is member {} of a fleet already",
                 self.data_dir().display(),
@@ -135,7 +134,7 @@ impl Fleet {
     pub(super) fn join(&self, word: &str, name: String, json: bool) -> CommandResult {
         self.must_be_in_none()?;
         let data = self.data_dir();
-        if app::has_store(self.config()) {
+        if playgate_app::has_store(self.config()) {
             return Err(Failure::failed(format!("{} has a store", data.display())).hint(
                 "a new member begins with an empty data directory: move this one away, or name another",
             ));
@@ -162,7 +161,7 @@ impl Fleet {
         snapshot: &Path,
         json: bool,
     ) -> CommandResult {
-        let format = records::schema().format();
+        let format = playgate_records::schema().format();
         let welcome = self.runtime.block_on(peers::join(
             invitation,
             // Any seed will do: the key of the fleet comes with the answer.
@@ -312,7 +311,7 @@ impl Fleet {
         snapshot: &Path,
     ) -> Result<u64, Failure> {
         let client = fleet::peer_client(self.config(), own)?;
-        let format = records::schema().format();
+        let format = playgate_records::schema().format();
         let copied = client.copy(&owner.address, format, snapshot);
         let welcome = self.runtime.block_on(copied)?;
         let again = "run `playgate fleet reseed` again";
@@ -356,7 +355,7 @@ impl Fleet {
         let join = Join {
             directory: data,
             snapshot,
-            schema: &records::schema(),
+            schema: &playgate_records::schema(),
             instance: self.ports.entropy.array(),
             replace,
         };

@@ -7,11 +7,11 @@ use data_encoding::HEXLOWER;
 use serde_json::json;
 
 use super::{Fleet, LEASE};
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::fleet::etcd::{Dissolution, EtcdLog};
-use crate::fleet::membership::Membership;
-use crate::store::replication::{Replication, SharedLog as _, SharedLogError};
-use crate::store::{FleetAccess, Store};
+use crate::output::{self, CommandResult, Exit, Failure};
+use playgate_fleet::etcd::{Dissolution, EtcdLog};
+use playgate_fleet::membership::Membership;
+use playgate_store::replication::{Replication, SharedLog as _, SharedLogError};
+use playgate_store::{FleetAccess, Store};
 
 const READ_BYTES: usize = 1024 * 1024;
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);

@@ -6,8 +6,8 @@ use http::Method;
 use serde_json::json;
 
 use super::Fleet;
-use crate::cli::client::Admin;
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::Admin;
+use crate::output::{self, CommandResult, Failure};
 
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Time for the next owner to serve.

@@ -17,16 +17,15 @@ use std::time::Duration;
 use clap::Subcommand;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::app::Ports;
-use crate::cli::client::{fleet, open_for_command};
-use crate::cli::global::Global;
-use crate::cli::output::{CommandResult, Exit, Failure};
-use crate::config::{Config, Loaded};
-use crate::fleet::etcd::{EtcdLog, MemberRecord};
-use crate::fleet::membership::Membership;
-use crate::records;
-use crate::store::{FleetAccess, Store};
-use crate::types::VERSION;
+use crate::client::{fleet, open_for_command};
+use crate::global::Global;
+use crate::output::{CommandResult, Exit, Failure};
+use playgate_app::Ports;
+use playgate_config::{Config, Loaded};
+use playgate_fleet::etcd::{EtcdLog, MemberRecord};
+use playgate_fleet::membership::Membership;
+use playgate_store::{FleetAccess, Store};
+use playgate_types::VERSION;
 
 const NAME_MAX: usize = 64;
 const LEASE: Duration = Duration::from_secs(2);
@@ -214,7 +213,7 @@ impl Fleet {
             applied,
             seen: self.ports.clock.now().0,
             may_own: self.config().fleet.may_own,
-            tables: Some(records::schema().count()),
+            tables: Some(playgate_records::schema().count()),
             ..MemberRecord::default()
         }
     }

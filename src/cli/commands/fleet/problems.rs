@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Fleet;
-use crate::cli::client::fleet;
-use crate::cli::output::Failure;
-use crate::fleet::membership::Membership;
-use crate::observe::fleet::FleetProblem;
+use crate::client::fleet;
+use crate::output::Failure;
+use playgate_fleet::membership::Membership;
+use playgate_observe::fleet::FleetProblem;
 
 impl Fleet {
     /// Asks all members. Blocks for some seconds if one does not answer.

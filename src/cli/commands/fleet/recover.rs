@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::Fleet;
 use super::status::summary;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::fleet::membership::Membership;
-use crate::fleet::recovery::PendingRecovery;
-use crate::store::check_unused;
+use crate::output::{self, CommandResult, Failure};
+use playgate_fleet::membership::Membership;
+use playgate_fleet::recovery::PendingRecovery;
+use playgate_store::check_unused;
 
 /// How much longer than its lease a claim may last: a new leader of etcd gives each lease its full time again.
 const CLAIM_ENDS: Duration = Duration::from_secs(3);

@@ -6,12 +6,12 @@ use data_encoding::HEXLOWER;
 use serde_json::json;
 
 use super::Fleet;
-use crate::cli::client::fleet;
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::fleet::etcd::MemberRecord;
-use crate::fleet::peer_keys::{KeyStep, NextKey, PeerKeys};
-use crate::fleet::peers::{PeerClient, PeerError};
-use crate::fleet::public_key;
+use crate::client::fleet;
+use crate::output::{self, CommandResult, Exit, Failure};
+use playgate_fleet::etcd::MemberRecord;
+use playgate_fleet::peer_keys::{KeyStep, NextKey, PeerKeys};
+use playgate_fleet::peers::{PeerClient, PeerError};
+use playgate_fleet::public_key;
 
 impl Fleet {
     pub(super) fn rotate_key(&self, as_json: bool) -> CommandResult {

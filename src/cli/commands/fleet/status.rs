@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{Fleet, problems};
-use crate::cli::client::fleet;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::fleet::etcd::{EtcdLog, MemberRecord, Roster};
-use crate::fleet::local_state::FleetState;
-use crate::fleet::membership::Membership;
-use crate::store::replication::{Position, SharedLog as _};
-use crate::store::{FleetAccess, StoreError, check_unused};
-use crate::types::UnixSeconds;
+use crate::client::fleet;
+use crate::output::{self, CommandResult, Failure};
+use playgate_fleet::etcd::{EtcdLog, MemberRecord, Roster};
+use playgate_fleet::local_state::FleetState;
+use playgate_fleet::membership::Membership;
+use playgate_store::replication::{Position, SharedLog as _};
+use playgate_store::{FleetAccess, StoreError, check_unused};
+use playgate_types::UnixSeconds;
 
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 

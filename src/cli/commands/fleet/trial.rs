@@ -15,11 +15,11 @@ use rustix::process::{
 };
 use serde_json::{Value, json};
 
-use crate::cli::output::{self, CommandResult, Exit, Failure};
-use crate::cli::process::THIS_PROGRAM;
-use crate::cli::process::signals::Signals;
-use crate::cli::process::temp_dir::TempDataDir;
-use crate::ports::{Entropy, SystemEntropy};
+use crate::output::{self, CommandResult, Exit, Failure};
+use crate::process::THIS_PROGRAM;
+use crate::process::signals::Signals;
+use crate::process::temp_dir::TempDataDir;
+use playgate_ports::{Entropy, SystemEntropy};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -401,7 +401,7 @@ fn is_open(ops: &str) -> std::io::Result<bool> {
 }
 
 fn wait_for_signal() -> CommandResult {
-    crate::cli::process::wait(async {
+    crate::process::wait(async {
         Signals::listen()?.next().await;
         Ok(())
     })

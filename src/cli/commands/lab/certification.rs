@@ -9,11 +9,11 @@ use super::check::{self, ReportFiles, has_passed};
 use super::runner::{ClientWait, Period, ScenarioRunner};
 use super::scenario::Scenario;
 use super::step_result;
-use crate::cli::client::time_arg::server_time;
-use crate::cli::client::{path, with_query};
-use crate::cli::output::members::{elements, number, text, texts};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::process::signals::Signals;
+use crate::client::time_arg::server_time;
+use crate::client::{path, with_query};
+use crate::output::members::{elements, number, text, texts};
+use crate::output::{self, CommandResult, Failure};
+use crate::process::signals::Signals;
 
 /// Maximum number of request ids that a rule names as evidence, as in the report of the server.
 const EVIDENCE_MAX: usize = 20;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::output::{self, Failure};
+use crate::output::{self, Failure};
 
 /// Environment variable with the name of the scenario. It lacks the prefix of configuration variables, so that the
 /// command may call `playgate`.

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::cli::client::path;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::path;
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
 
 #[derive(Subcommand)]
 pub(crate) enum FaultCommand {

@@ -13,9 +13,9 @@ mod xml;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::cli::client::{Admin, path};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Exit, Failure, members};
+use crate::client::{Admin, path};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Exit, Failure, members};
 
 /// Test clients against a lab partner
 #[derive(Subcommand)]

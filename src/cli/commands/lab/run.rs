@@ -12,10 +12,10 @@ use super::runner::{ClientWait, ScenarioRunner};
 use super::scenario::{SHIPPED, Scenario, shipped};
 use super::step_result::{self, suite};
 use super::xml::XML_HEAD;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::process::signals::Signals;
-use crate::types::{Malformed, parse_span};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
+use crate::process::signals::Signals;
+use playgate_types::{Malformed, parse_span};
 
 const CERTIFICATION: &str = "certification";
 /// Time for the first request of the client.

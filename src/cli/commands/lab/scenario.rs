@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::operators::faults::targets;
-use crate::api::route_table::ROUTERS;
-use crate::cli::output::Failure;
-use crate::types::{format_span, parse_span};
+use crate::output::Failure;
+use playgate_api::operators::faults::targets;
+use playgate_api::route_table::ROUTERS;
+use playgate_types::{format_span, parse_span};
 
 macro_rules! shipped {
     ($($name:literal)*) => {

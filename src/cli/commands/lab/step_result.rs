@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::scenario::{Scenario, Step};
 use super::xml::escaped;
-use crate::cli::output::members::{elements, text};
+use crate::output::members::{elements, text};
 
 pub(super) struct StepResult {
     trigger: String,

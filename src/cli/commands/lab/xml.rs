@@ -1,6 +1,6 @@
 //! XML for JUnit reports.
 
-use crate::types::html_escape::escape;
+use playgate_types::html_escape::escape;
 
 pub(super) const XML_HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 

@@ -46,8 +46,8 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::arguments::Arguments;
-    use crate::cli::tests::command_names;
+    use crate::arguments::Arguments;
+    use crate::tests::command_names;
 
     /// The words of a line up to a redirection or a pipe, as a shell passes them.
     fn words(line: &str) -> Vec<String> {

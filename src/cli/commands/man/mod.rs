@@ -9,9 +9,9 @@ use std::path::Path;
 use clap::Command;
 use clap::builder::Resettable;
 
-use crate::cli::output::{self, CommandResult, EXIT_CODES, Failure};
-use crate::config::{KeyInfo, keys};
-use crate::types::VERSION;
+use crate::output::{self, CommandResult, EXIT_CODES, Failure};
+use playgate_config::{KeyInfo, keys};
+use playgate_types::VERSION;
 
 pub(crate) fn run(directory: Option<&Path>, commands: Command) -> CommandResult {
     let command = documented(commands);
@@ -142,7 +142,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::cli::arguments::Arguments;
+    use crate::arguments::Arguments;
 
     fn helps(command: &mut Command, name: &str, out: &mut String) {
         let help = command.render_long_help();
@@ -163,7 +163,8 @@ mod tests {
     /// Makes changes to the command line visible in review. `PLAYGATE_RENEW=1 cargo test --lib commands::man`
     /// rewrites the file.
     fn assert_golden(name: &str, text: &str) {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/golden/{name}"));
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .join(format!("tests/it/golden/{name}"));
         if std::env::var_os("PLAYGATE_RENEW").is_some() {
             fs::write(&path, text).unwrap();
         }

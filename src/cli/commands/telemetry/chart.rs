@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::output::members::elements;
+use crate::output::members::elements;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 120.0;

@@ -7,7 +7,7 @@
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::cli::output::{self, CommandResult};
+use crate::output::{self, CommandResult};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Separator {

@@ -6,10 +6,10 @@ mod report;
 
 use clap::Subcommand;
 
-use crate::cli::client::time_arg::{TimeRange, server_time};
-use crate::cli::client::{path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::CommandResult;
+use crate::client::time_arg::{TimeRange, server_time};
+use crate::client::{path, with_query};
+use crate::global::Global;
+use crate::output::CommandResult;
 use report::ReportArgs;
 
 /// Playback telemetry

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::chart;
 use super::csv::{self, Separator};
-use crate::cli::client::time_arg::{TimeArg, TimeRange, server_time};
-use crate::cli::client::{path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::members::{elements, number, texts};
-use crate::cli::output::{self, CommandResult};
-use crate::types::parse_span;
+use crate::client::time_arg::{TimeArg, TimeRange, server_time};
+use crate::client::{path, with_query};
+use crate::global::Global;
+use crate::output::members::{elements, number, texts};
+use crate::output::{self, CommandResult};
+use playgate_types::parse_span;
 
 #[derive(Args)]
 pub(crate) struct ReportArgs {

@@ -12,13 +12,13 @@ use tar::Archive;
 use tokio::task::spawn_blocking;
 
 use super::check::UpgradeReport;
-use crate::cli::as_owner::start_confined;
-use crate::cli::global::Global;
-use crate::cli::output::{Exit, Failure};
-use crate::cli::process::THIS_PROGRAM;
-use crate::cli::process::run_limited::{self, run_limited};
-use crate::cli::process::temp_dir::TempDataDir;
-use crate::ports::named_file;
+use crate::as_owner::start_confined;
+use crate::global::Global;
+use crate::output::{Exit, Failure};
+use crate::process::THIS_PROGRAM;
+use crate::process::run_limited::{self, run_limited};
+use crate::process::temp_dir::TempDataDir;
+use playgate_ports::named_file;
 
 /// Time limit of a check. A million users take about half a minute.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);

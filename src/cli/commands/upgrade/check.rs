@@ -10,17 +10,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::app::{App, Parts, Ports, StoreOpener, backup_settings, has_store, open_store};
-use crate::cli::client::Admin;
-use crate::cli::commands::backup::offline_change;
-use crate::cli::global::{Global, load_and_check};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::config::{Config, Loaded};
-use crate::domain::backups::{BackupDirectory, BackupError, Restoring, examine};
-use crate::process::data_file;
-use crate::records;
-use crate::store::{FleetAccess, FormatUpgrade, StoreError, bytes_below, copy_store};
-use crate::types::VERSION;
+use crate::client::Admin;
+use crate::commands::backup::offline_change;
+use crate::global::{Global, load_and_check};
+use crate::output::{self, CommandResult, Failure};
+use playgate_app::{App, Parts, Ports, StoreOpener, backup_settings, has_store, open_store};
+use playgate_config::{Config, Loaded};
+use playgate_domain::backups::{BackupDirectory, BackupError, Restoring, examine};
+use playgate_process::data_file;
+use playgate_store::{FleetAccess, FormatUpgrade, StoreError, bytes_below, copy_store};
+use playgate_types::VERSION;
 
 /// The directory of the copy, in the data directory: it needs the same disk and the same access rights.
 const DIRECTORY: &str = "upgrade-check";
@@ -127,7 +126,7 @@ async fn copy(loaded: &Loaded, to: &Config) -> CommandResult {
     let (from, to_data) = (&loaded.config.server.data_dir, &to.server.data_dir);
     match Admin::running(loaded).await? {
         Some(mut admin) => copy_from_server(&mut admin, to).await?,
-        None => copy_store(from, to_data, &records::schema())?,
+        None => copy_store(from, to_data, &playgate_records::schema())?,
     }
     // Without its keys the copy could not open sealed records.
     let keys = from.join("keys");
@@ -157,7 +156,7 @@ async fn copy_from_server(admin: &mut Admin, to: &Config) -> CommandResult {
             adopt: true,
             change: offline_change("upgrade_check", DIRECTORY.to_owned(), &*ports.clock),
         };
-        let directory = BackupDirectory::new_offline(backup_settings(to), records::schema);
+        let directory = BackupDirectory::new_offline(backup_settings(to), playgate_records::schema);
         directory.restore_offline(snapshot, restoring).map(drop)
     };
     admin
@@ -178,7 +177,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
         accept_loss: false,
         upgrade: FormatUpgrade::Run,
         fleet: FleetAccess::Refuse,
-        examine: Arc::new(|path: &Path| examine(path, &records::schema())),
+        examine: Arc::new(|path: &Path| examine(path, &playgate_records::schema())),
         on_failure: Arc::new(
             |error| tracing::error!(%error, "the upgrade check failed: its copy of the store cannot be written or read"),
         ),
@@ -197,7 +196,7 @@ fn open_and_verify(config: Config, report: &mut UpgradeReport) -> CommandResult 
                 "the upgrade check failed: its copy of the store cannot be written or read"
             )
         }),
-        examine: Arc::new(|path: &Path| examine(path, &records::schema())),
+        examine: Arc::new(|path: &Path| examine(path, &playgate_records::schema())),
         restart: None,
         is_standby: false,
     })?;

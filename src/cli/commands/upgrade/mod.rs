@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::cli::global::Global;
-use crate::cli::output::CommandResult;
+use crate::global::Global;
+use crate::output::CommandResult;
 
 /// Upgrades: try a version before it serves, go back to the version before
 #[derive(Subcommand)]

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::json;
 
 use super::candidate::check_binary_as_owner;
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Exit, Failure};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Exit, Failure};
 
 /// The binary that the last upgrade of the package replaced.
 const PREVIOUS: &str = "/usr/lib/playgate/previous/playgate";

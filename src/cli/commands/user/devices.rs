@@ -1,8 +1,8 @@
 //! `playgate user sessions`, `user devices` and `user streams`: what a viewer who calls is asked about.
 
 use super::named_user::NamedUser;
-use crate::cli::client::{Admin, path};
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::{Admin, path};
+use crate::output::{self, CommandResult, Failure};
 
 pub(crate) async fn logins(admin: &mut Admin, user: &NamedUser) -> CommandResult {
     let sessions = admin.get(&user.path(&["sessions"])).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn streams(
         let mut ids = list.filter_map(|stream| stream.get("sessionId")?.as_str());
         if !ids.any(|own| own == id) {
             return Err(Failure::new(
-                crate::cli::output::Exit::NotFound,
+                crate::output::Exit::NotFound,
                 format!("{} has no running stream {id}", user.user),
             ));
         }

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::explain_output::{self, WhyQuestion};
 use super::store::note_aside;
-use crate::cli::client::time_arg::instant;
-use crate::cli::client::{Admin, path, read_secret, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::{self, CommandResult, Failure};
+use crate::client::time_arg::instant;
+use crate::client::{Admin, path, read_secret, with_query};
+use crate::global::Global;
+use crate::output::{self, CommandResult, Failure};
 use named_user::NamedUser;
 
 /// Users of the partners

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::client::{path, with_query};
-use crate::cli::output::{self, CommandResult};
+use crate::client::{path, with_query};
+use crate::output::{self, CommandResult};
 
 #[derive(Args)]
 pub(crate) struct NamedUser {

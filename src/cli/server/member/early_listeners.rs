@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::cli::output::{self, Failure};
-use crate::cli::server::listeners;
-use crate::cli::server::startup::Startup;
-use crate::http::route_facts::RouteSet;
-use crate::http::server::connection_limiter::ConnectionLimits;
-use crate::http::server::maintenance::{self, Notice};
-use crate::http::server::pass_on::{self, PassOn};
+use crate::output::{self, Failure};
+use crate::server::listeners;
+use crate::server::startup::Startup;
+use playgate_http::route_facts::RouteSet;
+use playgate_http::server::connection_limiter::ConnectionLimits;
+use playgate_http::server::maintenance::{self, Notice};
+use playgate_http::server::pass_on::{self, PassOn};
 
 const REASON: &str = "this member has not read the log of its fleet yet; if that lasts, etcd does not answer: run `playgate doctor`";
 

@@ -7,12 +7,12 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::fleet::etcd::MemberRecord;
-use crate::fleet::peers::PeerClient;
-use crate::fleet::standing::Standing;
-use crate::records::quality::QualityError;
-use crate::services::Services;
-use crate::store::replication::SharedLogError;
+use playgate_fleet::etcd::MemberRecord;
+use playgate_fleet::peers::PeerClient;
+use playgate_fleet::standing::Standing;
+use playgate_records::quality::QualityError;
+use playgate_services::Services;
+use playgate_store::replication::SharedLogError;
 
 /// A member writes its figures every five minutes.
 const COPY_EVERY: Duration = Duration::from_secs(60);

@@ -14,30 +14,29 @@ use super::early_listeners::EarlyListeners;
 use super::handover::{Handover, Stepping};
 use super::link::FleetLink;
 use super::{figures, own_state, owner_report};
-use crate::cli::client::fleet::{address, examiner};
-use crate::cli::output::{Exit, Failure};
-use crate::cli::process::signals::SignalAction;
-use crate::cli::server::pass_on::pass_on;
-use crate::cli::server::reload::Reload;
-use crate::cli::server::server_process::ServerExit;
-use crate::cli::server::signals::ServerSignals;
-use crate::cli::server::startup::Startup;
-use crate::cli::server::systemd;
-use crate::config::{Config, ListenAddress};
-use crate::fleet::candidacy::Candidacy;
-use crate::fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
-use crate::fleet::health::FleetExaminer;
-use crate::fleet::membership::Membership;
-use crate::fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
-use crate::fleet::peers::PeerClient;
-use crate::fleet::standing::Standing;
-use crate::http::freshness::Freshness;
-use crate::http::server::forwarded::ForwardedConnections;
-use crate::http::server::listener::tcp_socket;
-use crate::http::state::HttpState;
-use crate::records;
-use crate::store::Store;
-use crate::types::UserId;
+use crate::client::fleet::{address, examiner};
+use crate::output::{Exit, Failure};
+use crate::process::signals::SignalAction;
+use crate::server::pass_on::pass_on;
+use crate::server::reload::Reload;
+use crate::server::server_process::ServerExit;
+use crate::server::signals::ServerSignals;
+use crate::server::startup::Startup;
+use crate::server::systemd;
+use playgate_config::{Config, ListenAddress};
+use playgate_fleet::candidacy::Candidacy;
+use playgate_fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
+use playgate_fleet::health::FleetExaminer;
+use playgate_fleet::membership::Membership;
+use playgate_fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
+use playgate_fleet::peers::PeerClient;
+use playgate_fleet::standing::Standing;
+use playgate_http::freshness::Freshness;
+use playgate_http::server::forwarded::ForwardedConnections;
+use playgate_http::server::listener::tcp_socket;
+use playgate_http::state::HttpState;
+use playgate_store::Store;
+use playgate_types::UserId;
 
 pub(crate) struct FleetMember {
     driver: FleetDriver,
@@ -107,7 +106,7 @@ impl FleetMember {
             keys: client.keys(),
             data_dir: config.server.data_dir.clone(),
             store: store.clone(),
-            format: records::schema().format(),
+            format: playgate_records::schema().format(),
             clock: Arc::clone(&startup.ports.clock),
             promise: driver.promise(),
             last_commit: driver.last_commit(),
@@ -270,7 +269,7 @@ impl FleetMember {
     fn handover(&self) -> Handover {
         Handover {
             own: self.name.clone(),
-            tables: records::schema().count(),
+            tables: playgate_records::schema().count(),
             others: Arc::new(self.driver.others()),
             client: self.client.clone(),
             runtime: Handle::current(),

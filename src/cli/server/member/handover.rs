@@ -8,11 +8,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::fleet::candidacy::{Candidacy, MemberState};
-use crate::fleet::etcd::MemberRecord;
-use crate::fleet::peers::PeerClient;
-use crate::observe::fleet::{HandOver, HandedOver, HandoverRefusal};
-use crate::store::replication::SharedLogError;
+use playgate_fleet::candidacy::{Candidacy, MemberState};
+use playgate_fleet::etcd::MemberRecord;
+use playgate_fleet::peers::PeerClient;
+use playgate_observe::fleet::{HandOver, HandedOver, HandoverRefusal};
+use playgate_store::replication::SharedLogError;
 
 /// Time for all members to answer.
 const ASK_TIME: Duration = Duration::from_secs(3);

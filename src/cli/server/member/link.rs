@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::cli::server::pass_on::connect;
-use crate::fleet::peers::PeerClient;
-use crate::fleet::standing::{FollowerState, Standing};
-use crate::http::standby_fleet::{AnsweredBy, FleetFuture, NoOwner, OwnerStream, StandbyFleet};
-use crate::services::Services;
-use crate::types::{ConnectionOrigin, RelayedBeat, SessionId};
+use crate::server::pass_on::connect;
+use playgate_fleet::peers::PeerClient;
+use playgate_fleet::standing::{FollowerState, Standing};
+use playgate_http::standby_fleet::{AnsweredBy, FleetFuture, NoOwner, OwnerStream, StandbyFleet};
+use playgate_services::Services;
+use playgate_types::{ConnectionOrigin, RelayedBeat, SessionId};
 
 /// How long a request waits for the log before the owner is asked instead. One read of the log takes a few milliseconds.
 const CATCH_UP_MAX: Duration = Duration::from_millis(250);

@@ -8,15 +8,15 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::link::FleetLink;
-use crate::cli::server::lab_partners::check_lab_partners;
-use crate::config::{Effective, compared};
-use crate::fleet::candidacy::{Candidacy, MemberState};
-use crate::fleet::peer_keys::PeerKeys;
-use crate::fleet::peer_server::ReadState;
-use crate::fleet::standing::Standing;
-use crate::observe::fleet::OwnState;
-use crate::services::Services;
-use crate::store::{Store, WritePriority};
+use crate::server::lab_partners::check_lab_partners;
+use playgate_config::{Effective, compared};
+use playgate_fleet::candidacy::{Candidacy, MemberState};
+use playgate_fleet::peer_keys::PeerKeys;
+use playgate_fleet::peer_server::ReadState;
+use playgate_fleet::standing::Standing;
+use playgate_observe::fleet::OwnState;
+use playgate_services::Services;
+use playgate_store::{Store, WritePriority};
 
 /// A standby that knows less cannot answer reads, and should get none.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::Fence;
-use crate::fleet::health::FleetExaminer;
-use crate::observe::fleet::FleetReport;
-use crate::services::Services;
+use playgate_fleet::Fence;
+use playgate_fleet::health::FleetExaminer;
+use playgate_observe::fleet::FleetReport;
+use playgate_services::Services;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);

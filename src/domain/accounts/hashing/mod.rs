@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use data_encoding::BASE64_NOPAD;
 
-use crate::ports::Entropy;
-use crate::types::{Malformed, Password};
 use hash_format::HashFormat;
+use playgate_ports::Entropy;
+use playgate_types::{Malformed, Password};
 
 const SALT_BYTES: usize = 16;
 const OUTPUT_BYTES: usize = 32;
@@ -274,7 +274,7 @@ fn compute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::entropy::SeededEntropy;
+    use playgate_ports::entropy::SeededEntropy;
 
     const SMALL: Cost = Cost {
         memory_kib: 8,

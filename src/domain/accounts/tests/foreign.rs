@@ -180,7 +180,11 @@ fn names_of_the_partner_and_the_service_are_rejected_as_passwords() {
     });
     let (acme, _) = f
         .partners
-        .add("Acme Television", crate::types::PartnerKind::Standard, NOW)
+        .add(
+            "Acme Television",
+            playgate_types::PartnerKind::Standard,
+            NOW,
+        )
         .unwrap()
         .wait()
         .unwrap();

@@ -92,7 +92,7 @@ fn correct_passwords_are_not_counted() {
     // The counter of the sign-up is left.
     assert!(
         f.store
-            .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9))
+            .read(|txn| txn.scan::<Throttles>(&playgate_store::All, 9))
             .unwrap()
             .len()
             == 1
@@ -203,7 +203,7 @@ fn idle_counters_are_swept() {
     assert_eq!(f.accounts.sweep(NOW + 60 + 3_600).unwrap().throttles, 1);
     assert!(
         f.store
-            .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9))
+            .read(|txn| txn.scan::<Throttles>(&playgate_store::All, 9))
             .unwrap()
             .is_empty()
     );
@@ -227,7 +227,7 @@ fn right_password_is_not_counted_if_its_change_fails() {
     // The counter of the sign-up is left.
     let counters = f
         .store
-        .read(|txn| txn.scan::<Throttles>(&crate::store::All, 9));
+        .read(|txn| txn.scan::<Throttles>(&playgate_store::All, 9));
     assert_eq!(counters.unwrap().len(), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::known_clients::KNOWN_MAX;
 use super::*;
-use crate::types::time::DAY;
+use playgate_types::time::DAY;
 
 const OWNER: &str = "ann@example.com";
 const QUARTER: i64 = 900;
@@ -38,7 +38,7 @@ impl Fixture {
     }
 
     fn known_accounts(&self) -> usize {
-        let all = |txn: &Txn<'_>| txn.scan::<KnownClientTable>(&crate::store::All, 99);
+        let all = |txn: &Txn<'_>| txn.scan::<KnownClientTable>(&playgate_store::All, 99);
         self.store.read(all).unwrap().len()
     }
 }

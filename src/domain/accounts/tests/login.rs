@@ -1,7 +1,7 @@
 //! Tests of sign-up, login, login sessions and password change.
 
 use super::*;
-use crate::types::time::DAY;
+use playgate_types::time::DAY;
 
 #[test]
 fn new_user_is_logged_in_and_can_log_in_again() {
@@ -274,10 +274,10 @@ fn login_that_races_with_a_password_change_fails() {
 #[test]
 fn sign_up_data_is_validated_and_stored() {
     let f = fixture();
-    let day = |text: &str| crate::types::BirthDate::parse(text).ok();
+    let day = |text: &str| playgate_types::BirthDate::parse(text).ok();
     let new = |birth_date| NewUser {
-        name: crate::types::PersonName::parse("  ").ok(),
-        country: crate::types::Country::parse("se").ok(),
+        name: playgate_types::PersonName::parse("  ").ok(),
+        country: playgate_types::Country::parse("se").ok(),
         birth_date,
         ..new_user("ann@example.com")
     };

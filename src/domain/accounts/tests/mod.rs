@@ -14,11 +14,11 @@ use std::sync::Barrier;
 use std::thread;
 
 use super::*;
-use crate::domain::decision::DecisionTrace;
-use crate::domain::mail::{self, Mail};
-use crate::domain::partners::{self, Partners};
-use crate::ports::entropy::SeededEntropy;
-use crate::types::{Locale, Pin, Token, TokenHash, TokenKind};
+use crate::decision::DecisionTrace;
+use crate::mail::{self, Mail};
+use crate::partners::{self, Partners};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_types::{Locale, Pin, Token, TokenHash, TokenKind};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 const PASSWORD: &str = "troll under the bridge";

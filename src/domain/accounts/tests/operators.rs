@@ -1,8 +1,8 @@
 //! Tests of operator actions, export and erasure.
 
 use super::*;
-use crate::domain::mail::MailKind;
-use crate::types::{Country, PersonName};
+use crate::mail::MailKind;
+use playgate_types::{Country, PersonName};
 
 impl Fixture {
     fn add(&self, n: u8, address: &str) -> Result<User, AccountsError> {
@@ -236,7 +236,7 @@ fn erased_account_leaves_no_data() {
     assert!(!f.is_known(&opened, NOW) && f.accounts.user(&user).is_none());
     assert!(f.mail.list(9).unwrap().is_empty());
     f.store.read(|txn| {
-        use crate::store::All;
+        use playgate_store::All;
         assert!(txn.scan::<Users>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<CredentialTable>(&All, 9).unwrap().is_empty());
         assert!(txn.scan::<Logins>(&All, 9).unwrap().is_empty());
@@ -252,7 +252,7 @@ fn erased_account_leaves_no_data() {
     });
     assert!(accounts.sweep(NOW + 3_600).is_ok());
     f.store.read(|txn| {
-        let kinds = txn.scan::<Throttles>(&crate::store::All, 9).unwrap();
+        let kinds = txn.scan::<Throttles>(&playgate_store::All, 9).unwrap();
         assert!(kinds.is_empty());
     });
     assert_eq!(

@@ -1,8 +1,8 @@
 //! Tests of PINs and of the fields that they protect.
 
 use super::*;
-use crate::domain::mail::MailKind;
-use crate::types::{BirthDate, PersonName};
+use crate::mail::MailKind;
+use playgate_types::{BirthDate, PersonName};
 
 impl Fixture {
     fn with_pin(&self, digits: &str) -> NewLogin {

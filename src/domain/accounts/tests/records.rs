@@ -1,11 +1,11 @@
 //! Tests of the stored record format: a change needs a new record version.
 
 use super::*;
-use crate::store::golden;
-use crate::types::{BirthDate, Country, LoginId, PersonName};
+use playgate_store::golden;
+use playgate_types::{BirthDate, Country, LoginId, PersonName};
 use tables::{LoginRecord, ResetRecord};
 
-fn assert_golden<R: crate::store::Record>(record: &R, expected: &str) {
+fn assert_golden<R: playgate_store::Record>(record: &R, expected: &str) {
     assert_eq!(golden(record), expected.replace(' ', ""));
 }
 
@@ -74,7 +74,7 @@ fn login_and_reset_record_bytes_are_stable() {
     );
     assert_golden(&login, &format!("02 {ids} 02 04 06 08 01 01 50 00"));
     let old = hex(&format!("{ids}0204"));
-    let upgraded = <LoginRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    let upgraded = <LoginRecord as playgate_store::Record>::upgrade(1, &old).unwrap();
     // A login of version 1 ends when it would have ended.
     assert_eq!(upgraded.ends(), UnixSeconds(2));
     assert_eq!(
@@ -91,7 +91,7 @@ fn login_and_reset_record_bytes_are_stable() {
     let ids = format!("{}{}", repeated("06", 16), repeated("07", 16));
     assert_golden(&reset, &format!("02 {ids} 02 04 01"));
     let old = hex(&format!("{ids}0204"));
-    let upgraded = <ResetRecord as crate::store::Record>::upgrade(1, &old).unwrap();
+    let upgraded = <ResetRecord as playgate_store::Record>::upgrade(1, &old).unwrap();
     assert_eq!(
         upgraded,
         ResetRecord {

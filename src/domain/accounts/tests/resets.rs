@@ -1,7 +1,7 @@
 //! Tests of password resets.
 
 use super::*;
-use crate::domain::mail::MailKind;
+use crate::mail::MailKind;
 
 const NEW: &str = "goats gruff and gruffer";
 

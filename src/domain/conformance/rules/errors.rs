@@ -1,7 +1,7 @@
 //! Rules about refusals, repetitions and licenses.
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ClientCall, Conversation};
+use crate::conformance::Finding;
+use crate::conformance::conversation::{ClientCall, Conversation};
 
 /// A repetition within this time comes from the client and not from the viewer, who needs longer to read the refusal.
 const REFUSAL_SHOWN_MILLIS: i64 = 5_000;

@@ -1,7 +1,7 @@
 //! Rules about heartbeats and the life of a session.
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{
+use crate::conformance::Finding;
+use crate::conformance::conversation::{
     ClientCall, ClientEvent, Conversation, SESSION_ALIVE_MILLIS, SessionCalls,
 };
 

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ClientCall, Conversation, START_MAX_MILLIS};
+use crate::conformance::Finding;
+use crate::conformance::conversation::{ClientCall, Conversation, START_MAX_MILLIS};
 
 /// Seconds that a session may play of the next program before that program needs its own entitlement.
 const GRACE_SECONDS: i64 = 20;

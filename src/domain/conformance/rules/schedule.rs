@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ClientCall, Conversation};
+use crate::conformance::Finding;
+use crate::conformance::conversation::{ClientCall, Conversation};
 
 const CACHEABLE_ROUTES: [&str; 6] = [
     "live",

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{
+use crate::conformance::Finding;
+use crate::conformance::conversation::{
     ClientCall, ClientEvent, Conversation, SESSION_ALIVE_MILLIS,
 };
 

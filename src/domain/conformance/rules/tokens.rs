@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::conformance::Finding;
-use crate::domain::conformance::conversation::{ClientCall, Conversation};
+use crate::conformance::Finding;
+use crate::conformance::conversation::{ClientCall, Conversation};
 
 /// Other requests may have been under way when one was refused.
 const IN_FLIGHT_MILLIS: i64 = 2_000;

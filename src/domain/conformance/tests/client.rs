@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram};
+use crate::conformance::{ClientCall, ClientEvent, Conversation, CoveredProgram};
 
 const BEGIN: i64 = 1_767_268_800_000;
 

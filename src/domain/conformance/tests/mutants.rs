@@ -1,7 +1,7 @@
 //! One mutant for each rule, in the order of the table.
 
 use super::client::{Recording, change, insert, plain, repeat};
-use crate::domain::conformance::ClientCall;
+use crate::conformance::ClientCall;
 
 pub type Mutant = (&'static str, fn(&mut Recording));
 

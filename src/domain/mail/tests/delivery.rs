@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::ports::mailer::{MailConnection, ServerUnavailable};
+use playgate_ports::mailer::{MailConnection, ServerUnavailable};
 
 type Answer = Result<&'static str, SendError>;
 

@@ -8,14 +8,14 @@
 mod playready;
 mod widevine;
 
-use crate::types::{Drm, Malformed, base64_text};
+use playgate_types::{Drm, Malformed, base64_text};
 
 /// A key id, in the byte order of the catalogue.
 pub(crate) type KeyId = [u8; 16];
 
 /// Empty if none can be read. FairPlay challenges are encrypted for the license server, and so are
 /// Widevine challenges in privacy mode.
-pub(crate) fn key_ids(drm: Drm, challenge: &[u8]) -> Result<Vec<KeyId>, Malformed> {
+pub fn key_ids(drm: Drm, challenge: &[u8]) -> Result<Vec<KeyId>, Malformed> {
     let mut kids = match drm {
         Drm::Widevine => widevine::key_ids(challenge),
         Drm::Playready => playready::key_ids(challenge)?,

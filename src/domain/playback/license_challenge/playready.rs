@@ -4,7 +4,7 @@
 //! The scanner is no XML parser: a strict one would stop at a mistake that a license server tolerates.
 
 use super::{KeyId, base64_stretches};
-use crate::types::{Malformed, base64_text};
+use playgate_types::{Malformed, base64_text};
 
 /// Documents inside documents: SOAP in a key message of Encrypted Media Extensions, and a header in SOAP.
 const DEPTH_MAX: u8 = 3;

@@ -8,7 +8,7 @@
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::hmac;
 
-use crate::types::{Malformed, UnixSeconds};
+use playgate_types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 

@@ -11,8 +11,8 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, RSA_PKCS1_SH
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use crate::ports::entropy;
-use crate::types::{Malformed, UnixSeconds};
+use playgate_ports::entropy;
+use playgate_types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 

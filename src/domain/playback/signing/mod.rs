@@ -18,7 +18,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::types::{Malformed, UnixSeconds};
+use playgate_types::{Malformed, UnixSeconds};
 
 pub(crate) use origin::{OriginAccess, OriginSigner};
 use session_address::SessionSigner;

@@ -7,7 +7,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use ring::hmac;
 
-use crate::types::{MediaPath, SessionId, UnixSeconds};
+use playgate_types::{MediaPath, SessionId, UnixSeconds};
 
 pub(crate) struct OriginSigner(hmac::Key);
 

@@ -8,7 +8,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use md5::{Digest as _, Md5};
 
-use crate::types::{Malformed, UnixSeconds};
+use playgate_types::{Malformed, UnixSeconds};
 
 use super::target::SignedTarget;
 

@@ -4,7 +4,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use ring::hmac;
 
-use crate::types::{SessionId, UnixSeconds};
+use playgate_types::{SessionId, UnixSeconds};
 
 /// Session, expiry, and the full HMAC tag.
 const TOKEN_BYTES: usize = 16 + 8 + 32;

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::types::time::DAY;
-use crate::types::{BroadcastId, MediaPath};
+use playgate_types::time::DAY;
+use playgate_types::{BroadcastId, MediaPath};
 
 fn pin_right(program: &str) -> GrantedRight {
     GrantedRight {
@@ -72,8 +72,8 @@ fn tokens_of_a_user_are_bounded() {
     assert!(lab.playback.tokens.get(&others.hash()).is_some());
 }
 
-fn never_issued() -> crate::types::TokenHash {
-    Token::new(crate::types::TokenKind::Entitlement, [0; 32]).hash()
+fn never_issued() -> playgate_types::TokenHash {
+    Token::new(playgate_types::TokenKind::Entitlement, [0; 32]).hash()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn preflight_reports_each_error() {
     let refused = |start: Start, https: bool| {
         lab.playback
             .preflight(start, https, NOW)
-            .and_then(crate::store::Commit::wait)
+            .and_then(playgate_store::Commit::wait)
             .err()
             .map(|error| format!("{error:?}"))
             .unwrap_or_default()

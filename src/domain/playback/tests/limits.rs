@@ -1,7 +1,7 @@
 //! Tests of stream and device limits.
 
 use super::*;
-use crate::store::Durability;
+use playgate_store::Durability;
 
 fn full(result: Result<Player, PlaybackError>) -> Vec<String> {
     match result {

@@ -2,10 +2,10 @@
 
 use super::world::{KEY, program};
 use super::*;
-use crate::domain::decision::DecisionTrace;
-use crate::domain::playback::session_map::SessionMap;
-use crate::store::{Changed, CommitListener as _};
-use crate::types::{BroadcastId, TokenKind, time::DAY};
+use crate::decision::DecisionTrace;
+use crate::playback::session_map::SessionMap;
+use playgate_store::{Changed, CommitListener as _};
+use playgate_types::{BroadcastId, TokenKind, time::DAY};
 
 /// `news`: a program with live rights, one without, one that needs a PIN; half an hour each.
 fn guide(lab: &Lab) {

@@ -9,8 +9,8 @@ use proptest::sample::{Index, select};
 
 use super::world::{CATCHUP, program};
 use super::*;
-use crate::domain::decision::DecisionTrace;
-use crate::types::BroadcastId;
+use crate::decision::DecisionTrace;
+use playgate_types::BroadcastId;
 
 const USERS: u8 = 2;
 const DEVICES: [&str; 4] = ["tv", "phone", "tablet", "laptop"];
@@ -611,7 +611,7 @@ impl Walk {
         let (whose, id) = (super::user(user), Some(&run.id));
         let playback = &self.lab.playback;
         let stopped = playback.stop(&whose, id, EndReason::Stopped, now);
-        let found = stopped.and_then(crate::store::Commit::wait);
+        let found = stopped.and_then(playgate_store::Commit::wait);
         let expected = match run.end(now) {
             // The owner is checked before expiry; a recorded end comes first.
             _ if run.ended.is_none() && run.user != user => Err(PlaybackError::SessionMismatch),
@@ -630,7 +630,7 @@ impl Walk {
         };
         let (run, now) = (&mut self.runs[nth], self.now);
         let revoked = self.lab.playback.revoke(&run.id, now);
-        let found = revoked.and_then(crate::store::Commit::wait);
+        let found = revoked.and_then(playgate_store::Commit::wait);
         if run.ended.is_some() {
             assert_eq!(found, run.end(now));
         } else {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::domain::entitlement::PositionRights;
-use crate::domain::playback::context::{
+use crate::entitlement::PositionRights;
+use crate::playback::context::{
     AssetDelivery, Playable, PlaybackContext, PlayedProgram, ProgramAtPosition, Viewer,
 };
-use crate::store::Txn;
-use crate::types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
+use playgate_store::Txn;
+use playgate_types::{AssetId, BroadcastId, LivestreamId, Protocol, UnixSeconds, UserId};
 
 #[derive(Default)]
 pub(super) struct Small {

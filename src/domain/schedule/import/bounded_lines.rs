@@ -9,7 +9,7 @@ use super::{PIECE_MAX, UNPACKED_MAX};
 
 const BLOCK_BYTES: usize = 64 * 1024;
 
-pub(crate) struct BoundedLines<R> {
+pub struct BoundedLines<R> {
     source: R,
     block: Box<[u8]>,
     at: usize,
@@ -21,7 +21,7 @@ pub(crate) struct BoundedLines<R> {
 }
 
 impl<R: Read> BoundedLines<R> {
-    pub(crate) fn new(source: R) -> Self {
+    pub fn new(source: R) -> Self {
         Self::with_limit(source, UNPACKED_MAX)
     }
 
@@ -38,15 +38,15 @@ impl<R: Read> BoundedLines<R> {
         }
     }
 
-    pub(crate) fn line(&self) -> u64 {
+    pub fn line(&self) -> u64 {
         self.line
     }
 
-    pub(crate) fn begin_piece(&mut self) {
+    pub fn begin_piece(&mut self) {
         self.piece_left = PIECE_MAX;
     }
 
-    pub(crate) fn exceeded(&self) -> Option<&'static str> {
+    pub fn exceeded(&self) -> Option<&'static str> {
         self.exceeded
     }
 

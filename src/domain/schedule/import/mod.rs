@@ -4,7 +4,7 @@
 //! the HTTP layer. Nothing here knows the store or the catalogue.
 
 mod archives;
-pub(crate) mod bounded_lines;
+pub mod bounded_lines;
 pub mod decompress;
 pub mod encoding;
 mod episode;
@@ -15,12 +15,12 @@ pub mod repairs;
 mod xml_cursor;
 pub mod xmltv;
 mod xmltv_details;
-pub(crate) mod xmltv_time;
+pub mod xmltv_time;
 
 use std::collections::BTreeMap;
 
-use crate::domain::schedule::model::Metadata;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::schedule::model::Metadata;
+use playgate_types::{LivestreamId, UnixSeconds};
 use repairs::Repairs;
 
 /// Bytes, decompressed: seven times a usual guide. Stops decompression bombs.

@@ -12,7 +12,7 @@ use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
 use super::{DRAFT_MAX, GuideError};
-use crate::domain::schedule::model::Metadata;
+use crate::schedule::model::Metadata;
 
 /// Bytes before compression. Smaller pages compress worse; larger ones leave more uncompressed
 /// bytes in each channel.

@@ -12,9 +12,9 @@ use super::{
     CHANNELS_MAX, GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme,
     PROGRAMMES_MAX, QUOTED_MAX, Skip, Skipped, TOO_MUCH,
 };
-use crate::domain::schedule::model::Metadata;
-use crate::domain::schedule::normalise::Row;
-use crate::types::{LivestreamId, UnixSeconds};
+use crate::schedule::model::Metadata;
+use crate::schedule::normalise::Row;
+use playgate_types::{LivestreamId, UnixSeconds};
 
 /// Maps channel ids of the guide to livestreams.
 pub type ChannelMap = HashMap<String, ChannelTarget>;

@@ -3,14 +3,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::*;
-use crate::domain::schedule::import::decompress::unpack;
-use crate::domain::schedule::import::xmltv::{Xmltv, XmltvOptions};
-use crate::domain::schedule::normalise::{KeptRow, normalise};
-use crate::domain::schedule::ratings::Ratings;
+use crate::schedule::import::decompress::unpack;
+use crate::schedule::import::xmltv::{Xmltv, XmltvOptions};
+use crate::schedule::normalise::{KeptRow, normalise};
+use crate::schedule::ratings::Ratings;
 
 fn draft_of(input: impl Read, map: &ChannelMap) -> Result<ParsedGuide, GuideError> {
     let options = XmltvOptions {
-        zone: crate::types::Zone::utc(),
+        zone: playgate_types::Zone::utc(),
         ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),
@@ -47,7 +47,7 @@ fn channels_are_mapped_and_joined() {
 
 /// Reads a real guide from next to the repository, or returns `None` with a message.
 fn real_guide(name: &str) -> Option<Vec<u8>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let next_to_it = root.join("../shared");
     let folder = option_env!("PLAYGATE_SHARED").map_or(next_to_it, PathBuf::from);
     let path = folder.join("data/epg").join(name);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-const TABLE: &str = include_str!("../../../../data/html-entities.txt");
+pub(super) const TABLE: &str = include_str!("../../../../data/html-entities.txt");
 
 /// Characters of the longest name in the table.
 const NAME_MAX: usize = 31;

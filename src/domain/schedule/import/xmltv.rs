@@ -15,12 +15,12 @@ use super::{
     GuideChannel, GuideError, GuideEvent, GuideEvents, GuideProblem, GuideProgramme, RepeatedHour,
     Skip, xmltv_details,
 };
-use crate::domain::schedule::details::Details;
-use crate::domain::schedule::import::xmltv_time;
-use crate::domain::schedule::model::{Image, Metadata};
-use crate::domain::schedule::ratings::Ratings;
-use crate::domain::schedule::text_limits::{CATEGORIES_MAX, IMAGES_MAX};
-use crate::types::Zone;
+use crate::schedule::details::Details;
+use crate::schedule::import::xmltv_time;
+use crate::schedule::model::{Image, Metadata};
+use crate::schedule::ratings::Ratings;
+use crate::schedule::text_limits::{CATEGORIES_MAX, IMAGES_MAX};
+use playgate_types::Zone;
 
 #[derive(Debug, Clone)]
 pub struct XmltvOptions {

@@ -8,10 +8,10 @@ use super::GuideError;
 use super::repairs::Repair;
 use super::xml_cursor::XmlCursor;
 use super::xmltv_time;
-use crate::domain::schedule::details::{
+use crate::schedule::details::{
     Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage, calendar_date,
 };
-use crate::types::Zone;
+use playgate_types::Zone;
 
 /// Elements within a person, which are not part of the name.
 const WITHIN_PERSON: [&str; 2] = ["image", "url"];

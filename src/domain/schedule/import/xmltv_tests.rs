@@ -1,12 +1,12 @@
 use super::*;
-use crate::domain::schedule::details::{Credit, CreditKind};
-use crate::domain::schedule::import::repairs::Repair;
-use crate::domain::schedule::import::{PIECE_MAX, Skip};
-use crate::types::UnixSeconds;
+use crate::schedule::details::{Credit, CreditKind};
+use crate::schedule::import::repairs::Repair;
+use crate::schedule::import::{PIECE_MAX, Skip};
+use playgate_types::UnixSeconds;
 
 fn options() -> XmltvOptions {
     XmltvOptions {
-        zone: crate::types::Zone::utc(),
+        zone: playgate_types::Zone::utc(),
         ignore_offsets: false,
         languages: Vec::new(),
         ratings: Arc::new(Ratings::built_in()),

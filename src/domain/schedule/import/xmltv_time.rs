@@ -4,9 +4,9 @@
 
 use chrono::{Days, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _};
 
-use crate::domain::schedule::tv_day;
-use crate::types::time::HOUR;
-use crate::types::{UnixSeconds, Zone};
+use crate::schedule::tv_day;
+use playgate_types::time::HOUR;
+use playgate_types::{UnixSeconds, Zone};
 
 /// Abbreviations of time zones with their offsets in minutes. Ambiguous ones (IST, CST, …) are read if the zone of the
 /// source has them, and not guessed otherwise.
@@ -77,7 +77,7 @@ const EPOCH: std::ops::Range<i64> = 1_000_000_000..4_000_000_000;
 
 /// An instant of a guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GuideTime {
+pub struct GuideTime {
     pub(crate) at: UnixSeconds,
     /// The second instant of a local time that occurs twice, when clocks go back.
     pub(crate) later: Option<UnixSeconds>,
@@ -104,7 +104,7 @@ impl GuideTime {
 
 /// A time without a zone is local time in `default`.
 #[must_use]
-pub(crate) fn parse(text: &str, default: Zone) -> Option<GuideTime> {
+pub fn parse(text: &str, default: Zone) -> Option<GuideTime> {
     if let Some(at) = epoch(text.trim()) {
         return Some(GuideTime::exact(at));
     }
@@ -132,7 +132,7 @@ pub(crate) fn parse(text: &str, default: Zone) -> Option<GuideTime> {
 
 /// Ignores a zone or offset in the text.
 #[must_use]
-pub(crate) fn parse_local(text: &str, zone: Zone) -> Option<GuideTime> {
+pub fn parse_local(text: &str, zone: Zone) -> Option<GuideTime> {
     let (local, _) = split(text)?;
     Some(GuideTime::local(zone, local))
 }

@@ -1,7 +1,7 @@
 //! Maps errors of accounts to API errors.
 
-use crate::domain::accounts::{AccountsError, PinError, PoolError};
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode};
+use crate::errors::api_error::{ApiError, Details, ErrorCode};
+use playgate_domain::accounts::{AccountsError, PinError, PoolError};
 
 impl From<AccountsError> for ApiError {
     fn from(error: AccountsError) -> Self {

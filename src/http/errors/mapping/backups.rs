@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::domain::backups::BackupError;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_domain::backups::BackupError;
 
 impl From<BackupError> for ApiError {
     fn from(error: BackupError) -> Self {

@@ -1,10 +1,10 @@
 //! Maps errors of catalogue and entitlement to API errors.
 
-use crate::decode::Mistake;
-use crate::domain::catalog::CatalogError;
-use crate::domain::entitlement::{Denied, GrantError};
-use crate::formats::catalog_report::ImportReply;
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
+use crate::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
+use playgate_decode::Mistake;
+use playgate_domain::catalog::CatalogError;
+use playgate_domain::entitlement::{Denied, GrantError};
+use playgate_formats::catalog_report::ImportReply;
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
@@ -69,7 +69,7 @@ impl From<GrantError> for ApiError {
 }
 
 #[must_use]
-pub(crate) const fn denial(denied: Denied) -> ErrorCode {
+pub const fn denial(denied: Denied) -> ErrorCode {
     match denied {
         Denied::AssetNotFound => ErrorCode::AssetNotFound,
         Denied::GeoBlocked => ErrorCode::GeoBlocked,

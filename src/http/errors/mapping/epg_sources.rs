@@ -3,10 +3,10 @@
 
 use std::io::ErrorKind;
 
-use crate::domain::epg_sources::EpgSourceError;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::ports::fetch::FetchError;
-use crate::ports::http_client::no_connection;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_domain::epg_sources::EpgSourceError;
+use playgate_ports::fetch::FetchError;
+use playgate_ports::http_client::no_connection;
 
 impl From<EpgSourceError> for ApiError {
     fn from(error: EpgSourceError) -> Self {

@@ -1,7 +1,7 @@
 //! Maps errors of partners and operators to API errors.
 
-use crate::domain::identities::{IdentityError, IdentityKind};
-use crate::http::errors::api_error::{ApiError, ErrorCode};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_domain::identities::{IdentityError, IdentityKind};
 
 impl From<IdentityError> for ApiError {
     fn from(error: IdentityError) -> Self {

@@ -1,7 +1,7 @@
 //! Maps errors of the request journal to API errors.
 
-use crate::http::errors::api_error::ApiError;
-use crate::records::journal::JournalError;
+use crate::errors::api_error::ApiError;
+use playgate_records::journal::JournalError;
 
 impl From<JournalError> for ApiError {
     fn from(error: JournalError) -> Self {

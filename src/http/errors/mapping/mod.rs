@@ -8,17 +8,18 @@ mod accounts;
 mod backups;
 mod catalog;
 mod epg_sources;
+mod fleet;
 mod identities;
 mod journal;
 mod playback;
 mod schedule;
 mod telemetry;
 
-pub(crate) use crate::http::errors::mapping::catalog::denial;
+pub use crate::errors::mapping::catalog::denial;
 
-use crate::domain::StoreError;
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::process::worker_pool::pool::{JobError, PoolFull};
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_domain::StoreError;
+use playgate_process::worker_pool::pool::{JobError, PoolFull};
 
 const MIB: u64 = 1024 * 1024;
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::domain::playback::{BlockingSession, EndReason, PlaybackError};
-use crate::http::errors::api_error::{ApiError, ConflictingSession, Details, ErrorCode};
-use crate::ports::license_server::UpstreamError;
+use crate::errors::api_error::{ApiError, ConflictingSession, Details, ErrorCode};
+use playgate_domain::playback::{BlockingSession, EndReason, PlaybackError};
+use playgate_ports::license_server::UpstreamError;
 
 impl From<PlaybackError> for ApiError {
     fn from(error: PlaybackError) -> Self {

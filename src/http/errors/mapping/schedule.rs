@@ -1,8 +1,8 @@
 //! Maps errors of the schedule to API errors.
 
-use crate::domain::schedule::import::GuideError;
-use crate::domain::schedule::{QueryError, ScheduleError};
-use crate::http::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
+use crate::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
+use playgate_domain::schedule::import::GuideError;
+use playgate_domain::schedule::{QueryError, ScheduleError};
 
 impl From<ScheduleError> for ApiError {
     fn from(error: ScheduleError) -> Self {

@@ -1,8 +1,8 @@
 //! Errors of telemetry and of quality reports.
 
-use crate::http::errors::api_error::{ApiError, ErrorCode};
-use crate::records::quality::QualityError;
-use crate::records::telemetry::TelemetryError;
+use crate::errors::api_error::{ApiError, ErrorCode};
+use playgate_records::quality::QualityError;
+use playgate_records::telemetry::TelemetryError;
 
 impl From<TelemetryError> for ApiError {
     fn from(error: TelemetryError) -> Self {

@@ -4,8 +4,8 @@ use std::fs;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::records::journal::waiters::Arrival;
-use crate::segment_log::{append_checksum, without_checksum};
+use crate::journal::waiters::Arrival;
+use playgate_segment_log::{append_checksum, without_checksum};
 
 /// A journal of finished segments. The records of each have another status.
 fn journal_of(bench: &Bench, statuses: &[u16]) -> RequestJournal {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::records::telemetry::{Budgets, NewEvent, Telemetry, TelemetrySettings, schema};
-use crate::store::{Schema, Store};
+use crate::telemetry::{Budgets, NewEvent, Telemetry, TelemetrySettings, schema};
+use playgate_store::{Schema, Store};
 
 pub(super) const PLATFORMS: [&str; 4] = ["web", "android", "ios", "tv"];
 

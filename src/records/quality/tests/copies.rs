@@ -1,7 +1,7 @@
 //! The figures of the members of a fleet: each view is counted by one of them, and all have all.
 
 use super::*;
-use crate::types::FiguresFile;
+use playgate_types::FiguresFile;
 
 fn play(quality: &Quality, number: u64, at: UnixSeconds) {
     quality.opened(opened(number, at, Labels::default()));

@@ -448,7 +448,7 @@ fn views_beyond_the_bounds_are_closed_and_none_is_lost() {
 fn views_without_a_session_are_limited_for_each_user() {
     let directory = tempfile::tempdir().unwrap();
     let quality = open(directory.path());
-    let most = i64::try_from(crate::records::quality::matching::WITHOUT_SESSION_MAX).unwrap();
+    let most = i64::try_from(crate::quality::matching::WITHOUT_SESSION_MAX).unwrap();
     let send = |number, sequence: i64| {
         let stopped = PlayerAction::Stopped;
         let mut sent = event(number, NOON.0 * 1_000, sequence, stopped);

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::segment_log::packed::SegmentForm;
-use crate::segment_log::packer::MEMBER_BYTES;
+use playgate_segment_log::packed::SegmentForm;
+use playgate_segment_log::packer::MEMBER_BYTES;
 
 pub(super) const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 
@@ -137,7 +137,7 @@ fn any_part_of_a_compressed_segment_can_be_forwarded() {
         // Read like the forwarder: a few events at a time, each time from the end of the last read.
         while let Some(mut events) = telemetry.part(hour, (from, u64::MAX)).unwrap() {
             for _ in 0..97 {
-                match events.next().unwrap() {
+                match events.next_frame().unwrap() {
                     Some(event) => ends.push((events.sound_end(), event.sequence)),
                     None => return ends,
                 }
@@ -181,7 +181,7 @@ fn erasure_reaches_compressed_events_and_keeps_the_others_in_place() {
             .part(hour_of(NOW), (0, u64::MAX))
             .unwrap()
             .unwrap();
-        while let Some(event) = events.next().unwrap() {
+        while let Some(event) = events.next_frame().unwrap() {
             if event.sender == sender(2) {
                 ends.push((events.sound_end(), event));
             }

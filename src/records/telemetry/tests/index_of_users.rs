@@ -8,10 +8,10 @@ use proptest::test_runner::RngSeed;
 
 use super::compressed::{LATER, closed, compress, filled, path, realistic, unpacked};
 use super::*;
-use crate::records::telemetry::frame::key_of;
-use crate::segment_log::member_index::{IndexedMember, MemberIndex};
-use crate::segment_log::packed::SegmentReader;
-use crate::segment_log::packer::{MEMBER_BYTES, Packer};
+use crate::telemetry::frame::key_of;
+use playgate_segment_log::member_index::{IndexedMember, MemberIndex};
+use playgate_segment_log::packed::SegmentReader;
+use playgate_segment_log::packer::{MEMBER_BYTES, Packer};
 
 fn members(bench: &Bench) -> Option<Vec<IndexedMember>> {
     MemberIndex::read(&File::open(path(bench)).unwrap()).unwrap()

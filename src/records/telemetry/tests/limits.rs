@@ -65,7 +65,7 @@ fn a_restart_does_not_reset_budgets() {
     // The rows of a day are removed with the next day's, and a user's rows with the account.
     telemetry.erase(sender(1).user, NOW + 61).unwrap();
     telemetry.save_usage().unwrap();
-    let rows = |txn: &crate::store::Txn<'_>| txn.scan::<tables::DayUsage>(&All, 100);
+    let rows = |txn: &playgate_store::Txn<'_>| txn.scan::<tables::DayUsage>(&All, 100);
     assert_eq!(bench.store.read(rows).unwrap().len(), 2);
     let tomorrow = NOW + DAY;
     telemetry.ingest(sender(2), events([1]), tomorrow).unwrap();

@@ -3,8 +3,8 @@
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
-use crate::ports::entropy::SeededEntropy;
-use crate::ports::event_sink::{EventSink, SinkError};
+use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::event_sink::{EventSink, SinkError};
 
 struct Sink(Arc<Mutex<Vec<String>>>);
 

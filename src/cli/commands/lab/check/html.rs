@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{failure, name_of, period, result_of, summary};
-use crate::cli::output::members::{elements, number, text, texts};
-use crate::types::html_escape::escape;
+use crate::output::members::{elements, number, text, texts};
+use playgate_types::html_escape::escape;
 
 const SKELETON: &str = include_str!("../../../../../data/pages/conformance.html");
 const STYLE: &str = include_str!("../../../../../data/pages/conformance.css");

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{evidence, period, summary};
-use crate::cli::commands::lab::step_result;
-use crate::cli::commands::lab::xml::{XML_HEAD, escaped};
-use crate::cli::output::members::{elements, number, text};
+use crate::commands::lab::step_result;
+use crate::commands::lab::xml::{XML_HEAD, escaped};
+use crate::output::members::{elements, number, text};
 
 /// Renders a suite of the rules and, for a certification, a suite of the steps of each scenario.
 pub(super) fn document(report: &Value) -> String {

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::step_result;
-use crate::cli::client::time_arg::{TimeArg, server_time};
-use crate::cli::client::{path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::members::{elements, number, text, texts};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::ports::named_file;
+use crate::client::time_arg::{TimeArg, server_time};
+use crate::client::{path, with_query};
+use crate::global::Global;
+use crate::output::members::{elements, number, text, texts};
+use crate::output::{self, CommandResult, Failure};
+use playgate_ports::named_file;
 
 #[derive(Args)]
 pub(crate) struct CheckCommand {

@@ -4,10 +4,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::ScenarioRunner;
-use crate::cli::client::{path, with_query};
-use crate::cli::commands::lab::scenario::StepAction;
-use crate::cli::output::members::all;
-use crate::cli::output::{CommandResult, Failure};
+use crate::client::{path, with_query};
+use crate::commands::lab::scenario::StepAction;
+use crate::output::members::all;
+use crate::output::{CommandResult, Failure};
 
 impl ScenarioRunner<'_> {
     pub(super) async fn change(&mut self, action: &StepAction) -> CommandResult {

@@ -12,13 +12,13 @@ use tokio::time::{Instant, sleep_until};
 use super::client::{Client, ClientActivity};
 use super::scenario::{Scenario, Step, Trigger};
 use super::step_result::StepResult;
-use crate::cli::client::time_arg::server_time;
-use crate::cli::client::{Admin, path, with_query};
-use crate::cli::global::Global;
-use crate::cli::output::members::{all, number};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::cli::process::signals::Signals;
-use crate::types::format_span;
+use crate::client::time_arg::server_time;
+use crate::client::{Admin, path, with_query};
+use crate::global::Global;
+use crate::output::members::{all, number};
+use crate::output::{self, CommandResult, Failure};
+use crate::process::signals::Signals;
+use playgate_types::format_span;
 
 /// Seconds for which the server may hold a request for new records of the journal.
 const WAIT: &str = "1";

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::cli::output::members::number;
-use crate::types::Locale;
+use crate::output::members::number;
+use playgate_types::Locale;
 
 #[derive(Default)]
 pub(super) struct ForeignUser {

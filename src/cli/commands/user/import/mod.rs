@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::client::request_body::{self, FileBody, Sent};
-use crate::cli::client::{Admin, path, with_query};
-use crate::cli::output::members::{elements, number};
-use crate::cli::output::{self, CommandResult, Failure};
-use crate::ports::named_file;
+use crate::client::request_body::{self, FileBody, Sent};
+use crate::client::{Admin, path, with_query};
+use crate::output::members::{elements, number};
+use crate::output::{self, CommandResult, Failure};
 use foreign::ForeignUsers;
+use playgate_ports::named_file;
 
 #[derive(Args)]
 pub(crate) struct ImportCommand {
