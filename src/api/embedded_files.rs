@@ -5,11 +5,9 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::payload::Payload;
-use playgate_http::response::prepared::{CompressibleBody, Kept, Prepared};
-use playgate_http::response::reply::Reply;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::{
+    ApiError, CompressibleBody, Input, Kept, ParseRequest, Payload, Prepared, Reply,
+};
 
 pub(crate) struct EmbeddedFileRequest {
     pub name: String,

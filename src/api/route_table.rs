@@ -5,43 +5,33 @@ use std::sync::{Arc, LazyLock};
 
 use crate::embedded_files::EmbeddedFileRequest;
 use crate::openapi;
-use crate::operators::activity::request::ActivityRequest;
-use crate::operators::audit::request::AuditRequest;
-use crate::operators::backups::request::{
-    BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest,
-};
-use crate::operators::catalog::request::{
-    ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest,
-};
-use crate::operators::clock::request::MoveClockRequest;
-use crate::operators::conformance::request::ConformanceRequest;
-use crate::operators::epg_sources::request::{
-    ImportGuideRequest, RefreshSourceRequest, SourceRequest,
-};
-use crate::operators::fleet::request::HandOverRequest;
-use crate::operators::grants::request::{
-    ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest,
-};
-use crate::operators::lab::request::{
-    AddFaultRequest, FaultRequest, MovePartnerClockRequest, ReportScenarioRequest,
-    ResetPartnerRequest,
-};
-use crate::operators::mail::request::{
-    MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest,
-};
-use crate::operators::operator_accounts::request::{
+use crate::operators::activity::ActivityRequest;
+use crate::operators::audit::AuditRequest;
+use crate::operators::backups::{BackupRequest, RestoreBackupRequest, RestoreSentBackupRequest};
+use crate::operators::catalog::{ExportCatalogRequest, ImportCatalogRequest, UndoCatalogRequest};
+use crate::operators::clock::MoveClockRequest;
+use crate::operators::clock::MovePartnerClockRequest;
+use crate::operators::conformance::ConformanceRequest;
+use crate::operators::epg_sources::{ImportGuideRequest, RefreshSourceRequest, SourceRequest};
+use crate::operators::faults::request::{AddFaultRequest, FaultRequest};
+use crate::operators::fleet::HandOverRequest;
+use crate::operators::grants::{ExplainEntitlementRequest, GrantRequest, RevokeGrantRequest};
+use crate::operators::lab::ReportScenarioRequest;
+use crate::operators::mail::{MailRequest, PreviewMailRequest, RetryMailRequest, TestMailRequest};
+use crate::operators::operator_accounts::{
     AddOperatorRequest, AddOperatorTokenRequest, OperatorRequest, OperatorTokenRequest,
 };
-use crate::operators::partners::request::{
-    AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerRequest,
-    PartnerTokenRequest,
+use crate::operators::partners::{
+    AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerTokenRequest,
 };
-use crate::operators::playback::request::EndPlaybackSessionRequest;
+use crate::operators::playback::EndPlaybackSessionRequest;
+use crate::operators::request_members::PartnerRequest;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
-use crate::operators::rights::request::{
+use crate::operators::reset::ResetPartnerRequest;
+use crate::operators::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
-use crate::operators::schedule::request::{ScheduleDayRequest, ScheduleLiveRequest};
+use crate::operators::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
@@ -50,44 +40,45 @@ use crate::operators::users::request::{
     ChangeUserRequest, ImportUsersRequest, SetPinRequest, UserDeviceRequest, UserRequest,
     UsersRequest,
 };
+use crate::partner::catalog::PageRequest;
+use crate::partner::devices::DeviceRequest;
 use crate::partner::front_page::FrontPageRequest;
-use crate::partner::login::request::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
+use crate::partner::guide_export::{M3uRequest, PlaylistRedirectRequest, XmltvRequest};
+use crate::partner::license::{LicenseRequest, SignedLicenseRequest};
+use crate::partner::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use crate::partner::media::OriginRequest;
 use crate::partner::playback::request::{
-    EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, LicenseRequest, PreflightRequest,
-    SignedLicenseRequest,
+    EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PreflightRequest,
 };
-use crate::partner::reset_page::request::{ResetFormRequest, ResetPageRequest};
-use crate::partner::schedule::request::{
+use crate::partner::reset_page::{ResetFormRequest, ResetPageRequest};
+use crate::partner::schedule::{
     BroadcastRequest, BroadcastsRequest, DayRequest, LiveRequest, LivestreamDayRequest,
-    LivestreamNowRequest, M3uRequest, PageRequest, PlaylistRedirectRequest, XmltvRequest,
+    LivestreamNowRequest,
 };
-use crate::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
+use crate::partner::sessions::SessionRequest;
+use crate::partner::telemetry::{CmcdRequest, TelemetryRequest};
 use crate::partner::users::request::{
-    ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest, DeviceRequest,
-    SessionRequest, UpdateUserRequest,
+    ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest,
+    UpdateUserRequest,
 };
 use crate::{operators, partner};
-use playgate_config::http::HttpSettings;
+use playgate_config::HttpSettings;
 use playgate_config::limits::{
     BODY_BACKUP, BODY_GUIDE, BODY_LICENSE, BODY_SMALL, BODY_TELEMETRY, BODY_USERS,
 };
 use playgate_formats::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
-use playgate_http::access::auth::{
-    Anyone, Authenticator, OperatorAuth, PartnerAuth, RateClass, UserAuth,
-};
-use playgate_http::request::payload::BodyRule;
 use playgate_http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
-use playgate_http::response::descriptions::About;
-use playgate_http::response::localized_messages::Messages;
+use playgate_http::route_facts::RouteMethod;
 use playgate_http::route_facts::RouteMethod::{Delete, Get, Post, Put};
-use playgate_http::route_facts::{RouteMethod, RouteSet};
 use playgate_http::routing::endpoint::{Handler, HandlerOutcome, bind};
 use playgate_http::routing::route::JournalRule::{Changes, Everything};
 use playgate_http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
-use playgate_http::routing::route::{Endpoint, Route};
-use playgate_http::routing::router::{Router, Routers};
-use playgate_http::state::{HttpState, InvalidSetting};
+use playgate_http::routing::router::Routers;
+use playgate_http::state::InvalidSetting;
+use playgate_http::{
+    About, Anyone, Authenticator, BodyRule, Endpoint, HttpState, Messages, OperatorAuth,
+    PartnerAuth, RateClass, Route, RouteSet, Router, UserAuth,
+};
 use playgate_services::Services;
 use playgate_types::{AssetId, LivestreamId, Role};
 

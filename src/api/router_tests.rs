@@ -3,9 +3,8 @@
 use http::Method;
 
 use crate::route_table::ROUTERS;
-use playgate_http::errors::api_error::ErrorCode;
 use playgate_http::request::head_validation::check_path;
-use playgate_http::routing::router::RouteMatch;
+use playgate_http::{ErrorCode, RouteMatch};
 
 fn label(method: &Method, path: &str) -> Result<&'static str, ErrorCode> {
     check_path(path).map_err(|e| e.code())?;

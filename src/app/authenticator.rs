@@ -9,9 +9,8 @@ use playgate_domain::accounts::{Accounts, AccountsError, AttemptKind};
 use playgate_domain::lab::Lab;
 use playgate_domain::operators::Operators;
 use playgate_domain::partners::Partners;
-use playgate_http::access::auth::{
-    Authenticator, OperatorIdentity, PARTNER_LIMIT, PartnerIdentity, RateClass, UserIdentity,
-};
+use playgate_http::access::auth::PARTNER_LIMIT;
+use playgate_http::{Authenticator, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity};
 use playgate_services::Services;
 use playgate_types::{
     LimitReached, Locale, PartnerId, PartnerKind, TokenHash, UnixSeconds, UserId,

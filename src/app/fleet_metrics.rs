@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use playgate_observe::fleet::{EndpointReport, FleetReport, FleetView, MemberReport, OwnState};
-use playgate_observe::metrics::{Registry, metric_value};
+use playgate_observe::fleet::{EndpointReport, FleetView, MemberReport, OwnState};
+use playgate_observe::metrics::metric_value;
+use playgate_observe::{FleetReport, Registry};
 
 pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
     let of = |read: fn(&FleetReport) -> Option<i64>| {

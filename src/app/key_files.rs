@@ -157,7 +157,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use playgate_ports::entropy::SeededEntropy;
+    use playgate_ports::SeededEntropy;
 
     #[test]
     fn a_key_is_complete_and_readable_only_by_its_owner() {

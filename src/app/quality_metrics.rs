@@ -1,6 +1,7 @@
 //! Registers the metrics of quality figures.
 
-use playgate_observe::metrics::{Registry, metric_value};
+use playgate_observe::Registry;
+use playgate_observe::metrics::metric_value;
 use playgate_records::quality::{Quality, QualityCounts, RecentFigures};
 
 pub(super) fn register(metrics: &Registry, quality: &Quality) {

@@ -10,13 +10,14 @@ use chrono::{NaiveDate, NaiveTime};
 use ring::digest;
 
 use super::{AppError, key_files};
-use playgate_config::http::{CorsOrigins, HttpSettings, Network};
-use playgate_config::{Config, ListenAddress, Secret};
+use playgate_config::http::CorsOrigins;
+use playgate_config::{Config, HttpSettings, ListenAddress, Network, Secret};
 use playgate_domain::schedule::ratings::Ratings;
 use playgate_domain::{
     accounts, backups, catalog, entitlement, epg_sources, mail, playback, schedule,
 };
-use playgate_http::response::localized_messages::Messages;
+use playgate_http::Messages;
+use playgate_ports::Tls;
 use playgate_ports::event_sink::HttpSink;
 use playgate_ports::geoip::GeoIp;
 use playgate_ports::license_server::{
@@ -25,7 +26,6 @@ use playgate_ports::license_server::{
 use playgate_ports::mailer::Mailer;
 use playgate_ports::oauth_token::OAuthSettings;
 use playgate_ports::smtp::{SmtpLogin, SmtpMailer, SmtpSettings};
-use playgate_ports::tls::Tls;
 use playgate_records::{journal, telemetry};
 use playgate_types::Drm;
 use playgate_types::time::DAY;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::{AppError, metrics};
 use playgate_domain::accounts::HashMemory;
-use playgate_observe::metrics::{Registry, metric_value};
-use playgate_process::thread_priority;
+use playgate_observe::Registry;
+use playgate_observe::metrics::metric_value;
 use playgate_process::worker_pool::export_slots::ExportSlots;
 use playgate_process::worker_pool::license_slots::LicenseSlots;
-use playgate_process::worker_pool::pool::WorkerPool;
+use playgate_process::{WorkerPool, thread_priority};
 use playgate_services::RequestSlots;
 
 /// Queue limit of hashing. One network may use a quarter of it, about a second's work; further jobs are

@@ -3,8 +3,8 @@
 use super::http::Environment;
 use playgate_domain::entitlement::PinRule;
 use playgate_domain::playback::{Scheme, WhenFull};
+use playgate_ports::SmtpSecurity;
 use playgate_ports::license_server::{SpcForm, Style};
-use playgate_ports::smtp::SmtpSecurity;
 use playgate_types::DurationUnit;
 
 pub(super) trait ConfigEnum: Copy + PartialEq + 'static {

@@ -10,7 +10,7 @@ use playgate_decode::{Node, ObjectMember, TableDecoder, Value};
 use playgate_domain::catalog::Unrated;
 use playgate_domain::epg_sources::{EpgSource, GuideOptions};
 use playgate_domain::schedule::import::parsed_guide::{ChannelMap, ChannelTarget};
-use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::FetchOptions;
 use playgate_ports::http_client::without_query;
 use playgate_types::time::HOUR;
 use playgate_types::{LivestreamId, Zone};

@@ -36,6 +36,8 @@ mod value_parsers;
 #[cfg(test)]
 mod tests;
 
+pub use http::{Environment, HttpSettings, Network};
+
 pub use address::ListenAddress;
 pub use compared::compared;
 pub use enums::{LogFormat, LogLevel};

@@ -11,7 +11,7 @@ use super::setting::Setting;
 use super::value_parsers::{
     duration, enum_value, mail_user, number, path, secret, some, text, url,
 };
-use playgate_ports::smtp::SmtpSecurity;
+use playgate_ports::SmtpSecurity;
 use playgate_types::text::is_invisible;
 
 section! {

@@ -10,7 +10,7 @@ use chrono::NaiveTime;
 
 use super::http::Environment;
 use super::*;
-use playgate_ports::smtp::SmtpSecurity;
+use playgate_ports::SmtpSecurity;
 
 struct Case {
     directory: tempfile::TempDir,

@@ -4,7 +4,7 @@ use super::http::Environment;
 use super::keys::{Config, LicenseServerConfig};
 use super::provenance::Effective;
 use super::{ConfigProblems, ListenAddress, Provenance, license_urls, smtp_keys};
-use playgate_ports::smtp::SmtpSecurity;
+use playgate_ports::SmtpSecurity;
 
 /// A rule over several keys. The first key is the one at fault.
 struct CrossKeyRule {

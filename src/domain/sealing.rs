@@ -68,7 +68,7 @@ impl Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use playgate_ports::entropy::SeededEntropy;
+    use playgate_ports::SeededEntropy;
 
     #[test]
     fn secret_opens_only_in_its_place_and_under_its_key() {

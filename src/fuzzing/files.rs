@@ -14,31 +14,31 @@ use playgate_formats::catalog_file::{
     parse, parse_rights, parse_rule, rights_to_json, rule_to_json, to_json, to_toml,
 };
 use playgate_formats::epg_json::JsonGuide;
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Schema, Store, fuzzing as store};
 use playgate_types::slug::slug;
 use playgate_types::{LivestreamId, Zone, zone};
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(playgate_records::schema);
 
-pub fn record(data: &[u8]) {
+pub(crate) fn record(data: &[u8]) {
     store::record(&SCHEMA, data);
 }
 
-pub fn log(data: &[u8]) {
+pub(crate) fn log(data: &[u8]) {
     store::log(&SCHEMA, data);
 }
 
-pub fn backup(data: &[u8]) {
+pub(crate) fn backup(data: &[u8]) {
     store::backup(&SCHEMA, data);
 }
 
-pub fn export(data: &[u8]) {
+pub(crate) fn export(data: &[u8]) {
     store::export(&SCHEMA, data);
 }
 
 /// Reads any bytes, compressed or not, as an XMLTV and as a JSON guide. It must not yield more rows than programmes.
-pub fn guide(data: &[u8]) {
+pub(crate) fn guide(data: &[u8]) {
     static RATINGS: LazyLock<Arc<Ratings>> = LazyLock::new(|| Arc::new(Ratings::built_in()));
     let options = || XmltvOptions {
         zone: Zone::stored("Europe/Stockholm"),
@@ -80,12 +80,12 @@ pub fn guide(data: &[u8]) {
 }
 
 /// Reads any bytes as a zone file, which must neither panic nor take long.
-pub fn zone_file(data: &[u8]) {
+pub(crate) fn zone_file(data: &[u8]) {
     let _ = zone::is_zone_file(data);
 }
 
 /// Imports any text as a catalogue. Written as TOML and as JSON and read again, it must be unchanged.
-pub fn catalog(data: &[u8]) {
+pub(crate) fn catalog(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -121,7 +121,7 @@ pub fn catalog(data: &[u8]) {
 }
 
 /// Reads any text as a rule and as rights. Written as JSON and read again, they must be equal.
-pub fn rights(data: &[u8]) {
+pub(crate) fn rights(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -143,7 +143,7 @@ pub fn rights(data: &[u8]) {
 }
 
 /// Reads any bytes as a configuration file. A refusal must have a reason.
-pub fn config(data: &[u8]) {
+pub(crate) fn config(data: &[u8]) {
     let Some((_file, path)) = store::in_memory(data) else {
         return;
     };

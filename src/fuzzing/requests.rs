@@ -11,19 +11,17 @@ use playgate_api::route_table::ROUTERS;
 use playgate_domain::accounts::ForeignHash;
 use playgate_domain::playback::license_challenge::key_ids;
 use playgate_formats::cmcd::{CmcdBatch, ReportedSession, dictionary};
-use playgate_http::access::auth::{
-    Authenticator, Credentials, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
-};
+use playgate_http::access::auth::Credentials;
 use playgate_http::access::local_admin::Administrator;
 use playgate_http::pipeline::authentication::{Proof, check_own_record, prove};
 use playgate_http::request::head_validation::check_path;
-use playgate_http::request::headers::{HeaderNames, RequestHeaders};
-use playgate_http::request::payload::{BodyRule, Payload};
-use playgate_http::request::query::Query;
+use playgate_http::request::headers::RequestHeaders;
 use playgate_http::response::range::{RangePart, part};
-use playgate_http::route_facts::{AllRouteFacts, RouteSet};
-use playgate_http::routing::endpoint::Input;
-use playgate_http::routing::router::RouteMatch;
+use playgate_http::route_facts::AllRouteFacts;
+use playgate_http::{
+    Authenticator, BodyRule, HeaderNames, Input, OperatorIdentity, PartnerIdentity, Payload, Query,
+    RateClass, RouteMatch, RouteSet, UserIdentity,
+};
 use playgate_records::telemetry::EVENT_BYTES_MAX;
 use playgate_types::{
     AssetId, BirthDate, BroadcastId, Country, DeviceId, Drm, Email, LimitReached, LivestreamId,
@@ -78,7 +76,7 @@ static FACTS: LazyLock<AllRouteFacts> = LazyLock::new(|| ROUTERS.facts());
 
 /// Parses any bytes as a request: a line with method and target, headers, an empty line, the body. Runs it from
 /// the check of the path to the typed request; a refusal must have a status from 400 to 499.
-pub fn request(data: &[u8]) {
+pub(crate) fn request(data: &[u8]) {
     let Some(names) = &*NAMES else { return };
     let mut rest = data;
     let mut line = || {
@@ -170,7 +168,7 @@ fn ask(
 
 /// Reads any bytes as strict JSON. Values that are accepted must be the same to another reader, and after being
 /// written and read again.
-pub fn json(data: &[u8]) {
+pub(crate) fn json(data: &[u8]) {
     let Ok(value) = playgate_decode::strict_json::strict(data) else {
         return;
     };
@@ -203,7 +201,7 @@ fn are_same(one: &Value, other: &Value) -> bool {
 }
 
 /// Parses any text as each type of value. Written and parsed again, the value must be the same.
-pub fn value(data: &[u8]) {
+pub(crate) fn value(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -248,7 +246,7 @@ pub fn value(data: &[u8]) {
 }
 
 /// Reads any bytes as a license challenge of each DRM system. It must not yield more key ids than its bytes can hold.
-pub fn challenge(data: &[u8]) {
+pub(crate) fn challenge(data: &[u8]) {
     for drm in [
         Drm::Widevine,
         Drm::Playready,
@@ -268,7 +266,7 @@ pub fn challenge(data: &[u8]) {
 }
 
 /// Parses any text as a password hash of another service. The hash is not computed, only its cost is checked.
-pub fn hash(data: &[u8]) {
+pub(crate) fn hash(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = ForeignHash::parse(text).is_ok();
     }

@@ -40,3 +40,26 @@ pub mod server;
 pub(crate) mod standby;
 pub mod standby_fleet;
 pub mod state;
+
+pub use access::auth::{
+    Anyone, Authenticator, OperatorAuth, OperatorIdentity, PartnerAuth, PartnerIdentity, RateClass,
+    UserAuth, UserIdentity,
+};
+pub use errors::api_error::{ApiError, CombineResults, ErrorCode};
+pub use request::body::BodyStream;
+pub use request::context::Context;
+pub use request::headers::HeaderNames;
+pub use request::object::Object;
+pub use request::payload::{BodyRule, Payload};
+pub use request::query::{IdList, Query};
+pub use response::descriptions::About;
+pub use response::localized_messages::Messages;
+pub use response::prepared::{CompressibleBody, Kept, Prepared};
+pub use response::reply::Reply;
+pub use route_facts::{RouteFacts, RouteSet};
+pub use routing::endpoint::{Input, ParseRequest};
+pub use routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+pub use routing::route::{Endpoint, Route};
+pub use routing::router::{RouteMatch, Router};
+pub use server::listener::{Listener, RunningServer};
+pub use state::HttpState;

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use crate::errors::code::NO_LIVE_RIGHTS_STATUS;
 use crate::route_facts::{AllRouteFacts, RouteFacts, RouteSet};
-use playgate_observe::metrics::{Counter, Gauge, Histogram, Registry};
+use playgate_observe::Registry;
+use playgate_observe::metrics::{Counter, Gauge, Histogram};
 use playgate_ports::license_server::UpstreamError;
 use playgate_types::{Drm, PartnerId};
 

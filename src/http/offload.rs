@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::errors::api_error::ApiError;
 use crate::request::context::Context;
 use playgate_domain::accounts::{AccountsError, HashMemory, HashPool, PinError, PoolError};
-use playgate_process::worker_pool::fair_queue::{ClientNetwork, Turn};
-use playgate_process::worker_pool::pool::{JobError, PoolFull, WorkerPool};
+use playgate_process::worker_pool::fair_queue::ClientNetwork;
+use playgate_process::worker_pool::pool::PoolFull;
 use playgate_process::worker_pool::recent_failures::RecentFailures;
+use playgate_process::{JobError, Turn, WorkerPool};
 use playgate_services::Services;
 use playgate_types::{PartnerId, UnixSeconds};
 

@@ -18,7 +18,8 @@ use crate::response::snapshot_replies::SnapshotReplies;
 use crate::response::xmltv_cache::XmltvCache;
 use crate::route_facts::AllRouteFacts;
 use crate::standby_fleet::StandbyFleet;
-use playgate_config::http::{CorsOrigins, HttpSettings};
+use playgate_config::HttpSettings;
+use playgate_config::http::CorsOrigins;
 use playgate_domain::catalog::CatalogSnapshot;
 use playgate_services::Services;
 

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use playgate_domain::clock_guard::ClockGuard;
-use playgate_observe::metrics::{Counter, Gauge, Histogram, Registry};
+use playgate_observe::Registry;
+use playgate_observe::metrics::{Counter, Gauge, Histogram};
 use playgate_services::Services;
 use playgate_types::UnixSeconds;
 
@@ -360,8 +361,7 @@ mod tests {
 
     use super::*;
     use playgate_domain::clock_guard;
-    use playgate_ports::Clock;
-    use playgate_ports::clock::ManualClock;
+    use playgate_ports::{Clock, ManualClock};
     use playgate_store::{Schema, Store};
 
     const SOON: Duration = Duration::from_millis(5);

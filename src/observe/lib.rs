@@ -10,3 +10,6 @@ pub mod log;
 mod log_bounds;
 pub mod metrics;
 pub mod readiness;
+
+pub use fleet::FleetReport;
+pub use metrics::Registry;

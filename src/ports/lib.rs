@@ -24,5 +24,14 @@ pub mod tls;
 pub mod watched_file;
 pub mod zoneinfo;
 
+pub use clock::ManualClock;
+pub use entropy::SeededEntropy;
+pub use fetch::{FetchError, Validators};
+pub use fetch_options::FetchOptions;
+pub use http_client::RequestTarget;
+pub use media::MediaDirectory;
+pub use smtp::SmtpSecurity;
+pub use tls::Tls;
+
 pub use clock::{Clock, LabClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};

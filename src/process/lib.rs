@@ -8,3 +8,6 @@ pub mod descriptor_reserve;
 pub mod files;
 pub mod thread_priority;
 pub mod worker_pool;
+
+pub use worker_pool::fair_queue::Turn;
+pub use worker_pool::pool::{JobError, WorkerPool};

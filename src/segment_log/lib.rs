@@ -12,6 +12,10 @@ pub mod member_index;
 pub mod packed;
 pub mod packer;
 
+pub use lengths::Lengths;
+pub use packed::{SegmentForm, SegmentReader};
+pub use packer::{MEMBER_BYTES, Packer};
+
 pub use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};

@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use playgate_http::errors::code::ErrorCode;
 use playgate_observe::fleet::HandoverRefusal;
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::Turn;
 use playgate_store::{Options, Store};
 use serde_json::{Value, json};
 

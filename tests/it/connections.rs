@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use playgate_config::http::Network;
+use playgate_config::Network;
 
 use crate::support::appliance::Appliance;
 use crate::support::external_tools::program;

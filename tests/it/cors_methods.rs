@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 
 use playgate_api::route_table::ROUTERS;
 use playgate_config::http::CorsOrigins;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::routing::route::Route;
+use playgate_http::{Route, RouteSet};
 
 use crate::support::gate_only::GateOnly;
 use crate::support::raw_http::{Answer, Wire, request};

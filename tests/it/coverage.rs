@@ -1,8 +1,8 @@
 //! Authorization of every route: it rejects every kind of wrong token, and each role reaches exactly its routes.
 
 use playgate_api::route_table::ROUTERS;
-use playgate_http::route_facts::{RouteMethod, RouteSet};
-use playgate_http::routing::route::Endpoint;
+use playgate_http::route_facts::RouteMethod;
+use playgate_http::{Endpoint, RouteSet};
 use playgate_types::time::DAY;
 use playgate_types::{Role, Token, TokenKind};
 use serde_json::{Value, json};

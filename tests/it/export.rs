@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use playgate_config::http::Network;
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_config::Network;
+use playgate_process::Turn;
 use playgate_types::PartnerId;
 use serde_json::json;
 

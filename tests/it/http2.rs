@@ -4,9 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use playgate_api::route_table::ROUTERS;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::server::listener::{Listener, serve};
-use playgate_ports::tls::Tls;
+use playgate_http::server::listener::serve;
+use playgate_http::{Listener, RouteSet};
+use playgate_ports::Tls;
 use serde_json::{Value, json};
 
 use crate::support::appliance::err;

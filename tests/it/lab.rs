@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use playgate_api::route_table::ROUTERS;
-use playgate_http::routing::route::{Endpoint, Route};
+use playgate_http::{Endpoint, Route};
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use playgate_config::http::Environment;
+use playgate_config::Environment;
 use serde_json::json;
 
 use crate::support::gate_only::GateOnly;

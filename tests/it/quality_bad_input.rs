@@ -4,7 +4,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, RwLock};
 
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::Turn;
 use serde_json::{Value, json};
 
 use crate::support::gate_only::NOON;

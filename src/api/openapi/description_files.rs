@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use playgate_http::route_facts::RouteSet;
+use playgate_http::RouteSet;
 
 const COMMON: &str = include_str!("../../../data/openapi/common.toml");
 

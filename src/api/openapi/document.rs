@@ -11,11 +11,7 @@ use super::errors::{self, COMMON_ERRORS, ROUTING_ERRORS};
 use super::operation::operation;
 use super::shared_parts::{SharedParts, header};
 use super::type_notation::Note;
-use playgate_http::errors::api_error::ErrorCode;
-use playgate_http::response::descriptions::About;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::routing::route::Route;
-use playgate_http::routing::router::Router;
+use playgate_http::{About, ErrorCode, Route, RouteSet, Router};
 
 pub struct Document {
     pub json: Value,

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use super::errors::{self, COMMON_ERRORS};
 use super::shared_parts::header_refs;
 use super::type_notation::SCHEMAS;
-use playgate_http::errors::api_error::ErrorCode;
-use playgate_http::response::descriptions::About;
+use playgate_http::{About, ErrorCode};
 
 /// The object in `data/openapi` that describes the body of every error. It is not called `Error`: in many
 /// languages a generated class of that name hides a built-in one.

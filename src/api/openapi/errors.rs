@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use playgate_http::access::auth::RateClass;
-use playgate_http::errors::api_error::ErrorCode;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::routing::route::{Endpoint, Route};
+use playgate_http::{Endpoint, ErrorCode, RateClass, Route, RouteSet};
 use playgate_types::Role;
 
 pub(super) type Codes = BTreeMap<u16, Vec<ErrorCode>>;

@@ -19,9 +19,9 @@ mod type_notation;
 use std::sync::Arc;
 
 pub use document::{Document, document, is_described};
-use playgate_http::response::descriptions::{About, RenderedDescription};
+use playgate_http::response::descriptions::RenderedDescription;
 use playgate_http::response::reset_page_view::policy;
-use playgate_http::routing::router::Router;
+use playgate_http::{About, Router};
 
 /// Renders the description of an interface.
 ///
@@ -47,10 +47,8 @@ mod tests {
 
     use super::*;
     use crate::route_table::ROUTERS;
-    use playgate_config::http::Environment;
-    use playgate_http::errors::api_error::ErrorCode;
-    use playgate_http::request::headers::HeaderNames;
-    use playgate_http::response::localized_messages::Messages;
+    use playgate_config::Environment;
+    use playgate_http::{ErrorCode, HeaderNames, Messages};
 
     fn document_of(router: &Router, prefix: &str) -> Document {
         let messages = Messages::built_in("en").unwrap();

@@ -7,9 +7,7 @@ use super::error_response::{ERROR_BODY, Form, common_name, error_response, error
 use super::errors::{Codes, are_common};
 use super::shared_parts::{SharedParts, header, header_refs, parameter};
 use super::type_notation::Note;
-use playgate_http::request::payload::BodyRule;
-use playgate_http::response::descriptions::About;
-use playgate_http::routing::route::{Endpoint, Route};
+use playgate_http::{About, BodyRule, Endpoint, Route};
 use playgate_types::Role;
 
 const JSON: &str = "application/json";

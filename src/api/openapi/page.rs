@@ -8,7 +8,7 @@ use super::document::Document;
 use super::listed::{Listed, list, text};
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
-use playgate_http::errors::api_error::ErrorCode;
+use playgate_http::ErrorCode;
 use playgate_http::response::reset_page_view::{escaped, fill};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");

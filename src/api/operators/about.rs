@@ -1,12 +1,8 @@
-//! Handler of `GET /admin/v1/about`.
+//! `GET /admin/v1/about`.
 
 use serde::Serialize;
 
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
-use playgate_http::state::HttpState;
+use playgate_http::{ApiError, Context, HttpState, OperatorAuth, Reply};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

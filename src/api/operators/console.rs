@@ -8,15 +8,18 @@ use std::sync::LazyLock;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
-use crate::embedded_files::EmbeddedFileRequest;
-use crate::embedded_files::{self, EmbeddedFile};
-use playgate_http::access::auth::Anyone;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
+use crate::embedded_files;
+use crate::embedded_files::{EmbeddedFile, EmbeddedFileRequest};
+use playgate_http::Anyone;
+use playgate_http::ApiError;
+use playgate_http::Context;
+use playgate_http::ErrorCode;
+use playgate_http::HttpState;
+use playgate_http::Reply;
+use playgate_http::response::reply::media;
+
 #[cfg(debug_assertions)]
-use playgate_http::response::prepared::Prepared;
-use playgate_http::response::reply::{Reply, media};
-use playgate_http::state::HttpState;
+use playgate_http::Prepared;
 
 /// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
 const POLICY: HeaderValue = HeaderValue::from_static(

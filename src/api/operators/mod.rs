@@ -18,7 +18,7 @@ pub(crate) mod operator_accounts;
 pub(crate) mod partners;
 pub(crate) mod playback;
 pub(crate) mod probes;
-mod request_members;
+pub(crate) mod request_members;
 pub(crate) mod requests;
 pub(crate) mod reset;
 pub(crate) mod rights;

@@ -1,14 +1,12 @@
-//! Handlers of the probes of the operations listener.
+//! The probes of the operations listener.
 
 use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde::Serialize;
 
-use playgate_http::access::auth::Anyone;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::reply::media;
+use playgate_http::{Anyone, ApiError, Context, Reply};
 use playgate_services::Services;
 
 pub(crate) fn livez(_services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {

@@ -1,7 +1,6 @@
-//! Members that several requests of the administration interface share.
+//! What several requests of the administration interface share.
 
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::object::Object;
+use playgate_http::{ApiError, Input, Object, ParseRequest, PartnerIdOrName, Payload};
 use playgate_types::Malformed;
 use playgate_types::text::check_visible;
 
@@ -27,4 +26,17 @@ pub(crate) fn label(body: &Object) -> Result<String, ApiError> {
             .ok_or(Malformed("must have at most 64 characters"))
     })?;
     Ok(label.unwrap_or_default())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartnerRequest {
+    pub partner: PartnerIdOrName,
+}
+
+impl ParseRequest for PartnerRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            partner: PartnerIdOrName::read(&input.text("partner")?),
+        })
+    }
 }

@@ -8,24 +8,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::lab::lab_partner;
-use crate::operators::lab::request::ResetPartnerRequest;
+use crate::operators::lab::lab_partner;
 use crate::operators::users::new_user::AddUserRequest;
 use crate::partner::users::request::ParentalControlChange;
 use playgate_domain::accounts::{Accounts, OperatorChange, PreparedSignUp, UserChange};
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
 use playgate_http::offload::{bulk, cold, pool};
-use playgate_http::request::context::Context;
-use playgate_http::request::object::Object;
-use playgate_http::response::reply::Reply;
+use playgate_http::{
+    ApiError, Context, ErrorCode, Input, Object, OperatorAuth, ParseRequest, PartnerIdOrName,
+    Payload, Reply,
+};
 use playgate_services::Services;
-use playgate_types::{OfferId, PartnerId, Pin, UnixSeconds};
+use playgate_types::{Malformed, OfferId, PartnerId, Pin, UnixSeconds};
 
 const DEMO: &str = include_str!("../../../data/fixtures/demo.toml");
+
 const DIRECTORY: &str = "fixtures";
+
 /// A reset has to be quick, and each user costs a password hash.
 const USERS_MAX: usize = 20;
+
 /// How long a reset waits for those before it; each takes less than a second.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -184,4 +185,27 @@ async fn add(services: &Services, cx: &Context, user: FixtureUser) -> Result<(),
         services.grants.grant(id, offer, None, None, now).await?;
     }
     Ok(())
+}
+
+pub(crate) struct ResetPartnerRequest {
+    pub partner: PartnerIdOrName,
+    pub fixture: String,
+}
+
+impl ParseRequest for ResetPartnerRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.object()?;
+        body.only(&["fixture"])?;
+        let fixture = body.parsed("fixture", |text| {
+            // The name becomes part of a file name.
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            let fits = (1..=64).contains(&text.len()) && text.chars().all(plain);
+            fits.then(|| text.to_owned())
+                .ok_or(Malformed("must have only letters, digits, - and _"))
+        })?;
+        Ok(Self {
+            partner: PartnerIdOrName::read(&input.text("partner")?),
+            fixture: fixture.unwrap_or_else(|| "empty".to_owned()),
+        })
+    }
 }

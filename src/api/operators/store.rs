@@ -1,4 +1,4 @@
-//! Handlers of the maintenance of the store.
+//! The maintenance of the store.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,7 @@ use serde::Serialize;
 
 use playgate_domain::StoreError;
 use playgate_domain::store_admin::{DurableStateReport, StoreAdmin, TableReport, Verified};
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
+use playgate_http::{ApiError, Context, OperatorAuth, Reply};
 use playgate_services::Services;
 
 #[derive(Serialize)]

@@ -1,14 +1,12 @@
-//! Handlers of a user's devices.
+//! A user's devices.
 
-use crate::partner::playback::answer::DeviceBody;
-use crate::partner::users::request::DeviceRequest;
+use serde::Serialize;
+
 use playgate_domain::playback::{PlaybackError, Registered};
-use playgate_http::access::auth::UserAuth;
-use playgate_http::errors::api_error::ApiError;
 use playgate_http::offload::cold_for;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
+use playgate_http::{ApiError, Context, Input, ParseRequest, Payload, Reply, UserAuth};
 use playgate_services::Services;
+use playgate_types::DeviceId;
 
 async fn registered(
     services: &Services,
@@ -69,4 +67,41 @@ pub(crate) async fn remove_device(
         .remove_device(&auth.user(), request.device, cx.server_now)
         .await?;
     Ok(Reply::no_content())
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeviceBody {
+    device_id: String,
+    device_platform: String,
+    device_type: String,
+    device_model: String,
+    since: i64,
+    last_start: i64,
+}
+
+impl From<Registered> for DeviceBody {
+    fn from(registered: Registered) -> Self {
+        let device = registered.device;
+        Self {
+            device_id: device.id.as_str().to_owned(),
+            device_platform: device.platform,
+            device_type: device.kind,
+            device_model: device.model,
+            since: registered.since.0,
+            last_start: registered.latest.0,
+        }
+    }
+}
+
+pub(crate) struct DeviceRequest {
+    pub device: DeviceId,
+}
+
+impl ParseRequest for DeviceRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            device: input.parsed("deviceId", DeviceId::parse)?,
+        })
+    }
 }

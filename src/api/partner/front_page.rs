@@ -1,19 +1,16 @@
-//! Handler of `GET /` on the public listener.
+//! `GET /` on the public listener.
 
 use std::fmt::Write as _;
 
 use http::header::CONTENT_SECURITY_POLICY;
 
-use playgate_config::http::Environment;
-use playgate_http::access::auth::Anyone;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
+use playgate_config::Environment;
 use playgate_http::request::headers::quality;
-use playgate_http::request::payload::Payload;
-use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::reply::media;
 use playgate_http::response::reset_page_view::policy;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_http::state::HttpState;
+use playgate_http::{
+    Anyone, ApiError, Context, ErrorCode, HttpState, Input, ParseRequest, Payload, Reply,
+};
 use playgate_types::html_escape::escape;
 
 pub(crate) struct FrontPageRequest {
@@ -36,6 +33,7 @@ impl ParseRequest for FrontPageRequest {
 }
 
 const SKELETON: &str = include_str!("../../../data/pages/front.html");
+
 const STYLE: &str = include_str!("../../../data/pages/page.css");
 
 /// Shows a browser the links to API reference, player page and console.

@@ -1,31 +1,28 @@
-//! Handlers of the XMLTV and M3U export, for players and recorders that support only these formats.
+//! The XMLTV and M3U export, for players and recorders that support only these formats.
 
 use std::sync::Arc;
 
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderValue, StatusCode};
 
-use crate::partner::schedule::request::{
-    M3uRequest, MANIFESTS, PlaylistRedirectRequest, XmltvRequest,
-};
+use crate::partner::schedule::livestream;
 use playgate_domain::catalog::{Livestream, Location};
 use playgate_domain::entitlement::Denied;
 use playgate_domain::playback::PlaybackError;
-use playgate_formats::m3u::{self, M3uEntry};
-use playgate_formats::xmltv;
-use playgate_http::access::auth::PartnerAuth;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::context::Context;
-use playgate_http::response::prepared::{Kept, Prepared};
-use playgate_http::response::reply::{Reply, media};
+use playgate_formats::m3u::M3uEntry;
+use playgate_formats::{m3u, xmltv};
+use playgate_http::response::reply::media;
 use playgate_http::response::xmltv_cache::GzipExport;
-use playgate_http::state::HttpState;
-use playgate_media::loop_channel::{self, ManifestRange};
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::{
+    ApiError, CombineResults, Context, ErrorCode, HttpState, IdList, Input, Kept, ParseRequest,
+    PartnerAuth, Payload, Prepared, Reply,
+};
+use playgate_media::loop_channel;
+use playgate_media::loop_channel::ManifestRange;
+use playgate_process::Turn;
 use playgate_services::Services;
-use playgate_types::percent_encoded;
 use playgate_types::time::{DAY, HOUR};
-use playgate_types::{MediaPath, Protocol, UnixSeconds};
+use playgate_types::{LivestreamId, Malformed, MediaPath, Protocol, UnixSeconds, percent_encoded};
 
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
 /// on is worth little; long enough not to interrupt an evening.
@@ -225,5 +222,92 @@ fn open_manifest(
         // Only a session can fill in the placeholders.
         Location::Address(address) if address.contains('{') => None,
         Location::Address(address) => Some(OpenManifest::Address(address.to_owned())),
+    }
+}
+
+/// Most days of an XMLTV export in each direction.
+const EXPORT_DAYS: u32 = 3_660;
+
+/// Which part of the schedule is exported as XMLTV: all of it without parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct XmltvRequest {
+    pub days: Option<u32>,
+    pub days_back: Option<u32>,
+    pub livestreams: Option<IdList<LivestreamId>>,
+}
+
+impl ParseRequest for XmltvRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let query = &input.query;
+        let known = ["days", "days_back", "livestreams", "accessToken"];
+        let number = |text: &str| {
+            let number = text.parse().ok().filter(|days| *days <= EXPORT_DAYS);
+            number.ok_or(Malformed("is a number of days from 0 to 3660"))
+        };
+        query.only("query", &known)?;
+        let days = (
+            query.parsed("days", number),
+            query.parsed("days_back", number),
+        );
+        let (days, livestreams) = (
+            days.combine(),
+            query.ids("livestreams", LivestreamId::parse),
+        )
+            .combine()?;
+        Ok(Self {
+            days: days.0,
+            days_back: days.1,
+            livestreams,
+        })
+    }
+}
+
+pub(crate) struct M3uRequest {
+    pub access_token: String,
+}
+
+impl ParseRequest for M3uRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        // Players that only take an address send the token in the query.
+        let sent = match input.heads.access_token.ascii() {
+            Some(token) => token.into(),
+            None => input.query.one("accessToken")?.unwrap_or_default(),
+        };
+        Ok(Self {
+            access_token: sent.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlaylistRedirectRequest {
+    pub livestream: LivestreamId,
+    pub protocol: Protocol,
+    /// The start of the program to catch up.
+    pub catchup: Option<UnixSeconds>,
+}
+
+/// File names of the manifests in the playlist. Players detect the protocol by the extension.
+pub(crate) const MANIFESTS: [(Protocol, &str); 2] =
+    [(Protocol::Hls, "index.m3u8"), (Protocol::Dash, "index.mpd")];
+
+impl ParseRequest for PlaylistRedirectRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestream, utc) = (
+            livestream(input),
+            input.number("utc", 12, "must be a time in Unix seconds"),
+        )
+            .combine()?;
+        let name = input.text("manifest")?;
+        let found = MANIFESTS.iter().find(|(_, manifest)| *manifest == name);
+        let (protocol, _) = found.ok_or_else(|| {
+            let why = "no such manifest; use index.m3u8 or index.mpd";
+            ApiError::new(ErrorCode::ProtocolNotAvailable, why)
+        })?;
+        Ok(Self {
+            livestream,
+            protocol: *protocol,
+            catchup: utc.map(UnixSeconds),
+        })
     }
 }

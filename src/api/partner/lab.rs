@@ -4,19 +4,17 @@
 use serde::Serialize;
 
 use crate::operators::lab::own_lab;
-use crate::operators::mail::answer::MailReply;
+use crate::operators::mail::MailReply;
 use crate::operators::requests;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
 use playgate_domain::mail::Secrets;
-use playgate_http::access::auth::PartnerAuth;
-use playgate_http::errors::api_error::ApiError;
 use playgate_http::offload::cold_for;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
+use playgate_http::{ApiError, Context, PartnerAuth, Reply};
 use playgate_services::Services;
 
 /// Users that are listed at a time.
 const USERS_PAGE: usize = 100;
+
 /// Mails in a response.
 const MAILS_MAX: usize = 100;
 

@@ -8,14 +8,11 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::embedded_files::EmbeddedFileRequest;
-use crate::embedded_files::{self, EmbeddedFile};
-use playgate_config::http::Environment;
-use playgate_http::access::auth::Anyone;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::{Reply, media};
-use playgate_http::state::HttpState;
+use crate::embedded_files;
+use crate::embedded_files::{EmbeddedFile, EmbeddedFileRequest};
+use playgate_config::Environment;
+use playgate_http::response::reply::media;
+use playgate_http::{Anyone, ApiError, Context, ErrorCode, HttpState, Reply};
 use playgate_services::DemoAccess;
 
 /// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`).

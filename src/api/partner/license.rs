@@ -1,26 +1,28 @@
-//! Handlers of DRM licenses and certificates.
+//! DRM licenses and certificates.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use http::StatusCode;
+use serde::{Deserialize, Serialize};
 
-use crate::partner::playback::answer::ClearKeyBody;
-use crate::partner::playback::request::{LicenseRequest, SignedLicenseRequest, key_ids};
-use playgate_domain::playback::{self, RequestTime, Session};
-use playgate_http::access::auth::{Anyone, UserAuth};
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use crate::partner::playback::request::{entitlement, session};
+use playgate_domain::playback;
+use playgate_domain::playback::{RequestTime, Session, license_challenge};
 use playgate_http::metrics::LicenseResult;
 use playgate_http::pipeline::journal_entry::SERVICE_CERTIFICATE;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::{Reply, media};
-use playgate_http::state::HttpState;
+use playgate_http::response::reply::media;
+use playgate_http::{
+    Anyone, ApiError, CombineResults, Context, ErrorCode, HttpState, Input, Object, ParseRequest,
+    Payload, Reply, UserAuth,
+};
 use playgate_ports::license_server::{License, LicenseSubject, Refusal, UpstreamError};
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_process::Turn;
 use playgate_process::worker_pool::slots::NoSlot;
 use playgate_services::Services;
-use playgate_types::{Drm, SessionId, UserId};
+use playgate_types::{Drm, SessionId, TokenHash, UserId};
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.
@@ -250,5 +252,180 @@ pub(crate) async fn fairplay_certificate(
             ErrorCode::CertificateNotConfigured,
             "no certificate is configured: set `license.fairplay.certificate`",
         )),
+    }
+}
+
+pub(crate) struct LicenseRequest {
+    pub system: Drm,
+    pub session: SessionId,
+    pub entitlement: Option<TokenHash>,
+    pub challenge: Bytes,
+    pub kids: Vec<[u8; 16]>,
+}
+
+impl ParseRequest for LicenseRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        // `/api/playback/v1/{drm}/license`: one route for each system, as their requests differ.
+        let system = input.path.split('/').nth(4).and_then(Drm::parse);
+        let system = system.ok_or_else(|| ApiError::internal("no DRM system in the path"))?;
+        let challenge = payload.whole()?;
+        let (entitlement, session, kids) = (
+            entitlement(input),
+            session(input),
+            key_ids(system, &challenge),
+        )
+            .combine()?;
+        Ok(Self {
+            system,
+            session,
+            entitlement,
+            challenge,
+            kids,
+        })
+    }
+}
+
+/// A license request at the address that authorizes it. The session knows the DRM system.
+pub(crate) struct SignedLicenseRequest {
+    pub token: String,
+    pub challenge: Bytes,
+}
+
+impl ParseRequest for SignedLicenseRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: input.text("token")?.into_owned(),
+            challenge: payload.whole()?,
+        })
+    }
+}
+
+/// The key ids that a challenge names, as far as they can be read.
+pub(crate) fn key_ids(system: Drm, challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
+    match system {
+        Drm::Clearkey => clear_key_ids(challenge),
+        Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
+            license_challenge::key_ids(system, challenge)
+                .map_err(|why| ApiError::malformed(format!("the challenge {}", why.0)))
+        }
+    }
+}
+
+const KIDS_MAX: usize = 64;
+
+#[derive(Debug, Deserialize)]
+struct ClearKeyRequest<'a> {
+    #[serde(borrow)]
+    kids: Vec<Cow<'a, str>>,
+}
+
+fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
+    // Enforces the rules of all JSON bodies: one object, no duplicate members, bounded depth.
+    Object::read(challenge).check()?;
+    // Borrowed from the challenge: a license request is parsed while a viewer waits for the picture.
+    let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
+        .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
+    if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
+        return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
+    }
+    let mut kids = Vec::with_capacity(request.kids.len());
+    // All wrong ids are reported together.
+    let mut wrong: Option<ApiError> = None;
+    for (at, text) in request.kids.iter().enumerate() {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
+        match bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()) {
+            Some(kid) => kids.push(kid),
+            None => {
+                let why = "must be a key id: 16 bytes in base64url";
+                let error = ApiError::field(format!("kids[{at}]"), why);
+                wrong = Some(match wrong {
+                    Some(first) => first.and(error),
+                    None => error,
+                });
+            }
+        }
+    }
+    wrong.map_or(Ok(kids), Err)
+}
+
+#[derive(Serialize)]
+struct ClearKey {
+    kty: &'static str,
+    kid: String,
+    k: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ClearKeyBody {
+    keys: Vec<ClearKey>,
+    r#type: &'static str,
+}
+
+impl ClearKeyBody {
+    #[must_use]
+    pub(crate) fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
+        let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
+            kty: "oct",
+            kid: BASE64URL_NOPAD.encode(kid),
+            k: BASE64URL_NOPAD.encode(key),
+        };
+        Self {
+            keys: keys.iter().map(key).collect(),
+            // The session type of Encrypted Media Extensions: players do not store the keys.
+            r#type: "temporary",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_key_request_yields_its_key_ids() {
+        let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
+        let mut kid = [0; 16];
+        kid[15] = 1;
+        assert_eq!(ids.unwrap(), [kid]);
+    }
+
+    #[test]
+    fn malformed_clear_key_request_is_rejected() {
+        let many = format!(
+            r#"{{"kids":[{}]}}"#,
+            vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")
+        );
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            r#"{"kids":[]}"#,
+            r#"{"kids":"AAAAAAAAAAAAAAAAAAAAAQ"}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ=="]}"#,
+            r#"{"kids":["AAAA"]}"#,
+            r#"{"kids":[1]}"#,
+            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"kids":[]}"#,
+            &many,
+        ] {
+            assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clear_key_license_follows_the_eme_specification() {
+        let mut kid = [0; 16];
+        kid[15] = 1;
+        let license = serde_json::to_value(ClearKeyBody::new(&[(kid, [0xff; 16])])).unwrap();
+        assert_eq!(
+            license,
+            serde_json::json!({
+                "keys": [{
+                    "kty": "oct",
+                    "kid": "AAAAAAAAAAAAAAAAAAAAAQ",
+                    "k": "_____________________w",
+                }],
+                "type": "temporary",
+            })
+        );
     }
 }

@@ -1,23 +1,24 @@
-//! Handler of the built-in media origin.
+//! The built-in media origin.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read as _};
+use std::io;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::{ACCEPT_RANGES, CACHE_CONTROL};
 
-use playgate_http::access::auth::Anyone;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
-use playgate_http::request::payload::Payload;
-use playgate_http::response::prepared::{CompressibleBody, Kept, Prepared};
-use playgate_http::response::reply::{FileContent, FileReply, Reply, media};
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_media::loop_channel::{self, LoopError};
-use playgate_ports::media::{MediaDirectory, MediaFile};
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::response::reply::{FileContent, FileReply, media};
+use playgate_http::{
+    Anyone, ApiError, CompressibleBody, Context, ErrorCode, Input, Kept, ParseRequest, Payload,
+    Prepared, Reply,
+};
+use playgate_media::loop_channel;
+use playgate_media::loop_channel::LoopError;
+use playgate_ports::MediaDirectory;
+use playgate_ports::media::MediaFile;
+use playgate_process::Turn;
 use playgate_services::Services;
 use playgate_types::{MediaPath, UnixSeconds};
 
@@ -43,6 +44,7 @@ impl ParseRequest for OriginRequest {
 /// The address is that of one viewer, and ends with the session: a shared cache could not use it, and one in the browser would
 /// outlive the session.
 const CACHING: HeaderValue = HeaderValue::from_static("no-store");
+
 /// Largest manifest in a file that is compressed, in bytes: it is read into memory.
 const COMPRESSED_MAX: u64 = 4 * 1024 * 1024;
 

@@ -1,11 +1,7 @@
-//! Handlers of the OpenAPI documents.
+//! The OpenAPI documents.
 
-use playgate_http::access::auth::Anyone;
-use playgate_http::request::context::Context;
-use playgate_http::response::descriptions::About;
 use playgate_http::response::reply::Answer;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::state::HttpState;
+use playgate_http::{About, Anyone, Context, HttpState, RouteSet};
 
 fn about(http: &HttpState) -> About<'_> {
     About::new(&http.settings, &http.names, &http.messages)

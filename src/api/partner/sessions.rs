@@ -1,19 +1,17 @@
-//! Handlers of a user's login and playback sessions.
+//! A user's login and playback sessions.
 //!
 //! Both kinds are in one list, distinguished by `kind`. A viewer who reached the stream limit can end the blocking
 //! playback session, whose id is in that error; a user who lost a phone can end its login session.
 
-use crate::partner::login::answer::LoginLine;
-use crate::partner::playback::answer::{PlaybackSessionBody, SessionBody};
-use crate::partner::users::request::SessionRequest;
-use playgate_domain::playback::EndReason;
-use playgate_http::access::auth::UserAuth;
-use playgate_http::errors::api_error::ApiError;
+use serde::Serialize;
+
+use playgate_domain::accounts::LoginInfo;
+use playgate_domain::playback::{EndReason, SessionView};
 use playgate_http::offload::cold_for;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
+use playgate_http::{ApiError, Context, ErrorCode, Input, ParseRequest, Payload, Reply, UserAuth};
 use playgate_services::Services;
-use playgate_types::{LoginId, UserId};
+use playgate_types::LoginId;
+use playgate_types::{SessionId, UserId};
 
 pub(crate) async fn sessions(
     services: &Services,
@@ -114,4 +112,123 @@ pub(super) async fn end_playback_of(
         ended.await?;
     }
     Ok(())
+}
+
+/// A login session or a playback session. Ids of both kinds are 128 random bits, so an id
+/// identifies only one of them.
+pub(crate) struct SessionRequest {
+    pub login: LoginId,
+    pub playback: SessionId,
+}
+
+impl ParseRequest for SessionRequest {
+    /// Ids are opaque to clients: malformed text is answered as an unknown id.
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let id = input.text("sessionId")?;
+        let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
+        Ok(Self {
+            login: LoginId::parse(&id).map_err(unknown)?,
+            playback: SessionId::parse(&id).map_err(unknown)?,
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum SessionBody {
+    Login(LoginLine),
+    Playback(Box<PlaybackSessionBody>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlaybackSessionBody {
+    session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    asset_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broadcast_id: Option<String>,
+    device_id: String,
+    device_model: String,
+    device_platform: String,
+    device_type: String,
+    drm: &'static str,
+    protocol: &'static str,
+    since: i64,
+    last_seen: i64,
+    bitrate: u64,
+    resolution_width: u32,
+    resolution_height: u32,
+}
+
+impl PlaybackSessionBody {
+    #[must_use]
+    pub(crate) fn for_user(view: SessionView) -> Self {
+        let (width, height) = view.resolution;
+        Self {
+            session_id: view.id.to_string(),
+            // Omitted, because it is the user's own list.
+            user_id: None,
+            email: None,
+            asset_id: view.asset.as_str().to_owned(),
+            broadcast_id: view.program.map(|id| id.as_str().to_owned()),
+            device_id: view.device.id.as_str().to_owned(),
+            device_model: view.device.model,
+            device_platform: view.device.platform,
+            device_type: view.device.kind,
+            drm: view.drm.as_str(),
+            protocol: view.protocol.as_str(),
+            since: view.since.0,
+            last_seen: view.seen.0,
+            bitrate: view.bitrate,
+            resolution_width: width,
+            resolution_height: height,
+        }
+    }
+
+    /// A session for an operator, with the e-mail address of its user if the user still exists.
+    #[must_use]
+    pub(crate) fn for_operator(view: SessionView, email: Option<String>) -> Self {
+        let user = view.user.to_string();
+        Self {
+            user_id: Some(user),
+            email,
+            ..Self::for_user(view)
+        }
+    }
+}
+
+/// A login session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoginLine {
+    pub session_id: String,
+    pub created_timestamp: i64,
+    pub expires: i64,
+    pub last_used_timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<bool>,
+}
+
+impl LoginLine {
+    /// A session as seen by the session `asking`, or by an operator if that is `None`.
+    #[must_use]
+    pub(crate) fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
+        Self {
+            session_id: login.id.to_string(),
+            created_timestamp: login.created.0,
+            expires: login.expires.0,
+            last_used_timestamp: login.used.0,
+            program: login.program.clone(),
+            device_id: login.device.clone(),
+            current: asking.map(|asking| asking == login.id),
+        }
+    }
 }

@@ -22,8 +22,8 @@ use crate::process::verify_subprocess;
 use playgate_api::route_table::ROUTERS;
 use playgate_app::{App, Parts, Ports, StoreOpener, open_store};
 use playgate_config::Loaded;
+use playgate_http::HttpState;
 use playgate_http::server::listener;
-use playgate_http::state::HttpState;
 use playgate_observe::log;
 use playgate_store::{FleetAccess, FormatUpgrade, Store, StoreError};
 

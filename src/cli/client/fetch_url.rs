@@ -3,9 +3,9 @@
 use http::StatusCode;
 
 use crate::output::{Exit, Failure};
-use playgate_ports::fetch::{self, FetchError, Validators};
-use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::fetch;
 use playgate_ports::http_client::WebBody;
+use playgate_ports::{FetchError, FetchOptions, Validators};
 
 pub(crate) fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")

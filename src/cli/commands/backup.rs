@@ -17,7 +17,7 @@ use crate::client::{Admin, path, request_body, with_query};
 use crate::global::Global;
 use crate::output::{self, ADOPT, CommandResult, Failure, members};
 use crate::process::caller;
-use playgate_api::operators::backups::answer::{BackupLine, ContentsBody, RestoredBody};
+use playgate_api::operators::backups::{BackupLine, ContentsBody, RestoredBody};
 use playgate_app::backup_settings;
 use playgate_config::{Loaded, data_dir};
 use playgate_domain::audit::AuditedChange;

@@ -11,7 +11,7 @@ use crate::client::request_body::{self, Sent};
 use crate::client::{AdminError, fetch_url, path, read_secret, with_query};
 use crate::global::Global;
 use crate::output::{self, CommandResult, Failure};
-use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::FetchOptions;
 
 /// Electronic programme guide
 #[derive(Subcommand)]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{content, epg};
 use crate::client::{Admin, AdminError, path, request_body, with_query};
 use crate::output::{CommandResult, Failure};
-use playgate_config::http::Environment;
+use playgate_config::Environment;
 use playgate_domain::epg_sources::DemoGuide;
-use playgate_http::state::HttpState;
+use playgate_http::HttpState;
 
 pub(super) const IDENTITY: &str = "demo@example.com";
 pub(super) const ACCESS_KEY: &str = "demo pass phrase";

@@ -5,7 +5,7 @@ use crate::client::fleet::{examiner, membership};
 use crate::output::Failure;
 use playgate_config::Config;
 use playgate_fleet::etcd::EtcdSettings;
-use playgate_observe::fleet::FleetReport;
+use playgate_observe::FleetReport;
 use playgate_ports::{Clock as _, SystemClock};
 use playgate_types::time::DAY;
 

@@ -14,8 +14,7 @@ use crate::client::{Admin, missing_media, path};
 use crate::global::Global;
 use crate::output::{self, CommandResult, Failure, members};
 use playgate_config::{Config, ListenAddress, Loaded};
-use playgate_ports::http_client::RequestTarget;
-use playgate_ports::{Clock as _, SystemClock};
+use playgate_ports::{Clock as _, RequestTarget, SystemClock};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 

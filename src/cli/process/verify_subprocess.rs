@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
-use playgate_api::operators::backups::answer::ContentsBody;
+use playgate_api::operators::backups::ContentsBody;
 use playgate_domain::backups::{BackupContents, BackupError, Examine, examine};
 use playgate_store::StoreError;
 

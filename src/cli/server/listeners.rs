@@ -12,9 +12,9 @@ use super::inherited_sockets::{self, ADMIN, PassedSocket};
 use crate::client::admin_socket::SocketPath;
 use crate::output::Failure;
 use playgate_config::{Config, ListenAddress};
-use playgate_http::route_facts::RouteSet;
-use playgate_http::server::listener::{Listener, tcp_socket, unix_socket};
-use playgate_ports::tls::Tls;
+use playgate_http::server::listener::{tcp_socket, unix_socket};
+use playgate_http::{Listener, RouteSet};
+use playgate_ports::Tls;
 use playgate_store::StoreError;
 
 pub(crate) struct BoundListeners {

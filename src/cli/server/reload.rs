@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use playgate_config::load;
     use playgate_fleet::membership::Membership;
-    use playgate_ports::entropy::SeededEntropy;
+    use playgate_ports::SeededEntropy;
     use playgate_store::Store;
     use playgate_types::{PartnerKind, UnixSeconds};
 

@@ -23,12 +23,12 @@ use crate::process::{descriptors, verify_subprocess};
 use playgate_app::{AppError, Ports, StoreOpener, drop_content_keys, import_store, open_store};
 use playgate_config::{Config, Effective, Loaded};
 use playgate_fleet::membership::Membership;
-use playgate_http::route_facts::RouteSet;
 use playgate_http::server::connection_limiter::ConnectionLimits;
-use playgate_http::server::listener::{self, Listener};
+use playgate_http::server::listener;
 use playgate_http::server::maintenance::{self, Notice};
 use playgate_http::server::pass_on;
-use playgate_ports::tls::Tls;
+use playgate_http::{Listener, RouteSet};
+use playgate_ports::Tls;
 use playgate_store::{FleetAccess, FormatUpgrade, Imported, Store, StoreError, StoreLock};
 
 /// Interval between attempts to open the store; the watchdog is notified as often.

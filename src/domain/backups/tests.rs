@@ -9,8 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::partners::Partners;
 use playgate_ports::Clock as _;
-use playgate_ports::clock::ManualClock;
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::{ManualClock, SeededEntropy};
 use playgate_store::Options;
 use playgate_types::{PartnerKind, Role, Zone};
 

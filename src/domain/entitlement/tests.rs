@@ -15,7 +15,7 @@ use crate::schedule::import::repairs::Repairs;
 use crate::schedule::import::{GuideError, GuideEvent, GuideEvents, GuideProgramme, RepeatedHour};
 use crate::schedule::source_spans::ImportPriority;
 use crate::schedule::{ImportOptions, Metadata, Schedule, ScheduleSettings};
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Schema, Store, read_record};
 use playgate_types::time::{DAY, HOUR};
 use playgate_types::{

@@ -2,7 +2,7 @@
 
 use crate::catalog::CatalogError;
 use crate::schedule::ScheduleError;
-use playgate_ports::fetch::FetchError;
+use playgate_ports::FetchError;
 use playgate_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]

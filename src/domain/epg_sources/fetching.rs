@@ -14,7 +14,8 @@ use super::model::EpgSource;
 use super::service::{EpgSources, Refresh};
 use crate::schedule::ScheduleError;
 use crate::schedule::import::GuideError;
-use playgate_ports::fetch::{FetchError, Fetched, Validators};
+use playgate_ports::fetch::Fetched;
+use playgate_ports::{FetchError, Validators};
 use playgate_store::StoreError;
 use playgate_types::UnixSeconds;
 

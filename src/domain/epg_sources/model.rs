@@ -11,7 +11,7 @@ use crate::schedule::import::parsed_guide::ChannelMap;
 use crate::schedule::import::xmltv::XmltvOptions;
 use crate::schedule::ratings::Ratings;
 use crate::schedule::{ImportOutcome, ImportReport};
-use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::FetchOptions;
 use playgate_types::{UnixSeconds, Zone};
 
 const NAMED_MAX: usize = 20;

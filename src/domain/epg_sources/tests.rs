@@ -14,10 +14,9 @@ use crate::schedule::{
     Broadcast, BroadcastRights, ChannelFacts, ImportOutcome, Rights, Schedule, ScheduleSettings,
     tables,
 };
-use playgate_ports::entropy::SeededEntropy;
-use playgate_ports::fetch::{Fetch, FetchError, Fetched, Validators};
-use playgate_ports::fetch_options::FetchOptions;
+use playgate_ports::fetch::{Fetch, Fetched};
 use playgate_ports::http_client::BadAddress;
+use playgate_ports::{FetchError, FetchOptions, SeededEntropy, Validators};
 use playgate_store::{Schema, Store};
 use playgate_types::time::HOUR;
 use playgate_types::{LivestreamId, UnixSeconds, Zone};

@@ -3,7 +3,7 @@
 mod delivery;
 
 use super::*;
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_types::time::{DAY, HOUR};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::identities::{IdentityKind, TokenRecord};
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Record as _, Store};
 use playgate_types::TokenKind;
 

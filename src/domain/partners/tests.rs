@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::identities::TokenRecord;
 use PartnerKind::{Lab, Standard};
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Durability, Record as _, Store};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);

@@ -8,7 +8,7 @@ mod world;
 
 use std::sync::Arc;
 
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Schema, Store, Table as _};
 use playgate_types::{
     AssetId, Country, DeviceId, Drm, LivestreamId, PartnerId, Protocol, SessionId, Token,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::exchange::{CallError, Connection, exchange};
 use super::login::Login;
-use playgate_ports::http_client::RequestTarget;
+use playgate_ports::RequestTarget;
 
 /// An attempt owns its connection: the answer of an attempt that is given up may still come on it.
 pub(super) struct Attempt {

@@ -9,7 +9,8 @@ use hyper::body::Bytes;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use playgate_ports::http_client::{KeptConnection, RequestTarget, cause};
+use playgate_ports::RequestTarget;
+use playgate_ports::http_client::{KeptConnection, cause};
 
 /// Maximum size of a response. The largest one is a read of entries in base64.
 pub(super) const RESPONSE_MAX: usize = 32 * 1024 * 1024;

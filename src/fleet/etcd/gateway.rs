@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use super::attempt::{Attempt, Outcome};
 use super::exchange::{CallError, Connection};
 use super::login::Login;
+use playgate_ports::RequestTarget;
 use playgate_ports::client_tls::ClientTls;
-use playgate_ports::http_client::RequestTarget;
 use playgate_store::replication::SharedLogError;
 
 /// Bounds of the time after which an answer is late. Other endpoints wait for the same disks, so that asking them earlier

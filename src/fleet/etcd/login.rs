@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::exchange::{CallError, exchange};
-use playgate_ports::http_client::RequestTarget;
+use playgate_ports::RequestTarget;
 
 /// Far more than etcd needs for a password.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::gateway::{EtcdSettings, Gateway, Repeat, number};
 use playgate_observe::fleet::EndpointReport;
+use playgate_ports::RequestTarget;
 use playgate_ports::cert_validity::Validity;
-use playgate_ports::http_client::{Broken, RequestTarget};
+use playgate_ports::http_client::Broken;
 use playgate_store::replication::SharedLogError;
 
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ use super::exchange::{CallError, Connection, RESPONSE_MAX, connect, request};
 use super::gateway::{EtcdSettings, decode, encode, targets};
 use super::login::Login;
 use super::prefix;
-use playgate_ports::http_client::RequestTarget;
+use playgate_ports::RequestTarget;
 use playgate_store::replication::{FleetId, SharedLogError};
 
 /// Time for log-in and the first answer.

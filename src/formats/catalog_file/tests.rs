@@ -5,7 +5,7 @@ use super::*;
 use playgate_domain::catalog::{
     self, Catalog, CatalogError, CatalogSettings, KeyId, Mode, OfferKind, Pack, What,
 };
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_store::{Schema, Store};
 use playgate_types::{AssetId, LivestreamId, OfferId, Protocol, UnixSeconds, Zone};
 

@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 
 use crate::errors::api_error::{ApiError, ErrorCode};
 use playgate_config::limits::BODY_SMALL;
-use playgate_observe::metrics::{Counter, Registry};
+use playgate_observe::Registry;
+use playgate_observe::metrics::Counter;
 use playgate_process::worker_pool::fair_queue::ClientNetwork;
 use playgate_types::{PartnerId, UserId};
 

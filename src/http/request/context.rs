@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::request::headers::RequestHeaders;
-use playgate_config::http::Network;
+use playgate_config::Network;
 use playgate_config::limits::{FORWARDED_HOPS, REQUEST_ID_MAX};
 use playgate_domain::audit::AuditedChange;
 use playgate_domain::decision::DecisionTrace;

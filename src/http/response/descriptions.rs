@@ -11,7 +11,7 @@ use crate::response::localized_messages::Messages;
 use crate::response::prepared::{CompressibleBody, Kept, Prepared};
 use crate::response::reply::{Reply, media};
 use crate::route_facts::RouteSet;
-use playgate_config::http::{Environment, HttpSettings};
+use playgate_config::{Environment, HttpSettings};
 
 /// Properties of this installation that the description contains.
 #[derive(Clone, Copy)]

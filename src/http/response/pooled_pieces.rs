@@ -12,8 +12,7 @@ use tokio::time::sleep;
 
 use crate::response::body::{BodyError, BodyPiece};
 use playgate_process::worker_pool::export_slots::ExportSlot;
-use playgate_process::worker_pool::fair_queue::Turn;
-use playgate_process::worker_pool::pool::{JobError, WorkerPool};
+use playgate_process::{JobError, Turn, WorkerPool};
 
 /// Delay before another attempt when the queue of the pool is full.
 const RETRY: Duration = Duration::from_millis(200);

@@ -22,8 +22,7 @@ use crate::response::prepared::{CompressibleBody, Kept, Prepared};
 use crate::response::range::{RangePart, part};
 use crate::response::reply::{Content, FileContent, FileReply, Reply, media};
 use crate::response::soap;
-use playgate_process::worker_pool::fair_queue::Turn;
-use playgate_process::worker_pool::pool::WorkerPool;
+use playgate_process::{Turn, WorkerPool};
 use playgate_types::{LimitReached, PartnerId};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

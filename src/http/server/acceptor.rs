@@ -23,7 +23,7 @@ use crate::server::connection_limiter::{
 use crate::server::tls;
 use crate::standby::{MemberService, OwnerConnections};
 use crate::state::HttpState;
-use playgate_ports::tls::Tls;
+use playgate_ports::Tls;
 use playgate_types::{ConnectionOrigin, ListenerKind};
 
 pub(super) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dashmap::DashMap;
 
 use crate::request::context::counted_as;
-use playgate_config::Config;
-use playgate_config::http::Network;
+use playgate_config::{Config, Network};
 use playgate_observe::metrics::Gauge;
 
 /// Sent to a connection over the limit. No request is read.

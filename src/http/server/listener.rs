@@ -26,7 +26,7 @@ use crate::server::acceptor::{Acceptor, ListenerOptions, THIS_MACHINE};
 use crate::server::forwarded::ForwardedConnections;
 use crate::state::HttpState;
 use playgate_config::limits::ACCEPT_PAUSE;
-use playgate_ports::tls::Tls;
+use playgate_ports::Tls;
 use playgate_process::descriptor_reserve;
 
 const BACKLOG: u32 = 1_024;

@@ -9,7 +9,8 @@ use crate::connection::shutdown::Shutdown;
 use crate::connection::{h1, h2};
 use crate::standby::MemberService;
 use playgate_config::limits::HEAD_TIME;
-use playgate_ports::tls::{H2, Tls};
+use playgate_ports::Tls;
+use playgate_ports::tls::H2;
 
 pub(crate) async fn drive<S>(
     stream: S,

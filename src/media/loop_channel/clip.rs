@@ -9,7 +9,8 @@ use super::path::{ManifestFormat, ManifestRange};
 use super::retime;
 use super::timeline::{DASH_BACK, HLS_BACK, HLS_PIECES_MAX, LoopTimeline};
 use super::track::{HEAD_MAX, TrackHead};
-use playgate_ports::media::{MediaDirectory, MediaFile};
+use playgate_ports::MediaDirectory;
+use playgate_ports::media::MediaFile;
 use playgate_types::{MediaPath, UnixSeconds};
 
 /// Maximum size of a manifest in bytes.

@@ -21,7 +21,7 @@ mod track;
 #[cfg(test)]
 mod tests;
 
-use playgate_ports::media::MediaDirectory;
+use playgate_ports::MediaDirectory;
 use playgate_types::{MediaPath, UnixSeconds};
 
 pub use error::LoopError;

@@ -9,7 +9,7 @@ use super::mp4_boxes::{Boxes, Fields, only};
 use super::retime::retime;
 use super::track::TrackHead;
 use super::{LoopError, ManifestRange, generate, manifest};
-use playgate_ports::media::MediaDirectory;
+use playgate_ports::MediaDirectory;
 use playgate_types::{MediaPath, UnixSeconds};
 
 /// 2026-01-01T12:00:00Z: the beginning of an iteration.

@@ -13,10 +13,9 @@ use super::record::JournalRecord;
 use playgate_process::data_file;
 use playgate_process::files::{is_in_place, make_directory, sync_data, sync_directory};
 use playgate_segment_log::frame::{Frames, write_frame};
-use playgate_segment_log::lengths::Lengths;
-use playgate_segment_log::packed::SegmentReader;
-use playgate_segment_log::packer::Packer;
-use playgate_segment_log::{open, remove_if_present, replace, restore};
+use playgate_segment_log::{
+    Lengths, Packer, SegmentReader, open, remove_if_present, replace, restore,
+};
 use playgate_store::encode_note;
 
 /// Bytes after which a segment is finished.

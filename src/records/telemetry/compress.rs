@@ -19,9 +19,7 @@ use super::segment::Directory;
 use super::{Inner, Telemetry, hour_of};
 use playgate_process::data_file;
 use playgate_process::files::sync_file;
-use playgate_segment_log::open;
-use playgate_segment_log::packed::SegmentForm;
-use playgate_segment_log::packer::{MEMBER_BYTES, Packer};
+use playgate_segment_log::{MEMBER_BYTES, Packer, SegmentForm, open};
 use playgate_store::WritePriority;
 use playgate_types::UnixSeconds;
 

@@ -12,10 +12,9 @@ use super::segment::{Directory, TelemetrySegment};
 use super::tables::{DayUsage, ErasureRecord, Erasures, UserHours};
 use super::{Inner, Telemetry, TelemetryState};
 use playgate_process::files::sync_file;
-use playgate_segment_log::lengths::Lengths;
 use playgate_segment_log::member_index::OwnerKey;
-use playgate_segment_log::packed::{Members, SegmentReader};
-use playgate_segment_log::packer::Packer;
+use playgate_segment_log::packed::Members;
+use playgate_segment_log::{Lengths, Packer, SegmentReader};
 use playgate_store::{All, Durability, StoreError, Txn};
 use playgate_types::{UnixSeconds, UserId};
 

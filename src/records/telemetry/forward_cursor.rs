@@ -15,8 +15,8 @@ use super::frame::EventFrames;
 use super::tables::{Forwarded, ForwardedRecord};
 use super::{Inner, Telemetry};
 use playgate_process::data_file;
-use playgate_segment_log::packed::{SegmentReader, unpacked_length};
-use playgate_segment_log::{append_checksum, without_checksum};
+use playgate_segment_log::packed::unpacked_length;
+use playgate_segment_log::{SegmentReader, append_checksum, without_checksum};
 use playgate_store::All;
 
 pub(super) type Extent = (i64, u64);

@@ -6,8 +6,8 @@ use super::super::tests::{Bench, HOUR, NOW, events, sender};
 use super::*;
 use crate::telemetry::tables::{Forwarded, ForwardedRecord};
 use crate::telemetry::{NewEvent, hour_of, request_erasure};
-use playgate_ports::entropy::SeededEntropy;
-use playgate_segment_log::packed::SegmentForm;
+use playgate_ports::SeededEntropy;
+use playgate_segment_log::SegmentForm;
 use playgate_store::{Durability, StoreError};
 
 /// How a sink answers a batch.

@@ -131,7 +131,10 @@ mod tests {
                       00d2496b000000000c4e5c18a30100000300000000000000\
                       07000000000000007b7d";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes), golden);
-        assert_eq!(EventFrames::new(&bytes[..]).next_frame().unwrap(), Some(small));
+        assert_eq!(
+            EventFrames::new(&bytes[..]).next_frame().unwrap(),
+            Some(small)
+        );
     }
 
     #[test]

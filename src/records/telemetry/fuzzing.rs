@@ -9,8 +9,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::frame::{EventFrames, write};
 use super::model::{EVENT_BYTES_MAX, Fingerprint, Sender, StoredEvent};
-use playgate_segment_log::packed::{SegmentForm, SegmentReader, unpacked_length};
-use playgate_segment_log::packer::Packer;
+use playgate_segment_log::packed::unpacked_length;
+use playgate_segment_log::{Packer, SegmentForm, SegmentReader};
 use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 /// Reads arbitrary bytes as a segment, then the same bytes between two valid events: both events must be read back.

@@ -11,8 +11,7 @@ use super::frame::{EventFrames, key_of};
 use super::model::StoredEvent;
 use super::tables::HoursByUser;
 use super::{Inner, Telemetry, hour_of};
-use playgate_segment_log::lengths::Lengths;
-use playgate_segment_log::packed::SegmentReader;
+use playgate_segment_log::{Lengths, SegmentReader};
 use playgate_types::{UnixSeconds, UserId};
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -17,9 +17,10 @@ use playgate_process::data_file::{self, at};
 use playgate_process::files::{
     is_failed_sync, is_in_place, make_directory, sync_directory, sync_file,
 };
-use playgate_segment_log::lengths::{LengthFile, Lengths};
-use playgate_segment_log::packed::SegmentReader;
-use playgate_segment_log::{append_checksum, open, remove_if_present, without_checksum};
+use playgate_segment_log::lengths::LengthFile;
+use playgate_segment_log::{
+    Lengths, SegmentReader, append_checksum, open, remove_if_present, without_checksum,
+};
 
 const HOUR: i64 = playgate_types::time::HOUR;
 /// Start of a fingerprint file. The last byte is the version.

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use playgate_http::route_facts::RouteSet;
+use playgate_http::RouteSet;
 use serde_json::Value;
 
 use crate::mutations::fixtures::{BatchData, ServerFixture};

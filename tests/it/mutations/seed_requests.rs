@@ -3,8 +3,7 @@
 
 use playgate_api::openapi::is_described;
 use playgate_api::route_table::ROUTERS;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::routing::route::{Endpoint, Route};
+use playgate_http::{Endpoint, Route, RouteSet};
 use serde_json::Value;
 
 use crate::mutations::fixtures::BatchData;

@@ -10,20 +10,15 @@ use std::time::Duration;
 
 use playgate_api::route_table::{ROUTERS, http_state};
 use playgate_app::{Parts, Ports, open_services};
-use playgate_config::http::HttpSettings;
 use playgate_config::limits::LimitsConfig;
-use playgate_config::{Inputs, load};
+use playgate_config::{HttpSettings, Inputs, load};
 use playgate_domain::accounts::{FirstPassword, HashMemory, HashPool, NewUser, PoolError};
-use playgate_http::access::auth::{
-    Authenticator, OperatorIdentity, PartnerIdentity, RateClass, UserIdentity,
+use playgate_http::server::listener::{serve, unix_socket};
+use playgate_http::{
+    Authenticator, HttpState, Listener, Messages, OperatorIdentity, PartnerIdentity, RateClass,
+    RouteSet, RunningServer, UserIdentity,
 };
-use playgate_http::response::localized_messages::Messages;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::server::listener::{Listener, RunningServer, serve, unix_socket};
-use playgate_http::state::HttpState;
-use playgate_ports::clock::ManualClock;
-use playgate_ports::entropy::SeededEntropy;
-use playgate_ports::{Clock, LabClock};
+use playgate_ports::{Clock, LabClock, ManualClock, SeededEntropy};
 use playgate_services::Services;
 use playgate_store::Store;
 use playgate_types::{

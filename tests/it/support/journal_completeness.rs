@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{LazyLock, Mutex};
 
 use http::Method;
-use playgate_http::route_facts::RouteSet;
+use playgate_http::RouteSet;
 use playgate_http::routing::route::JournalRule;
 use playgate_records::journal::{JournalFilter, JournalRecord};
 use playgate_types::PartnerKind;

@@ -6,13 +6,8 @@ use std::sync::LazyLock;
 use http::Method;
 use playgate_api::openapi::{document, is_described};
 use playgate_api::route_table::ROUTERS;
-use playgate_config::http::HttpSettings;
-use playgate_http::request::headers::HeaderNames;
-use playgate_http::response::descriptions::About;
-use playgate_http::response::localized_messages::Messages;
-use playgate_http::route_facts::RouteSet;
-use playgate_http::routing::route::Route;
-use playgate_http::routing::router::RouteMatch;
+use playgate_config::HttpSettings;
+use playgate_http::{About, HeaderNames, Messages, Route, RouteMatch, RouteSet};
 use serde_json::{Map, Value};
 
 use crate::support::journal_completeness;

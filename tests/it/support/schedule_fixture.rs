@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use playgate_config::http::HttpSettings;
+use playgate_config::HttpSettings;
 use playgate_config::limits::LimitsConfig;
 use playgate_types::UnixSeconds;
 use serde_json::json;

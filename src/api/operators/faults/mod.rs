@@ -1,19 +1,18 @@
 //! Handlers of the faults of lab partners.
 
+pub(crate) mod answer;
+pub(crate) mod request;
 pub mod targets;
 
 use std::time::Instant;
 
-use super::lab::lab_partner;
-use crate::operators::lab::answer::FaultLine;
-use crate::operators::lab::request::{AddFaultRequest, FaultRequest};
-use crate::operators::partners::request::PartnerRequest;
+use crate::operators::faults::answer::FaultLine;
+use crate::operators::faults::request::{AddFaultRequest, FaultRequest};
+use crate::operators::lab::lab_partner;
+use crate::operators::request_members::PartnerRequest;
 use playgate_domain::lab::{FaultMatch, FaultView, NewFault, TooManyFaults};
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
 use playgate_http::routing::resolve;
+use playgate_http::{ApiError, Context, ErrorCode, OperatorAuth, Reply};
 use playgate_services::Services;
 use playgate_types::{AssetId, LivestreamId};
 

@@ -1,11 +1,14 @@
 //! The routes that a fault can affect, and what a request of each can be matched by.
 
 use playgate_decode::nearest;
-use playgate_http::route_facts::{RequiredToken, RouteFacts};
+use playgate_http::RouteFacts;
+use playgate_http::route_facts::RequiredToken;
 
 const LICENSES: &str = "license";
+
 /// Every route with a partner token.
 const ANY: &str = "any";
+
 /// In the journal, a request that matches no route.
 const NONE: &str = "none";
 

@@ -15,15 +15,12 @@ use crate::operators::requests::request::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
 use playgate_formats::har::HarReply;
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
 use playgate_http::offload::cold;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
 use playgate_http::routing::resolve;
-use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
-use playgate_http::state::HttpState;
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::{
+    ApiError, Context, ErrorCode, HttpState, OperatorAuth, PartnerIdOrName, Reply, UserIdOrEmail,
+};
+use playgate_process::Turn;
 use playgate_records::journal::{
     ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
 };
@@ -32,6 +29,7 @@ use playgate_types::{PartnerId, UserId};
 
 /// Segments that are read in one turn of the pool, so that those of others come in between.
 const SEGMENTS_A_TURN: u32 = 2;
+
 /// Turns of a request. After them the response says where the search continues.
 const TURNS_MAX: usize = 4;
 

@@ -2,12 +2,10 @@
 
 use crate::operators::faults::targets;
 use playgate_decode::nearest;
-use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use playgate_http::request::payload::Payload;
-use playgate_http::request::query::Query;
-use playgate_http::route_facts::RouteFacts;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail};
+use playgate_http::{
+    ApiError, CombineResults, ErrorCode, Input, ParseRequest, PartnerIdOrName, Payload, Query,
+    RouteFacts, UserIdOrEmail,
+};
 use playgate_records::journal::{JournalFilter, StatusFilter};
 use playgate_types::{AssetId, Malformed, SessionId};
 

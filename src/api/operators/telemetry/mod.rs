@@ -9,11 +9,9 @@ use crate::operators::telemetry::export::EventPieces;
 use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
 };
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::context::Context;
 use playgate_http::response::body::ChunkStream;
-use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::reply::media;
+use playgate_http::{ApiError, Context, OperatorAuth, Reply};
 use playgate_records::quality::{QualityQuery, ViewsQuery};
 use playgate_records::telemetry::Selection;
 use playgate_services::Services;

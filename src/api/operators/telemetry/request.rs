@@ -1,8 +1,7 @@
 //! Requests about telemetry.
 
-use playgate_http::errors::api_error::{ApiError, CombineResults};
-use playgate_http::request::payload::Payload;
-use playgate_http::routing::endpoint::{Input, ParseRequest, digits};
+use playgate_http::routing::endpoint::digits;
+use playgate_http::{ApiError, CombineResults, Input, ParseRequest, Payload};
 use playgate_records::quality::{Dimension, GroupBy, ViewOutcome};
 use playgate_types::time::DAY;
 use playgate_types::{Malformed, UnixSeconds, UserId};

@@ -1,13 +1,11 @@
-//! Handlers of a user's devices and running streams, for the people who help viewers.
+//! A user's devices and running streams, for the people who help viewers.
 
 use crate::operators::users::request::{UserDeviceRequest, UserRequest};
-use crate::partner::playback::answer::{DeviceBody, PlaybackSessionBody};
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::ApiError;
+use crate::partner::devices::DeviceBody;
+use crate::partner::sessions::PlaybackSessionBody;
 use playgate_http::offload::cold;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
 use playgate_http::routing::resolve;
+use playgate_http::{ApiError, Context, OperatorAuth, Reply};
 use playgate_services::Services;
 
 pub(crate) async fn devices(

@@ -1,4 +1,4 @@
-//! Handler of the bulk import of users: one JSON object per line.
+//! The bulk import of users: one JSON object per line.
 //!
 //! The body is cut into chunks of whole lines. A chunk is parsed on a worker thread while the
 //! previous one is committed, so memory holds at most two chunks, however long the body is.
@@ -13,39 +13,40 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::lines::UserLines;
+use crate::operators::users::answer::{ReportedLine, UserImportReport};
 use crate::operators::users::line::{UnknownMembers, UserLine};
+use crate::operators::users::lines::UserLines;
 use crate::operators::users::request::ImportUsersRequest;
-use crate::partner::users::answer::{ReportedLine, UserImportReport};
 use playgate_config::limits::USER_LINE;
 use playgate_domain::accounts::{
     Accounts, AccountsError, AddressFilterGuard, NewAccount, PreparedSignUp, Unhashed,
 };
 use playgate_domain::catalog::Catalog;
 use playgate_domain::partners::Partners;
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::{ApiError, Details};
+use playgate_http::errors::api_error::Details;
 use playgate_http::offload::cold;
-use playgate_http::request::context::Context;
-use playgate_http::request::object::Object;
-use playgate_http::response::reply::Reply;
 use playgate_http::routing::resolve;
-use playgate_http::routing::resolve::PartnerIdOrName;
-use playgate_process::worker_pool::pool::JobError;
+use playgate_http::{ApiError, Context, Object, OperatorAuth, PartnerIdOrName, Reply};
+use playgate_process::JobError;
 use playgate_services::Services;
 use playgate_types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
 
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;
+
 const PROBLEMS_MAX: usize = 1_000;
+
 /// Addresses of a file that are remembered to name those that occur twice: about 32 MiB.
 const SEEN_MAX: usize = 1_000_000;
+
 /// Characters of an address in a report.
 const ACCOUNT_MAX: usize = 254;
+
 /// After this many lines, an import loads all e-mail addresses that are in use to save a lookup per
 /// line. Loading costs time as well, so the import must also have an eighth as many lines as there
 /// are users.
 const LOAD_ADDRESSES_AFTER: u64 = 10_000;
+
 /// Delay before an import retries when the queue of the hashing pool is full.
 const HASH_RETRY: Duration = Duration::from_millis(200);
 

@@ -1,8 +1,7 @@
 //! A line of an import of users.
 
 use crate::operators::users::new_user::{AddUserRequest, MEMBERS, only_known, state};
-use playgate_http::errors::api_error::{ApiError, CombineResults};
-use playgate_http::request::object::Object;
+use playgate_http::{ApiError, CombineResults, Object};
 use playgate_types::{OfferId, PersonName};
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The lines of a user import: cuts a body into chunks of whole lines, of bounded size.
 
 use playgate_config::limits::USER_LINE;
-use playgate_http::errors::api_error::ApiError;
-use playgate_http::request::body::BodyStream;
+use playgate_http::{ApiError, BodyStream};
 
 /// Bytes per chunk: about 500 users with password hashes.
 const CHUNK_BYTES: usize = 128 * 1024;

@@ -1,5 +1,6 @@
 //! Handlers of users.
 
+pub(crate) mod answer;
 pub(crate) mod devices;
 pub(crate) mod import;
 pub(crate) mod line;
@@ -9,20 +10,17 @@ pub(crate) mod request;
 
 use http::HeaderName;
 
+use crate::operators::users::answer::{AddedUser, ManagedUser};
 use crate::operators::users::new_user::AddUserRequest;
 use crate::operators::users::request::{
     ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::partner::login::answer::LoginLine;
-use crate::partner::users::answer::{AddedUser, ManagedUser};
+use crate::partner::sessions::LoginLine;
 use playgate_domain::accounts::{OperatorChange, UserChange, UserSearch};
 use playgate_domain::playback::EndReason;
-use playgate_http::access::auth::OperatorAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
 use playgate_http::offload::{cold, pool};
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
 use playgate_http::routing::resolve;
+use playgate_http::{ApiError, Context, ErrorCode, OperatorAuth, Reply};
 use playgate_services::Services;
 
 /// The number of all users that match, of which the body has a page.

@@ -5,15 +5,14 @@
 
 use serde_json::Value;
 
-use crate::partner::login::request::password;
+use crate::partner::login::password;
 use crate::partner::users::request::ParentalControlChange;
 use playgate_decode::nearest;
 use playgate_domain::accounts::{FirstPassword, ForeignHash, ImportedState, NewUser};
-use playgate_http::errors::api_error::{ApiError, CombineResults};
-use playgate_http::request::object::Object;
-use playgate_http::request::payload::Payload;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_http::routing::resolve::{PartnerIdOrName, partner_in_query};
+use playgate_http::routing::resolve::partner_in_query;
+use playgate_http::{
+    ApiError, CombineResults, Input, Object, ParseRequest, PartnerIdOrName, Payload,
+};
 use playgate_types::{BirthDate, Country, Email, Locale, PersonName, UnixSeconds};
 
 pub(super) const MEMBERS: [&str; 13] = [
@@ -32,6 +31,7 @@ pub(super) const MEMBERS: [&str; 13] = [
     // Only on lines of an import.
     "offers",
 ];
+
 /// Above it, a time is in milliseconds: in seconds it would be the year 5138.
 const SECONDS_MAX: i64 = 100_000_000_000;
 

@@ -3,11 +3,11 @@
 use crate::operators::users::line::UnknownMembers;
 use crate::partner::users::request::ParentalControlChange;
 use playgate_domain::accounts::{UserOrder, UserSearch};
-use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use playgate_http::request::body::BodyStream;
-use playgate_http::request::payload::Payload;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_http::routing::resolve::{PartnerIdOrName, UserIdOrEmail, known, partner_in_query};
+use playgate_http::routing::resolve::{known, partner_in_query};
+use playgate_http::{
+    ApiError, BodyStream, CombineResults, ErrorCode, Input, ParseRequest, PartnerIdOrName, Payload,
+    UserIdOrEmail,
+};
 use playgate_types::{
     BirthDate, Country, DeviceId, Email, Locale, Malformed, PersonName, Pin, UserId,
 };
@@ -21,6 +21,7 @@ pub(crate) struct UsersRequest {
 
 /// Bounds the users that a search keeps in memory. A narrower search, or `after`, reaches the rest.
 const OFFSET_MAX: usize = 10_000;
+
 const TEXT_MAX: usize = 254;
 
 fn searched(text: &str) -> Result<String, Malformed> {

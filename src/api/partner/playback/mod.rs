@@ -14,14 +14,11 @@ use playgate_domain::playback::{
     Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
     PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
 };
-use playgate_http::access::auth::UserAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
 use playgate_http::offload::pool;
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::{Reply, media};
+use playgate_http::response::reply::media;
 use playgate_http::routing::endpoint::HandlerOutcome;
-use playgate_http::state::HttpState;
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::{ApiError, Context, ErrorCode, HttpState, Reply, UserAuth};
+use playgate_process::Turn;
 use playgate_records::quality::OpenedSession;
 use playgate_services::Services;
 use playgate_types::{Drm, UnixSeconds};

@@ -3,16 +3,8 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-use data_encoding::BASE64URL_NOPAD;
-use serde::Deserialize;
-
-use playgate_domain::playback::license_challenge;
-use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
 use playgate_http::request::headers::SingleHeader;
-use playgate_http::request::object::Object;
-use playgate_http::request::payload::Payload;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
+use playgate_http::{ApiError, CombineResults, ErrorCode, Input, Object, ParseRequest, Payload};
 use playgate_types::decimal::whole_part;
 use playgate_types::text::check_visible;
 use playgate_types::{
@@ -106,99 +98,6 @@ impl ParseRequest for PreflightRequest {
             device,
         })
     }
-}
-
-pub(crate) struct LicenseRequest {
-    pub system: Drm,
-    pub session: SessionId,
-    pub entitlement: Option<TokenHash>,
-    pub challenge: Bytes,
-    pub kids: Vec<[u8; 16]>,
-}
-
-impl ParseRequest for LicenseRequest {
-    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        // `/api/playback/v1/{drm}/license`: one route for each system, as their requests differ.
-        let system = input.path.split('/').nth(4).and_then(Drm::parse);
-        let system = system.ok_or_else(|| ApiError::internal("no DRM system in the path"))?;
-        let challenge = payload.whole()?;
-        let (entitlement, session, kids) = (
-            entitlement(input),
-            session(input),
-            key_ids(system, &challenge),
-        )
-            .combine()?;
-        Ok(Self {
-            system,
-            session,
-            entitlement,
-            challenge,
-            kids,
-        })
-    }
-}
-
-/// A license request at the address that authorizes it. The session knows the DRM system.
-pub(crate) struct SignedLicenseRequest {
-    pub token: String,
-    pub challenge: Bytes,
-}
-
-impl ParseRequest for SignedLicenseRequest {
-    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
-        Ok(Self {
-            token: input.text("token")?.into_owned(),
-            challenge: payload.whole()?,
-        })
-    }
-}
-
-/// The key ids that a challenge names, as far as they can be read.
-pub(crate) fn key_ids(system: Drm, challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
-    match system {
-        Drm::Clearkey => clear_key_ids(challenge),
-        Drm::Widevine | Drm::Playready | Drm::Fairplay | Drm::None => {
-            license_challenge::key_ids(system, challenge)
-                .map_err(|why| ApiError::malformed(format!("the challenge {}", why.0)))
-        }
-    }
-}
-
-const KIDS_MAX: usize = 64;
-
-#[derive(Debug, Deserialize)]
-struct ClearKeyRequest<'a> {
-    #[serde(borrow)]
-    kids: Vec<Cow<'a, str>>,
-}
-
-fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
-    // Enforces the rules of all JSON bodies: one object, no duplicate members, bounded depth.
-    Object::read(challenge).check()?;
-    // Borrowed from the challenge: a license request is parsed while a viewer waits for the picture.
-    let request: ClearKeyRequest<'_> = serde_json::from_slice(challenge)
-        .map_err(|_| ApiError::field("kids", "must be a list of key ids"))?;
-    if request.kids.is_empty() || request.kids.len() > KIDS_MAX {
-        return Err(ApiError::field("kids", "must have 1 to 64 key ids"));
-    }
-    let mut kids = Vec::with_capacity(request.kids.len());
-    // All wrong ids are reported together.
-    let mut wrong: Option<ApiError> = None;
-    for (at, text) in request.kids.iter().enumerate() {
-        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
-        match bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()) {
-            Some(kid) => kids.push(kid),
-            None => {
-                let why = "must be a key id: 16 bytes in base64url";
-                let error = ApiError::field(format!("kids[{at}]"), why);
-                wrong = Some(match wrong {
-                    Some(first) => first.and(error),
-                    None => error,
-                });
-            }
-        }
-    }
-    wrong.map_or(Ok(kids), Err)
 }
 
 pub(crate) struct HeartbeatRequest {
@@ -375,39 +274,4 @@ pub(crate) fn numeric(
     name: &str,
 ) -> Result<i64, ApiError> {
     parsed(input, slot, name, whole_part)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clear_key_request_yields_its_key_ids() {
-        let ids = clear_key_ids(br#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"type":"temporary"}"#);
-        let mut kid = [0; 16];
-        kid[15] = 1;
-        assert_eq!(ids.unwrap(), [kid]);
-    }
-
-    #[test]
-    fn malformed_clear_key_request_is_rejected() {
-        let many = format!(
-            r#"{{"kids":[{}]}}"#,
-            vec![r#""AAAAAAAAAAAAAAAAAAAAAQ""#; 65].join(",")
-        );
-        for bad in [
-            "",
-            "{}",
-            "[]",
-            r#"{"kids":[]}"#,
-            r#"{"kids":"AAAAAAAAAAAAAAAAAAAAAQ"}"#,
-            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ=="]}"#,
-            r#"{"kids":["AAAA"]}"#,
-            r#"{"kids":[1]}"#,
-            r#"{"kids":["AAAAAAAAAAAAAAAAAAAAAQ"],"kids":[]}"#,
-            &many,
-        ] {
-            assert!(clear_key_ids(bad.as_bytes()).is_err(), "{bad}");
-        }
-    }
 }

@@ -11,12 +11,13 @@ use serde_json::value::RawValue;
 use playgate_decode::strict_json::not_json;
 use playgate_formats::event_members::{EventMembers, JsonMembers, JsonText, read_plain_batch};
 use playgate_formats::player_event::player_event;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
+use playgate_http::{ApiError, ErrorCode};
 use playgate_records::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.
 const MILLIS_FROM: i64 = 100_000_000_000;
+
 /// End of the year 9999, in milliseconds.
 const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
 

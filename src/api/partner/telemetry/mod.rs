@@ -1,23 +1,50 @@
-//! Handler of the ingestion of telemetry.
+//! The ingestion of telemetry.
 
 pub mod events;
-pub(crate) mod request;
 
 use http::StatusCode;
 
 use crate::partner::license::trace_named;
 use crate::partner::telemetry::events::{Batch, TakenBody};
-use crate::partner::telemetry::request::{CmcdRequest, TelemetryRequest};
 use playgate_domain::playback::PlaybackError;
 use playgate_formats::cmcd::{CmcdBatch, ReportedSession};
-use playgate_http::access::auth::{Anyone, UserAuth};
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
-use playgate_http::request::context::Context;
-use playgate_http::response::reply::Reply;
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::request::body::SentBody;
+use playgate_http::{
+    Anyone, ApiError, Context, ErrorCode, Input, ParseRequest, Payload, Reply, UserAuth,
+};
+use playgate_process::Turn;
 use playgate_records::telemetry::Sender;
 use playgate_services::Services;
 use playgate_types::device_text::mended_text;
+
+/// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
+/// batch.
+pub(crate) struct TelemetryRequest {
+    pub body: SentBody,
+}
+
+/// Reports of a player about the session that the token names.
+pub(crate) struct CmcdRequest {
+    pub token: String,
+    pub body: SentBody,
+}
+
+impl ParseRequest for CmcdRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            token: input.text("token")?.into_owned(),
+            body: payload.sent()?,
+        })
+    }
+}
+
+impl ParseRequest for TelemetryRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            body: payload.sent()?,
+        })
+    }
+}
 
 pub(crate) async fn telemetry(
     services: &Services,

@@ -3,9 +3,9 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::operators::grants::answer::OfferReply;
 use crate::operators::requests::answer::RequestPieces;
 use crate::operators::telemetry::export::EventPieces;
+use crate::partner::offers::OfferReply;
 use crate::partner::sessions::end_playback_of;
 use crate::partner::users::answer::{ExportReply, UserReply};
 use crate::partner::users::request::{
@@ -13,13 +13,11 @@ use crate::partner::users::request::{
     UpdateUserRequest,
 };
 use playgate_domain::accounts::{Login, UserChange};
-use playgate_http::access::auth::UserAuth;
-use playgate_http::errors::api_error::{ApiError, ErrorCode};
 use playgate_http::offload::{cold_for, pool};
-use playgate_http::request::context::Context;
 use playgate_http::response::pooled_pieces::PooledPieces;
-use playgate_http::response::reply::{Reply, media};
-use playgate_process::worker_pool::fair_queue::Turn;
+use playgate_http::response::reply::media;
+use playgate_http::{ApiError, Context, ErrorCode, Reply, UserAuth};
+use playgate_process::Turn;
 use playgate_records::journal::JournalFilter;
 use playgate_records::telemetry::Selection;
 use playgate_services::Services;

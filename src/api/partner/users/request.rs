@@ -2,14 +2,9 @@
 
 use serde_json::Value;
 
-use crate::partner::login::request::password;
-use playgate_http::errors::api_error::{ApiError, CombineResults, ErrorCode};
-use playgate_http::request::object::Object;
-use playgate_http::request::payload::Payload;
-use playgate_http::routing::endpoint::{Input, ParseRequest};
-use playgate_types::{
-    BirthDate, DeviceId, Email, Locale, LoginId, Password, PersonName, Pin, SessionId,
-};
+use crate::partner::login::password;
+use playgate_http::{ApiError, CombineResults, Input, Object, ParseRequest, Payload};
+use playgate_types::{BirthDate, Email, Locale, Password, PersonName, Pin};
 
 /// A change of the parental control settings. Absent members keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,37 +75,6 @@ pub(crate) struct ChangePinRequest {
 
 pub(crate) struct DeleteUserRequest {
     pub password: Password,
-}
-
-pub(crate) struct DeviceRequest {
-    pub device: DeviceId,
-}
-
-/// A login session or a playback session. Ids of both kinds are 128 random bits, so an id
-/// identifies only one of them.
-pub(crate) struct SessionRequest {
-    pub login: LoginId,
-    pub playback: SessionId,
-}
-
-impl ParseRequest for DeviceRequest {
-    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        Ok(Self {
-            device: input.parsed("deviceId", DeviceId::parse)?,
-        })
-    }
-}
-
-impl ParseRequest for SessionRequest {
-    /// Ids are opaque to clients: malformed text is answered as an unknown id.
-    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let id = input.text("sessionId")?;
-        let unknown = |_| ApiError::new(ErrorCode::SessionNotFound, "there is no such session");
-        Ok(Self {
-            login: LoginId::parse(&id).map_err(unknown)?,
-            playback: SessionId::parse(&id).map_err(unknown)?,
-        })
-    }
 }
 
 impl ParseRequest for UpdateUserRequest {

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::output::{self, Failure};
 use crate::server::listeners;
 use crate::server::startup::Startup;
-use playgate_http::route_facts::RouteSet;
+use playgate_http::RouteSet;
 use playgate_http::server::connection_limiter::ConnectionLimits;
 use playgate_http::server::maintenance::{self, Notice};
 use playgate_http::server::pass_on::{self, PassOn};

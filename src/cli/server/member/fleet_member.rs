@@ -31,10 +31,10 @@ use playgate_fleet::membership::Membership;
 use playgate_fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
 use playgate_fleet::peers::PeerClient;
 use playgate_fleet::standing::Standing;
+use playgate_http::HttpState;
 use playgate_http::freshness::Freshness;
 use playgate_http::server::forwarded::ForwardedConnections;
 use playgate_http::server::listener::tcp_socket;
-use playgate_http::state::HttpState;
 use playgate_store::Store;
 use playgate_types::UserId;
 

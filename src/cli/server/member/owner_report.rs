@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use playgate_fleet::Fence;
 use playgate_fleet::health::FleetExaminer;
-use playgate_observe::fleet::FleetReport;
+use playgate_observe::FleetReport;
 use playgate_services::Services;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);

@@ -274,7 +274,7 @@ fn compute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use playgate_ports::entropy::SeededEntropy;
+    use playgate_ports::SeededEntropy;
 
     const SMALL: Cost = Cost {
         memory_kib: 8,

@@ -17,7 +17,7 @@ use super::*;
 use crate::decision::DecisionTrace;
 use crate::mail::{self, Mail};
 use crate::partners::{self, Partners};
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_types::{Locale, Pin, Token, TokenHash, TokenKind};
 
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use crate::errors::api_error::{ApiError, ErrorCode};
 use playgate_domain::epg_sources::EpgSourceError;
-use playgate_ports::fetch::FetchError;
+use playgate_ports::FetchError;
 use playgate_ports::http_client::no_connection;
 
 impl From<EpgSourceError> for ApiError {

@@ -19,7 +19,8 @@ pub use crate::errors::mapping::catalog::denial;
 
 use crate::errors::api_error::{ApiError, ErrorCode};
 use playgate_domain::StoreError;
-use playgate_process::worker_pool::pool::{JobError, PoolFull};
+use playgate_process::JobError;
+use playgate_process::worker_pool::pool::PoolFull;
 
 const MIB: u64 = 1024 * 1024;
 

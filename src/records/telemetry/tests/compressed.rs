@@ -3,8 +3,7 @@
 use std::io::Read as _;
 
 use super::*;
-use playgate_segment_log::packed::SegmentForm;
-use playgate_segment_log::packer::MEMBER_BYTES;
+use playgate_segment_log::{MEMBER_BYTES, SegmentForm};
 
 pub(super) const LATER: UnixSeconds = UnixSeconds(NOW.0 + 2 * HOUR);
 

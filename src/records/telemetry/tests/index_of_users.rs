@@ -10,8 +10,7 @@ use super::compressed::{LATER, closed, compress, filled, path, realistic, unpack
 use super::*;
 use crate::telemetry::frame::key_of;
 use playgate_segment_log::member_index::{IndexedMember, MemberIndex};
-use playgate_segment_log::packed::SegmentReader;
-use playgate_segment_log::packer::{MEMBER_BYTES, Packer};
+use playgate_segment_log::{MEMBER_BYTES, Packer, SegmentReader};
 
 fn members(bench: &Bench) -> Option<Vec<IndexedMember>> {
     MemberIndex::read(&File::open(path(bench)).unwrap()).unwrap()

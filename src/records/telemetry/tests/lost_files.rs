@@ -3,7 +3,7 @@
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
-use playgate_ports::entropy::SeededEntropy;
+use playgate_ports::SeededEntropy;
 use playgate_ports::event_sink::{EventSink, SinkError};
 
 struct Sink(Arc<Mutex<Vec<String>>>);

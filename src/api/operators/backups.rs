@@ -1,0 +1,318 @@
+//! Backups.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use playgate_domain::audit::AuditedChange;
+use playgate_domain::backups::{Backup, BackupContents, BackupError, Keys};
+use playgate_http::offload::bulk;
+use playgate_http::request::blocking_body::pipe;
+use playgate_http::{
+    ApiError, BodyStream, CombineResults, Context, ErrorCode, Input, OperatorAuth, ParseRequest,
+    Payload, Reply,
+};
+use playgate_observe::readiness::Readiness;
+use playgate_services::{Restart, Services};
+use playgate_types::UnixSeconds;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BackupRequest {
+    pub name: String,
+}
+
+impl ParseRequest for BackupRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            name: input.text("backup")?.into_owned(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RestoreBackupRequest {
+    pub name: String,
+    /// Permits a backup of another installation.
+    pub adopt: bool,
+}
+
+impl ParseRequest for RestoreBackupRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (name, adopt) = (input.text("backup"), input.query.flag("adopt")).combine()?;
+        Ok(Self {
+            name: name.into_owned(),
+            adopt,
+        })
+    }
+}
+
+pub(crate) struct RestoreSentBackupRequest {
+    pub adopt: bool,
+    pub file: BodyStream,
+}
+
+impl ParseRequest for RestoreSentBackupRequest {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            adopt: input.query.flag("adopt")?,
+            file: payload.streamed()?,
+        })
+    }
+}
+
+pub(crate) async fn list(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let backups = services.backups.clone();
+    let listed = bulk(services, move || backups.directory().list()).await?;
+    let lines: Vec<_> = listed.iter().map(BackupLine::from).collect();
+    Reply::json(&lines)
+}
+
+pub(crate) async fn create(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let (backups, now) = (services.backups.clone(), cx.now);
+    let made = bulk(services, move || backups.create(now)).await?;
+    let line = BackupLine::from(&made);
+    Reply::made(&line.name, &line)
+}
+
+pub(crate) async fn verify(
+    services: &Services,
+    _cx: &Context,
+    _auth: OperatorAuth,
+    request: BackupRequest,
+) -> Result<Reply, ApiError> {
+    let backups = services.backups.clone();
+    let contents = bulk(services, move || backups.verify(&request.name)).await?;
+    Reply::json(&ContentsBody::from(contents))
+}
+
+pub(crate) async fn restore(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RestoreBackupRequest,
+) -> Result<Reply, ApiError> {
+    // Before anything is restored: a process that cannot restart must not get a restored store.
+    let restart = restart(services)?;
+    let change = change(cx)?;
+    let backups = services.backups.clone();
+    let job = then_restart(&services.readiness, restart, move || {
+        let file = backups.directory().find(&request.name)?;
+        backups.restore(&file, request.adopt, change)
+    });
+    restored_reply(services, bulk(services, job).await?)
+}
+
+pub(crate) async fn restore_sent(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: RestoreSentBackupRequest,
+) -> Result<Reply, ApiError> {
+    let restart = restart(services)?;
+    let change = change(cx)?;
+    let (upload, mut body) = pipe();
+    let backups = services.backups.clone();
+    let job = then_restart(&services.readiness, restart, move || {
+        backups.restore_upload(&mut body, request.adopt, change)
+    });
+    let restoring = bulk(services, job);
+    let (uploaded, restored) = tokio::join!(upload.pass(request.file), restoring);
+    // A failed upload also makes the restore fail; report the upload's error, which is the cause.
+    uploaded?;
+    restored_reply(services, restored?)
+}
+
+fn restart(services: &Services) -> Result<&Restart, ApiError> {
+    services.restart.as_ref().ok_or_else(|| {
+        ApiError::new(
+            ErrorCode::RestartNotPossible,
+            "this process cannot restart itself; stop it and restore from the command line",
+        )
+    })
+}
+
+fn change(cx: &Context) -> Result<AuditedChange, ApiError> {
+    // The entry is written to the restored store as well, because the old store is moved aside with its own.
+    let change = cx.change.as_deref().cloned();
+    change.ok_or_else(|| ApiError::internal("the restore has no audit entry"))
+}
+
+/// Returns a job that restores and then restarts the process. The restart is part of the job, because the request may end
+/// before it: a process that went on would acknowledge changes, and its next start would install the backup over them.
+fn then_restart<T>(
+    readiness: &Arc<Readiness>,
+    restart: &Restart,
+    restore: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> impl FnOnce() -> Result<T, BackupError> + Send + 'static {
+    let (readiness, restart) = (Arc::clone(readiness), Arc::clone(restart));
+    move || {
+        let restored = restore()?;
+        // Readiness must fail from here on: a client that waits for the restored store must not see this process, which
+        // is about to exit, as ready.
+        readiness.not_ready("server", "restarting with a restored backup");
+        restart();
+        Ok(restored)
+    }
+}
+
+fn restored_reply(services: &Services, restored: BackupContents) -> Result<Reply, ApiError> {
+    let keys = restored.keys(services.backups.directory().key());
+    Reply::json(&RestoredBody::new(restored, keys))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupLine {
+    pub name: String,
+    pub path: String,
+    pub created_at: i64,
+    pub records: Option<u64>,
+    pub bytes: u64,
+    pub number: u64,
+    pub own: bool,
+}
+
+impl From<&Backup> for BackupLine {
+    fn from(backup: &Backup) -> Self {
+        let Backup {
+            name,
+            path,
+            created,
+            number,
+            records,
+            bytes,
+            own,
+        } = backup;
+        Self {
+            name: name.clone(),
+            path: path.display().to_string(),
+            created_at: created.0,
+            records: *records,
+            bytes: *bytes,
+            number: *number,
+            own: *own,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentsBody {
+    /// Always true: a damaged backup is reported as an error instead.
+    pub sound: bool,
+    pub created_at: i64,
+    pub number: u64,
+    pub records: u64,
+    pub tables: BTreeMap<String, u64>,
+    pub version: Option<String>,
+    pub content_key: Option<String>,
+}
+
+impl From<BackupContents> for ContentsBody {
+    fn from(contents: BackupContents) -> Self {
+        let BackupContents {
+            created,
+            number,
+            records,
+            tables,
+            version,
+            key,
+        } = contents;
+        Self {
+            sound: true,
+            created_at: created.0,
+            number,
+            records,
+            tables,
+            version,
+            content_key: key,
+        }
+    }
+}
+
+impl From<ContentsBody> for BackupContents {
+    fn from(body: ContentsBody) -> Self {
+        Self {
+            created: UnixSeconds(body.created_at),
+            number: body.number,
+            records: body.records,
+            tables: body.tables,
+            version: body.version,
+            key: body.content_key,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoredBody {
+    #[serde(flatten)]
+    contents: ContentsBody,
+    /// `open`, `sealed` or `unknown`: whether this installation can decrypt the content keys.
+    keys: &'static str,
+}
+
+impl RestoredBody {
+    #[must_use]
+    pub fn new(contents: BackupContents, keys: Keys) -> Self {
+        Self {
+            contents: contents.into(),
+            keys: match keys {
+                Keys::Open => "open",
+                Keys::Sealed => "sealed",
+                Keys::Unknown => "unknown",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use playgate_process::WorkerPool;
+
+    #[test]
+    fn a_restore_restarts_the_process_even_if_its_request_is_dropped() {
+        let readiness = Arc::new(Readiness::default());
+        let restarts = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&restarts);
+        let restart: Restart = Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let pool = WorkerPool::new("test", 1, 4, || ()).unwrap();
+        let (began, has_begun) = std::sync::mpsc::channel();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let job = then_restart(&readiness, &restart, move || {
+            began.send(()).unwrap();
+            let _ = wait.recv();
+            Ok(())
+        });
+        let request = pool.run(move |()| job()).unwrap();
+        has_begun.recv().unwrap();
+        drop((request, release));
+        // Waits for the job.
+        drop(pool);
+        assert_eq!(restarts.load(Ordering::Relaxed), 1);
+        assert!(readiness.reasons().contains_key("server"));
+    }
+
+    #[test]
+    fn a_failed_restore_does_not_restart_the_process() {
+        let restart: Restart = Arc::new(|| panic!("nothing was restored"));
+        let job = then_restart(&Arc::default(), &restart, || {
+            Err::<(), _>(BackupError::NotFound)
+        });
+        assert!(job().is_err());
+    }
+}

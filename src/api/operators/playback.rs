@@ -1,0 +1,60 @@
+//! The running playback sessions.
+
+use crate::partner::sessions::PlaybackSessionBody;
+use playgate_http::routing::resolve::known;
+use playgate_http::{
+    ApiError, Context, ErrorCode, Input, OperatorAuth, ParseRequest, Payload, Reply,
+};
+use playgate_services::Services;
+use playgate_types::SessionId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndPlaybackSessionRequest {
+    pub session: SessionId,
+}
+
+impl ParseRequest for EndPlaybackSessionRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            session: known(
+                SessionId::parse(&input.text("session")?),
+                ErrorCode::SessionNotFound,
+            )?,
+        })
+    }
+}
+
+/// Maximum number of sessions in a response: enough for a console, far below what a server can
+/// hold.
+const SESSIONS_MAX: usize = 1_000;
+
+pub(crate) async fn sessions(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+) -> Result<Reply, ApiError> {
+    let (playback, now) = (services.playback.clone(), cx.now);
+    // In a pool: this iterates over all sessions, too long for a thread of the runtime.
+    let views = services
+        .cold
+        .run(move |()| playback.all_sessions(SESSIONS_MAX, now))?
+        .await?;
+    let bodies: Vec<_> = views
+        .into_iter()
+        .map(|view| {
+            let user = services.accounts.user(&view.user);
+            PlaybackSessionBody::for_operator(view, user.map(|user| user.email.as_str().to_owned()))
+        })
+        .collect();
+    Reply::json(&bodies)
+}
+
+pub(crate) async fn end(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: EndPlaybackSessionRequest,
+) -> Result<Reply, ApiError> {
+    services.playback.revoke(&request.session, cx.now)?.await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,230 @@
+//! The schedule for partners. All of them answer from memory.
+
+use std::sync::Arc;
+
+use playgate_domain::schedule::{QueryError, ScheduleResponse};
+use playgate_http::response::prepared::CachedResponse;
+use playgate_http::{
+    ApiError, CombineResults, Context, IdList, Input, ParseRequest, PartnerAuth, Payload, Reply,
+};
+use playgate_services::Services;
+use playgate_types::{BroadcastId, LiveOffset, LivestreamId, TvDay, percent_encoded};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LiveRequest {
+    pub livestreams: IdList<LivestreamId>,
+    pub offset: LiveOffset,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LivestreamNowRequest {
+    pub livestream: LivestreamId,
+    pub offset: LiveOffset,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DayRequest {
+    pub day: TvDay,
+    pub livestreams: IdList<LivestreamId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LivestreamDayRequest {
+    pub day: TvDay,
+    pub livestream: LivestreamId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BroadcastRequest {
+    pub broadcast: BroadcastId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BroadcastsRequest {
+    pub broadcasts: IdList<BroadcastId>,
+}
+
+pub(crate) fn livestream(input: &Input<'_>) -> Result<LivestreamId, ApiError> {
+    input.parsed("livestreamId", LivestreamId::parse)
+}
+
+fn livestreams(input: &Input<'_>) -> Result<IdList<LivestreamId>, ApiError> {
+    input.query.required_ids("livestreams", LivestreamId::parse)
+}
+
+fn tv_day(input: &Input<'_>) -> Result<TvDay, ApiError> {
+    input.parsed("date", TvDay::parse)
+}
+
+fn offset(input: &Input<'_>) -> Result<LiveOffset, ApiError> {
+    let offset = input.query.parsed("offset", LiveOffset::parse)?;
+    Ok(offset.unwrap_or(LiveOffset::LIVE))
+}
+
+// Ids contain no comma, so different lists have different cache keys.
+
+impl ParseRequest for LiveRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestreams, offset) = (livestreams(input), offset(input)).combine()?;
+        Ok(Self {
+            livestreams,
+            offset,
+        })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        let offset = self.offset.seconds();
+        Some(format!("live {offset} {}", self.livestreams))
+    }
+}
+
+impl ParseRequest for LivestreamNowRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestream, offset) = (livestream(input), offset(input)).combine()?;
+        Ok(Self { livestream, offset })
+    }
+
+    fn successor(&self) -> Option<String> {
+        let id = percent_encoded(self.livestream.as_str());
+        let offset = match self.offset.seconds() {
+            0 => String::new(),
+            seconds => format!("&offset={seconds}"),
+        };
+        Some(format!(
+            "/api/schedule/v1/broadcasts/live?livestreams={id}{offset}"
+        ))
+    }
+}
+
+impl ParseRequest for DayRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (day, livestreams) = (tv_day(input), livestreams(input)).combine()?;
+        Ok(Self { day, livestreams })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        Some(format!("day {} {}", self.day, self.livestreams))
+    }
+}
+
+impl ParseRequest for LivestreamDayRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        let (livestream, day) = (livestream(input), tv_day(input)).combine()?;
+        Ok(Self { day, livestream })
+    }
+
+    fn successor(&self) -> Option<String> {
+        let (day, id) = (self.day, percent_encoded(self.livestream.as_str()));
+        Some(format!(
+            "/api/schedule/v1/broadcasts/day/{day}?livestreams={id}"
+        ))
+    }
+}
+
+impl ParseRequest for BroadcastRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            broadcast: input.parsed("broadcastId", BroadcastId::parse)?,
+        })
+    }
+}
+
+impl ParseRequest for BroadcastsRequest {
+    fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
+        Ok(Self {
+            broadcasts: input.query.required_ids("broadcasts", BroadcastId::parse)?,
+        })
+    }
+
+    fn cache_key(&self) -> Option<String> {
+        Some(format!("broadcasts {}", self.broadcasts))
+    }
+}
+
+pub(crate) fn live(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: LiveRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    let livestreams = request.livestreams.as_slice();
+    respond(
+        services,
+        cx,
+        snapshot.live(livestreams, request.offset, cx.now),
+    )
+}
+
+pub(crate) fn live_one(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: LivestreamNowRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    let answer = snapshot.live_one(&request.livestream, request.offset, cx.now);
+    respond(services, cx, answer)
+}
+
+pub(crate) fn day(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: DayRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    let livestreams = request.livestreams.as_slice();
+    let answer = snapshot.day(livestreams, request.day, services.schedule.view());
+    respond(services, cx, answer)
+}
+
+pub(crate) fn day_one(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: LivestreamDayRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    let answer = snapshot.day_one(&request.livestream, request.day, services.schedule.view());
+    respond(services, cx, answer)
+}
+
+pub(crate) fn broadcast(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: BroadcastRequest,
+) -> Result<Reply, ApiError> {
+    respond(
+        services,
+        cx,
+        services.schedule.snapshot().by_id(&request.broadcast),
+    )
+}
+
+pub(crate) fn broadcasts(
+    services: &Services,
+    cx: &Context,
+    _auth: PartnerAuth,
+    request: BroadcastsRequest,
+) -> Result<Reply, ApiError> {
+    let snapshot = services.schedule.snapshot();
+    let answer = snapshot.by_ids(request.broadcasts.as_slice(), services.schedule.view());
+    respond(services, cx, Ok(answer))
+}
+
+fn respond(
+    services: &Services,
+    cx: &Context,
+    answer: Result<ScheduleResponse, QueryError>,
+) -> Result<Reply, ApiError> {
+    let answer = answer?;
+    let response = CachedResponse {
+        body: Arc::new(answer.body.joined().into()),
+        tag: answer.tag,
+        until: answer.valid_until,
+    };
+    let max_age = services.config.schedule.max_age;
+    Ok(Reply::cached(response, cx.now, max_age))
+}
