@@ -25,7 +25,6 @@ pub(super) struct TokenAuthenticator {
 }
 
 impl TokenAuthenticator {
-    #[must_use]
     pub(super) fn new(services: &Services) -> Self {
         let limit = services.config.limits.partner_requests_per_second;
         Self {
@@ -110,7 +109,6 @@ pub(super) struct PartnerRateLimiter {
 }
 
 impl PartnerRateLimiter {
-    #[must_use]
     pub(super) fn new(limit: u32) -> Self {
         Self {
             limit,

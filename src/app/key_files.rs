@@ -43,7 +43,6 @@ impl KeyError {
         }
     }
 
-    #[must_use]
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Missing { .. } | Self::Exchanged { .. } => Some(
@@ -98,12 +97,10 @@ pub(super) fn set_aside(data_dir: &Path, name: &str, error: KeyError) -> Result<
     Ok(())
 }
 
-#[must_use]
 pub(super) fn directory(data_dir: &Path) -> PathBuf {
     data_dir.join(DIRECTORY)
 }
 
-#[must_use]
 pub(super) fn path(data_dir: &Path, name: &str) -> PathBuf {
     directory(data_dir).join(name)
 }
@@ -136,7 +133,6 @@ pub(super) fn make(
 }
 
 /// Identifies a key without revealing it; `None` if there is no key.
-#[must_use]
 pub(super) fn fingerprint(data_dir: &Path, name: &str) -> Option<String> {
     let key = read(data_dir, name).ok()??;
     // Backups carry this value, and must not help to guess the key.

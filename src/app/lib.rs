@@ -85,7 +85,6 @@ impl AppError {
 }
 
 /// Checks all files that a configuration names and that a server reads at its start.
-#[must_use]
 pub fn check(config: &Config) -> Vec<AppError> {
     settings::check(config)
 }
@@ -115,7 +114,6 @@ pub struct Ports {
 }
 
 impl Ports {
-    #[must_use]
     pub fn for_machine(config: &Config) -> Self {
         let lab = config
             .lab

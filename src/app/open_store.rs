@@ -29,7 +29,6 @@ pub struct StoreOpener {
     pub on_failure: OnFailure,
 }
 
-#[must_use]
 pub fn has_store(config: &Config) -> bool {
     playgate_store::has_data(&config.server.data_dir)
 }

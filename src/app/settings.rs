@@ -425,7 +425,6 @@ pub(super) fn forwarding(config: &Config) -> telemetry::ForwardSettings {
     }
 }
 
-#[must_use]
 pub fn backups(config: &Config) -> backups::BackupSettings {
     let data = &config.server.data_dir;
     backups::BackupSettings {

@@ -43,7 +43,6 @@ const DIGITS: usize = 8;
 
 /// Returns the settings that must be equal on all members, and the values to compare. A value that may not be shown is
 /// replaced by a digest with the key of the fleet, so that nobody who lacks the key can guess it.
-#[must_use]
 pub fn compared(effective: &[Effective], key: &[u8; 32]) -> BTreeMap<String, String> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     let settings = effective

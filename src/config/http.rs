@@ -15,7 +15,6 @@ pub enum Environment {
 }
 
 impl Environment {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Production => "production",
@@ -40,7 +39,6 @@ fn widen(address: IpAddr) -> u128 {
 
 impl Network {
     /// The base address, IPv4 mapped into IPv6, and the number of bits that count.
-    #[must_use]
     pub const fn parts(&self) -> (u128, u32) {
         (self.base, self.bits)
     }
@@ -79,7 +77,6 @@ impl Network {
         }
     }
 
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         widen(address) & Self::mask(self.bits) == self.base
     }

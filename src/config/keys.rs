@@ -426,13 +426,11 @@ whole! {
 
 impl Config {
     /// Whether links in mails work on this machine only, though it serves others.
-    #[must_use]
     pub fn links_lead_here(&self) -> bool {
         super::validate::links_lead_here(self)
     }
 
     /// Whether this installation may have lab partners.
-    #[must_use]
     pub fn allows_lab(&self) -> bool {
         self.server.environment != Environment::Production || self.lab.allow_in_production
     }

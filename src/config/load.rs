@@ -26,7 +26,6 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    #[must_use]
     pub fn from_process(file: Option<PathBuf>) -> Self {
         Self {
             file,
@@ -107,7 +106,6 @@ fn data_dir_of(given: &BTreeMap<String, Given>) -> &str {
 }
 
 /// Finds the data directory, and opens no file but the configuration itself.
-#[must_use]
 pub fn data_dir(inputs: &Inputs) -> PathBuf {
     let mut problems = ConfigProblems::default();
     data_dir_of(&collect(inputs, &mut problems).given).into()

@@ -11,7 +11,6 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let quotes = ['"', '“', '”', '„', '\''];

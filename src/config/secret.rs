@@ -7,12 +7,10 @@ use super::setting::Setting;
 pub struct Secret(String);
 
 impl Secret {
-    #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)
     }
 
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -80,7 +80,6 @@ pub(super) fn parse(text: &str) -> Parsed {
 }
 
 /// Finds the first error of a text, or nesting deeper than `depth`.
-#[must_use]
 pub(crate) fn first_mistake(bytes: &[u8], depth: usize) -> Option<JsonError> {
     let mut scanner = Scanner::new(bytes, depth, false);
     let expected = scanner.document().err()?;

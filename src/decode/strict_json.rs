@@ -108,7 +108,6 @@ pub fn strict(bytes: &[u8]) -> Result<Value, String> {
     value.map_err(|_| not_json(bytes))
 }
 
-#[must_use]
 pub fn not_json(bytes: &[u8]) -> String {
     match first_mistake(bytes, JSON_DEPTH) {
         Some(mistake) => format!("is not valid JSON: {mistake}"),

@@ -94,7 +94,6 @@ const CONTROL: &str = "expected no control characters";
 const DATE: &str = "expected a date and time such as 2026-01-01T00:00:00Z";
 const NUMBER: &str = "expected a number such as 10, -3 or 1.5";
 
-#[must_use]
 pub(crate) fn explain(text: &str, at: usize, description: &str) -> String {
     let found = WORDS
         .iter()

@@ -17,7 +17,6 @@ pub(crate) const ENTRIES_MAX: u64 = 100_000;
 
 const DONE: u16 = 200;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Changes>()
 }
@@ -146,7 +145,6 @@ pub struct Audit {
 impl Audit {
     /// Opens the audit log of a store. After a restore it records the restore from the staged note: the entry
     /// made before the restore is in the replaced store.
-    #[must_use]
     pub fn open(store: Store) -> Self {
         let audit = Self { store };
         // If the disk is not writable, the note stays for the next start. A kill between the two writes records

@@ -9,7 +9,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// Returns the delay after `failures` earlier failures, without jitter.
-    #[must_use]
     pub(crate) fn delay(self, failures: u32) -> i64 {
         // The bound keeps the shift from overflowing.
         let factor = 1_i64 << failures.min(20);
@@ -17,7 +16,6 @@ impl Backoff {
     }
 
     /// Returns the delay after `failures` earlier failures, ±25 %.
-    #[must_use]
     pub fn after(self, failures: u32, random: u64) -> i64 {
         let delay = self.delay(failures);
         // Tasks that failed together must not retry together.

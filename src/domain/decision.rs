@@ -58,7 +58,6 @@ pub struct RightsRefusal {
 }
 
 impl RightsRefusal {
-    #[must_use]
     pub fn new(program: Option<BroadcastId>, live: bool, at: UnixSeconds) -> Self {
         let source = program.map_or(RightsSource::LivestreamDefaults, RightsSource::Program);
         Self { source, live, at }
@@ -66,12 +65,10 @@ impl RightsRefusal {
 }
 
 impl DecisionTrace {
-    #[must_use]
     pub fn on() -> Self {
         Self(Some(Arc::default()))
     }
 
-    #[must_use]
     pub const fn off() -> Self {
         Self(None)
     }
@@ -108,7 +105,6 @@ impl DecisionTrace {
     }
 
     /// Whom a signed address names: its partner and user.
-    #[must_use]
     pub fn named(&self) -> (Option<PartnerId>, Option<UserId>) {
         self.0.as_ref().map_or((None, None), |decision| {
             let decision = decision.lock();
@@ -140,14 +136,12 @@ impl DecisionTrace {
         self.with(|decision| decision.unchanged = true);
     }
 
-    #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.0
             .as_ref()
             .is_some_and(|decision| decision.lock().unchanged)
     }
 
-    #[must_use]
     pub fn collected(&self) -> TracedDecision {
         // A copy, because a write batch may still hold the trace.
         let decision = self.0.as_ref().map(|decision| decision.lock().clone());

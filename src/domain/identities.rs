@@ -202,12 +202,10 @@ impl<I: IdentityTable> Identities<I> {
         }))
     }
 
-    #[must_use]
     pub fn name(&self, id: &I::Key) -> Option<String> {
         Some(I::name(&*self.records.get(id)?).to_owned())
     }
 
-    #[must_use]
     pub fn resolve(&self, text: &str) -> Option<I::Key> {
         // An id wins over a name, since a name may look like the id of another.
         if let Some(id) = I::parse_id(text)

@@ -35,7 +35,6 @@ pub use playgate_store::StoreError;
 pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
 
 /// The tables of this module; `records` adds its own.
-#[must_use]
 pub fn schema() -> Schema {
     let schema = clock_guard::schema(Schema::default());
     let schema = partners::schema(schema);

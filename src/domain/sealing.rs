@@ -14,7 +14,6 @@ pub(crate) struct Sealed(Box<[u8]>);
 pub(crate) struct Sealer(LessSafeKey);
 
 impl Sealer {
-    #[must_use]
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         #[expect(
             clippy::expect_used,
@@ -25,7 +24,6 @@ impl Sealer {
     }
 
     /// Seals a secret. It opens only with the same `place`.
-    #[must_use]
     pub(crate) fn seal(&self, place: &[u8], secret: &[u8], entropy: &dyn Entropy) -> Sealed {
         let mut nonce = [0; NONCE_LEN];
         // Random: with 96 bits a collision among millions of secrets is negligible.
@@ -49,7 +47,6 @@ impl Sealer {
     }
 
     /// Opens a sealed secret; `None` if it was changed, moved, or sealed under another key.
-    #[must_use]
     pub(crate) fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
         let (nonce, body) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
         let mut body = body.to_vec();

@@ -16,7 +16,6 @@ pub const KEPT_DAYS: i64 = 30;
 const WITH_USERS: [&str; 3] = ["telemetry", "journal", "quality"];
 
 /// Replaced stores and engines.
-#[must_use]
 pub fn replaced(data_dir: &Path) -> Vec<PathBuf> {
     let mut found = entries(&data_dir.join("aside"));
     // The store names an entry `KIND.NUMBER` when it moves it there.
@@ -34,14 +33,12 @@ fn unusable(data_dir: &Path) -> Vec<PathBuf> {
 }
 
 /// What may have data of users that were erased since.
-#[must_use]
 pub fn with_erased_users(data_dir: &Path) -> Vec<PathBuf> {
     let files = WITH_USERS.map(|name| unusable_below(&data_dir.join(name)));
     [replaced(data_dir), files.concat()].concat()
 }
 
 /// Repeats what the log said when a file was set aside, until somebody has dealt with the file.
-#[must_use]
 pub fn warning(data_dir: &Path) -> Option<String> {
     let found = unusable(data_dir);
     let names: Vec<_> = found

@@ -14,28 +14,23 @@ use playgate_store::{Store, StoreError};
 pub struct StoreAdmin(Store);
 
 impl StoreAdmin {
-    #[must_use]
     pub const fn new(store: Store) -> Self {
         Self(store)
     }
 
-    #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.is_writable()
     }
 
     /// The highest priority whose writes are rejected for lack of disk space; all lower ones are rejected, too.
-    #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.refuses()
     }
 
-    #[must_use]
     pub fn written(&self) -> Written {
         self.0.written()
     }
 
-    #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.0.space()?.0)
     }

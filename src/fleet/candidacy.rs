@@ -89,7 +89,6 @@ impl Candidacy {
         self.may_own && self.is_known() && self.unfit.lock().is_none()
     }
 
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }
@@ -98,12 +97,10 @@ impl Candidacy {
         self.is_known.store(true, Ordering::Release);
     }
 
-    #[must_use]
     pub const fn may_own(&self) -> bool {
         self.may_own
     }
 
-    #[must_use]
     pub fn unfit(&self) -> Option<String> {
         self.unfit.lock().clone()
     }
@@ -116,7 +113,6 @@ impl Candidacy {
         differs
     }
 
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Acquire)
     }
@@ -134,7 +130,6 @@ impl Candidacy {
     }
 
     /// Whether an owner refuses changes for a reason that another member may not have.
-    #[must_use]
     pub fn cannot_change(&self) -> bool {
         self.is_full() || self.cannot_append.load(Ordering::Acquire)
     }

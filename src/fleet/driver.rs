@@ -179,12 +179,10 @@ impl FleetDriver {
     }
 
     /// Returns a handle that tells whether a follower is up to date.
-    #[must_use]
     pub fn follower(&self) -> FollowerState {
         FollowerState::new(Arc::clone(&self.shared))
     }
 
-    #[must_use]
     pub fn candidacy(&self) -> Arc<Candidacy> {
         Arc::clone(&self.shared.candidacy)
     }
@@ -197,7 +195,6 @@ impl FleetDriver {
         })
     }
 
-    #[must_use]
     pub fn fence(&self) -> Arc<Fence> {
         Arc::clone(&self.fence)
     }

@@ -55,7 +55,6 @@ impl Fence {
         }
     }
 
-    #[must_use]
     pub fn holds(&self) -> bool {
         let held = self.held.load(Ordering::Acquire);
         // A new owner must first apply all entries that others appended before its claim.
@@ -64,12 +63,10 @@ impl Fence {
             && (self.is_within(&self.renewed) || self.is_within(&self.promised))
     }
 
-    #[must_use]
     pub fn is_leased(&self) -> bool {
         self.held.load(Ordering::Acquire) != 0 && self.is_within(&self.renewed)
     }
 
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0
     }

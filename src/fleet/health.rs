@@ -31,7 +31,6 @@ pub struct FleetExaminer {
 
 impl FleetExaminer {
     /// Blocks for some seconds if etcd or a member does not answer.
-    #[must_use]
     pub fn examine(&self) -> FleetReport {
         FleetReport {
             etcd: probe(&self.etcd, &self.runtime),
@@ -40,7 +39,6 @@ impl FleetExaminer {
     }
 
     /// Like [`examine`](Self::examine), without the endpoints of etcd one by one.
-    #[must_use]
     pub fn examine_members(&self) -> FleetReport {
         let mut report = FleetReport {
             fleet: HEXLOWER.encode(&self.membership.fleet),

@@ -56,7 +56,6 @@ impl FleetState {
     }
 
     /// Returns `None` if there is no readable file of this fleet.
-    #[must_use]
     pub fn read(data_dir: &Path, fleet: &str) -> Option<Self> {
         let bytes = fs::read(directory(data_dir).join(NAME)).ok()?;
         // A damaged file is one that is missing: it has nothing that a member cannot do without.

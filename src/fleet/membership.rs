@@ -52,7 +52,6 @@ pub enum MembershipError {
     BadWord,
 }
 
-#[must_use]
 pub fn directory(data_dir: &Path) -> PathBuf {
     data_dir.join(DIRECTORY)
 }
@@ -100,7 +99,6 @@ impl Membership {
             .map_err(|error| MembershipError::File { path, error })
     }
 
-    #[must_use]
     pub fn member_hex(&self) -> String {
         HEXLOWER.encode(&self.member)
     }
@@ -117,7 +115,6 @@ pub struct Invitation {
 }
 
 impl Invitation {
-    #[must_use]
     pub fn word(&self) -> String {
         let mut bytes = WORD.to_vec();
         bytes.extend(self.public_key);
@@ -158,7 +155,6 @@ impl Invitation {
 }
 
 /// Uses up an invitation. Returns whether it was valid.
-#[must_use]
 pub fn use_invitation(data_dir: &Path, secret: [u8; 16], now: i64) -> bool {
     let path = directory(data_dir).join(INVITATIONS).join(name_of(&secret));
     let until = data_file::read_to_string(&path).ok();

@@ -46,7 +46,6 @@ struct NextKeyFile {
     presented: bool,
 }
 
-#[must_use]
 pub fn public_key(seed: &[u8; 32]) -> Option<[u8; 32]> {
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
     pair.public_key().as_ref().try_into().ok()
@@ -67,7 +66,6 @@ struct KeyState {
 
 impl PeerKeys {
     /// The keys of a command: one to present and one more to accept.
-    #[must_use]
     pub const fn new(own: [u8; 32], next: Option<NextKey>) -> Self {
         let state = KeyState { own, next };
         Self {
@@ -95,7 +93,6 @@ impl PeerKeys {
         })
     }
 
-    #[must_use]
     pub fn next(&self) -> Option<NextKey> {
         self.state.read().next
     }
@@ -106,7 +103,6 @@ impl PeerKeys {
         state.next.is_none().then_some(state.own)
     }
 
-    #[must_use]
     pub fn presented(&self) -> [u8; 32] {
         let state = self.state.read();
         let next = state.next.filter(|next| next.is_presented);

@@ -119,7 +119,6 @@ pub struct Welcome {
 }
 
 impl Welcome {
-    #[must_use]
     pub fn membership(&self, member: [u8; 16], name: String) -> Option<Membership> {
         Some(Membership {
             fleet: from_hex(&self.fleet)?,
@@ -139,7 +138,6 @@ impl PeerClient {
         Ok(Self(config, keys))
     }
 
-    #[must_use]
     pub fn keys(&self) -> Arc<PeerKeys> {
         Arc::clone(&self.1)
     }

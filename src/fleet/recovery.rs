@@ -32,7 +32,6 @@ struct RecoveryFile {
 
 impl PendingRecovery {
     /// Returns `None` if the fleet of the data directory, `own`, need not be begun.
-    #[must_use]
     pub fn read(data_dir: &Path, own: FleetId) -> Option<Self> {
         let bytes = fs::read(directory(data_dir).join(NAME)).ok()?;
         let file: RecoveryFile = serde_json::from_slice(&bytes).ok()?;

@@ -46,13 +46,11 @@ impl FollowerState {
     }
 
     /// Whether the store was up to date at some moment within the last time.
-    #[must_use]
     pub fn has_followed_within(&self, time: Duration) -> bool {
         self.0.has_followed_within(time)
     }
 
     /// Number of the last commit that readers of the store see.
-    #[must_use]
     pub fn commit(&self) -> u64 {
         self.0.published.load(Ordering::Acquire)
     }

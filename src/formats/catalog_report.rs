@@ -35,7 +35,6 @@ pub(crate) struct ChangedMember {
 }
 
 impl ImportReply {
-    #[must_use]
     pub fn new(imported: CatalogImported, dry_run: bool) -> Self {
         let CatalogImported {
             difference,
@@ -57,7 +56,6 @@ impl ImportReply {
 }
 
 impl ImportReply {
-    #[must_use]
     pub fn held(imported: CatalogImported) -> Self {
         Self {
             held: true,

@@ -42,7 +42,6 @@ pub struct CmcdBatch {
 
 impl CmcdBatch {
     /// `now` in milliseconds is the time of a line without one.
-    #[must_use]
     pub fn parse(body: &[u8], session: ReportedSession<'_>, now: i64) -> Self {
         let mut batch = Self::default();
         let mut rest = body.trim_ascii();

@@ -25,7 +25,6 @@ struct HarLog {
 
 impl HarReply {
     /// Takes records newest first and lists them oldest first, as the format wants them.
-    #[must_use]
     pub fn new(records: Vec<JournalRecord>, base: &str) -> Self {
         let entries = records.into_iter().rev();
         Self {

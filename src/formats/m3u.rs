@@ -13,7 +13,6 @@ pub struct M3uEntry<'a> {
 
 /// Writes a playlist of livestreams with their addresses. `guide` is the address of the XMLTV file;
 /// its channel ids are the `tvg-id`s of the entries.
-#[must_use]
 pub fn list<'a>(guide: &str, entries: impl Iterator<Item = M3uEntry<'a>>) -> String {
     // Players read one of these two attributes.
     let mut out = format!("#EXTM3U url-tvg=\"{guide}\" x-tvg-url=\"{guide}\"\n");

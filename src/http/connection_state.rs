@@ -177,7 +177,6 @@ fn is_line_with_fragment(line: &[u8], piece_is_enough: bool) -> bool {
 pub(crate) struct InFlightGuard(Arc<ConnectionState>);
 
 impl InFlightGuard {
-    #[must_use]
     pub(crate) const fn new(conn_state: Arc<ConnectionState>) -> Self {
         Self(conn_state)
     }

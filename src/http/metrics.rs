@@ -53,7 +53,6 @@ impl LicenseResult {
         (Self::NotAsked, "not_asked"),
     ];
 
-    #[must_use]
     pub fn from_error(error: &UpstreamError) -> Self {
         match error {
             UpstreamError::Refused(_) => Self::Refused,
@@ -177,7 +176,6 @@ fn licenses(registry: &Registry) -> Vec<(Drm, LicenseResult, Arc<Counter>)> {
 }
 
 impl HttpMetrics {
-    #[must_use]
     pub fn new(registry: &Arc<Registry>, routes: &AllRouteFacts) -> Self {
         let of = |routes: &[RouteFacts]| {
             routes

@@ -19,7 +19,6 @@ pub enum RouteMethod {
 }
 
 impl RouteMethod {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",

@@ -159,7 +159,6 @@ impl Jobs {
 
     /// Stops the jobs and waits for running ones; returns whether all ended in time. A job that did not
     /// continues until the process exits.
-    #[must_use]
     pub fn stop(self, within: Duration) -> bool {
         self.begin_shutdown();
         // Every job thread holds a sender. The channel is disconnected when the last one has ended.

@@ -65,7 +65,6 @@ pub enum ActivityPeriod {
 
 impl ActivityPeriod {
     /// Seconds between two samples.
-    #[must_use]
     pub const fn step(self) -> u64 {
         match self {
             Self::Hour => STEP.as_secs(),
@@ -109,7 +108,6 @@ impl Activity {
         }
     }
 
-    #[must_use]
     pub fn samples(&self, period: ActivityPeriod) -> Vec<ActivitySample> {
         let rings = self.0.lock();
         match period {
@@ -229,7 +227,6 @@ impl ActivitySample {
     }
 
     /// Returns the latency in microseconds that `percent` of the requests did not exceed, or `None` without requests.
-    #[must_use]
     pub fn latency_micros(&self, percent: u64) -> Option<u64> {
         let total: u64 = self.latency.iter().sum();
         // Within a bucket the requests are assumed to be spread evenly, as Prometheus does.

@@ -73,7 +73,6 @@ impl FleetView {
         *self.report.lock() = Some(Arc::new(report));
     }
 
-    #[must_use]
     pub fn get(&self) -> Option<Arc<FleetReport>> {
         self.report.lock().clone()
     }
@@ -82,7 +81,6 @@ impl FleetView {
         let _ = self.own.set(read);
     }
 
-    #[must_use]
     pub fn own(&self) -> Option<OwnState> {
         self.own.get().map(|read| read())
     }
@@ -92,7 +90,6 @@ impl FleetView {
     }
 
     /// `None` on a single node.
-    #[must_use]
     pub fn hand_over(&self) -> Option<HandOver> {
         self.hand_over.get().cloned()
     }
@@ -185,7 +182,6 @@ fn mild(text: String, fix: impl Into<String>) -> FleetProblem {
 
 impl FleetReport {
     /// Problems of the fleet, the worst first.
-    #[must_use]
     pub fn problems(&self) -> Vec<FleetProblem> {
         let mut problems = Vec::new();
         if let Some(error) = &self.error {

@@ -20,7 +20,6 @@ impl Counter {
         self.0.fetch_add(number, Relaxed);
     }
 
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -38,7 +37,6 @@ impl Gauge {
         self.0.fetch_add(by, Relaxed);
     }
 
-    #[must_use]
     pub fn get(&self) -> i64 {
         self.0.load(Relaxed)
     }
@@ -288,7 +286,6 @@ impl Registry {
         }
     }
 
-    #[must_use]
     pub fn render(&self) -> String {
         let mut out = String::new();
         for family in self.0.lock().iter() {

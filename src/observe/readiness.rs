@@ -29,7 +29,6 @@ impl Readiness {
         }
     }
 
-    #[must_use]
     pub fn reasons(&self) -> ReadinessParts {
         self.reasons.lock().clone()
     }
@@ -44,7 +43,6 @@ impl Readiness {
         };
     }
 
-    #[must_use]
     pub fn warnings(&self) -> ReadinessParts {
         self.warnings.lock().clone()
     }

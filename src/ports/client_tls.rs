@@ -74,13 +74,11 @@ impl ClientTls {
     }
 
     /// When the client certificate expires; `None` without one.
-    #[must_use]
     pub fn certificate_ends(&self) -> Option<UnixSeconds> {
         self.current.current().validity.map(Validity::until)
     }
 
     /// Returns why the client certificate is refused now, or soon will be.
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let validity = self.current.current().validity?;
         let (certificate, _) = self.files.pair.as_ref()?;

@@ -27,7 +27,6 @@ pub trait Clock: Send + Sync {
 }
 
 /// Id of the current boot, if the kernel provides one: uptimes of two boots must not be compared.
-#[must_use]
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())
@@ -92,7 +91,6 @@ impl LabTime {
 impl LabClock {
     pub const REAL_PACE: i64 = 1_000;
 
-    #[must_use]
     pub fn new(base: Arc<dyn Clock>) -> Self {
         Self {
             base,
@@ -132,7 +130,6 @@ impl LabClock {
         self.change(|_, now| now, Some(pace));
     }
 
-    #[must_use]
     pub fn pace(&self) -> i64 {
         self.state.read().pace
     }
@@ -141,7 +138,6 @@ impl LabClock {
         *self.state.write() = LabTime::REAL;
     }
 
-    #[must_use]
     pub fn offset(&self) -> i64 {
         self.moved_millis().div_euclid(1_000)
     }
@@ -168,7 +164,6 @@ impl Clock for LabClock {
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    #[must_use]
     pub fn at(now: UnixSeconds) -> Self {
         Self(AtomicI64::new(now.0.saturating_mul(1_000)))
     }

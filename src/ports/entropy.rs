@@ -28,7 +28,6 @@ impl Default for SystemEntropy {
 
 /// The generator that ring uses for signatures. ring accepts no other source, so ECDSA signatures differ each
 /// time, in tests too.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the port that the ban points to")]
 pub fn signature_random() -> SystemRandom {
     SystemRandom::new()
@@ -55,7 +54,6 @@ pub struct SeededEntropy {
 }
 
 impl SeededEntropy {
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self {
             seed,

@@ -70,7 +70,6 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,

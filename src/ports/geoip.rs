@@ -40,7 +40,6 @@ impl GeoIp {
         })
     }
 
-    #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let database = self.database.current();
         // A dual-stack socket reports IPv4 clients as mapped IPv6 addresses.

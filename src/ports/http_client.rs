@@ -94,7 +94,6 @@ impl RequestTarget {
         })
     }
 
-    #[must_use]
     pub fn request(&self, method: Method) -> Builder {
         Request::builder()
             .method(method)
@@ -103,7 +102,6 @@ impl RequestTarget {
     }
 
     /// Path and query.
-    #[must_use]
     pub(crate) fn target(&self) -> String {
         self.target.to_string()
     }
@@ -189,7 +187,6 @@ impl RequestTarget {
         }
     }
 
-    #[must_use]
     pub fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
@@ -288,7 +285,6 @@ fn connector() -> Result<TlsConnector, BadAddress> {
 }
 
 /// The URL without its query, for logs and messages: queries may contain keys.
-#[must_use]
 pub fn without_query(address: &str) -> String {
     match address.split_once('?') {
         Some((address, _)) => format!("{address}?…"),
@@ -296,7 +292,6 @@ pub fn without_query(address: &str) -> String {
     }
 }
 
-#[must_use]
 pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     // The outer errors only repeat "client error" and "connect error".
@@ -311,7 +306,6 @@ pub fn cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Why no connection was made, as a fixed text. The messages of the network stack and of libraries are for
 /// the log only.
-#[must_use]
 pub fn no_connection(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let mut next = Some(error);
     while let Some(cause) = next {

@@ -21,7 +21,6 @@ pub struct MediaFile {
 pub struct MediaDirectory(PathBuf);
 
 impl MediaDirectory {
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

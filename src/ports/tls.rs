@@ -75,7 +75,6 @@ impl Tls {
         })
     }
 
-    #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.pair.current().config)
     }
@@ -96,7 +95,6 @@ impl Tls {
         })
     }
 
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         // The certificate is served all the same: a wrong clock at boot must not take the service down, and clients check
         // the validity themselves.

@@ -79,7 +79,6 @@ impl<T, S: PartialEq> Reloadable<T, S> {
 
 /// Whether a secret's file is world-readable. `/run/secrets` is exempt: container runtimes mount secrets
 /// world-readable, and the container is the security boundary.
-#[must_use]
 pub fn readable_by_all(path: &Path, mode: u32) -> bool {
     mode & 0o004 != 0 && !path.starts_with("/run/secrets")
 }

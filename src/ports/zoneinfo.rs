@@ -44,7 +44,6 @@ pub struct ZoneRules {
 }
 
 /// Chooses between a directory, by default the system's, and the copy that is compiled in. Reads a few files.
-#[must_use]
 pub fn choose(named: Option<&Path>) -> ZoneRules {
     let directory = match named {
         Some(named) => Some(named.to_owned()),
@@ -79,7 +78,6 @@ pub fn apply(rules: &ZoneRules) {
 }
 
 /// Names of zones whose file is there and damaged. Their rules are those that are compiled in.
-#[must_use]
 fn damaged(directory: &Path) -> Vec<&'static str> {
     let is_damaged = |name: &&str| match read_zone(directory, name) {
         Ok(bytes) => !zone::is_zone_file(&bytes),
@@ -89,7 +87,6 @@ fn damaged(directory: &Path) -> Vec<&'static str> {
 }
 
 /// Why a directory cannot be used, as the end of a sentence.
-#[must_use]
 pub fn fault(directory: &Path) -> Option<&'static str> {
     if !directory.is_dir() {
         return Some("is not a directory that can be read");
@@ -109,7 +106,6 @@ pub struct ZoneWatch {
 
 impl ZoneWatch {
     /// `named` is the setting that [`apply`] got when the configuration was loaded.
-    #[must_use]
     pub fn new(named: Option<&Path>) -> Self {
         Self {
             named: named.map(Path::to_owned),
@@ -129,7 +125,6 @@ impl ZoneWatch {
         Some(newest)
     }
 
-    #[must_use]
     pub fn used(&self) -> ZoneRules {
         self.used.lock().clone()
     }
@@ -147,7 +142,6 @@ impl ZoneRules {
 
     /// Whether the rules are so old that some are probably wrong: from before last year, or from last year at the
     /// middle of this one. Every year has several releases.
-    #[must_use]
     pub fn is_old(&self, year: i32, month: u32) -> bool {
         let of = self
             .release
@@ -158,7 +152,6 @@ impl ZoneRules {
     }
 
     /// What an operator should do about the rules.
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let damaged = self.directory.as_deref().map(damaged).unwrap_or_default();
         if let Some(first) = damaged.first() {
@@ -178,7 +171,6 @@ impl ZoneRules {
     }
 
     /// One line for operators, such as `2026f (compiled in; /usr/share/zoneinfo has 2025b)`.
-    #[must_use]
     pub fn summary(&self) -> String {
         let unknown = || "of an unknown release".to_owned();
         let release = self.release.clone().unwrap_or_else(unknown);

@@ -75,7 +75,6 @@ pub fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> io::Erro
 }
 
 /// What an operator can do about an error of a file; `None` if the callers of all such errors say more.
-#[must_use]
 pub(crate) fn remedy(error: &io::Error) -> Option<&'static str> {
     let error = FileError::find(error).map_or(error, |found| &found.source);
     if error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) {
@@ -108,7 +107,6 @@ pub(crate) fn remedy(error: &io::Error) -> Option<&'static str> {
 
 /// Whether an error is about one file, in whose place another one can begin, and not about the process, the space of the
 /// disk or a sync.
-#[must_use]
 pub fn is_about_file(error: &io::Error) -> bool {
     let (error, sync) = match FileError::find(error) {
         Some(found) => (&found.source, found.sync),
@@ -154,7 +152,6 @@ pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Whether [`set_aside`] gave a file this name.
-#[must_use]
 pub fn is_set_aside(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let parts = name.and_then(|name| name.rsplit_once(DAMAGED));

@@ -11,7 +11,6 @@ pub mod telemetry;
 use playgate_store::Schema;
 
 /// All tables of a store.
-#[must_use]
 pub fn schema() -> Schema {
     journal::schema(telemetry::schema(playgate_domain::schema()))
 }

@@ -153,7 +153,6 @@ impl DueJobs {
     }
 
     /// Blocks for at most `max_wait`. Commands without a server have no jobs, so nothing is due.
-    #[must_use]
     pub fn run(&self, max_wait: Duration) -> Vec<&'static str> {
         self.0.get().map(|run| run(max_wait)).unwrap_or_default()
     }
@@ -161,7 +160,6 @@ impl DueJobs {
 
 impl Services {
     /// Whether this installation may have lab partners.
-    #[must_use]
     pub fn allows_lab(&self) -> bool {
         self.config.allows_lab()
     }

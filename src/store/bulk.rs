@@ -12,7 +12,6 @@ impl Drop for BulkWrites {
 }
 
 impl Store {
-    #[must_use]
     pub fn bulk_writes(&self) -> BulkWrites {
         self.0.core.memtable.begin_bulk();
         BulkWrites(self.clone())

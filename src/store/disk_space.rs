@@ -36,7 +36,6 @@ pub const NEEDS: [WritePriority; 5] = [
 ];
 
 impl WritePriority {
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Login => "login",
@@ -48,7 +47,6 @@ impl WritePriority {
     }
 
     /// Describes the effect when this is the highest rejected priority.
-    #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
             Self::Journal => "the request journal is paused",
@@ -94,7 +92,6 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    #[must_use]
     pub(crate) fn refuses(&self) -> Option<WritePriority> {
         NEEDS
             .into_iter()

@@ -137,7 +137,6 @@ impl Store {
     }
 
     /// Returns how many tables this version knows.
-    #[must_use]
     pub fn tables(&self) -> u32 {
         self.0.core.schema.count()
     }
@@ -148,7 +147,6 @@ impl Store {
         self.0.lock.clone()
     }
 
-    #[must_use]
     pub fn written(&self) -> Written {
         self.0.core.counts.read()
     }
@@ -229,18 +227,15 @@ impl Store {
         }
     }
 
-    #[must_use]
     pub fn is_writable(&self) -> bool {
         self.0.core.is_writable()
     }
 
     /// Returns the highest priority that is rejected at present. All lower ones are rejected too.
-    #[must_use]
     pub fn refuses(&self) -> Option<WritePriority> {
         self.0.core.disk.as_ref()?.space.refuses()
     }
 
-    #[must_use]
     pub fn space(&self) -> Option<(u64, u64)> {
         Some(self.0.core.disk.as_ref()?.space.bytes())
     }
@@ -254,7 +249,6 @@ impl Store {
         }
     }
 
-    #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.0.core.disk.as_ref()?.loss.clone()
     }

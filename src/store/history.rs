@@ -28,7 +28,6 @@ impl History {
     }
 
     /// `d(n) = SHA-256(d(n-1) || n || batch)`, truncated to 16 bytes.
-    #[must_use]
     pub(crate) fn after(self, number: u64, batch: &[u8]) -> Self {
         // An unknown digest stays unknown: a chain that begins in the middle would agree with no other.
         if !self.is_chained() {

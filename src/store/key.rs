@@ -22,7 +22,6 @@ pub trait Key: Clone + Ord + Send + Sync + Sized + 'static {
         out
     }
 
-    #[must_use]
     fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let key = Self::read(&mut bytes)?;
         bytes.is_empty().then_some(key)

@@ -44,7 +44,6 @@ pub(crate) struct Identity {
 }
 
 /// Returns true for a store or a staged store, and if the directory cannot be read.
-#[must_use]
 pub fn has_data(directory: &Path) -> bool {
     let place = StoreLayout::new(directory, false);
     let is_absent = |part: PathBuf| matches!(part.try_exists(), Ok(false));

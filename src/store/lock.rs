@@ -52,7 +52,6 @@ impl StoreLock {
 
     /// Takes over a lock that was handed over. `None` if the file is not the lock of this directory, or another process
     /// holds the lock.
-    #[must_use]
     pub fn adopt(file: File, directory: &Path) -> Option<Self> {
         // Succeeds if this open file holds the lock already.
         file.try_lock().ok()?;

@@ -130,7 +130,6 @@ impl Store {
         Ok(store)
     }
 
-    #[must_use]
     pub fn in_memory(schema: Schema) -> Self {
         let Options {
             on_failure, clock, ..

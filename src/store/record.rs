@@ -16,7 +16,6 @@ pub const VALUE_MAX: usize = 16 * 1024;
 pub trait Record: Serialize + DeserializeOwned + Send + Sync + 'static {
     const VERSION: u8 = 1;
 
-    #[must_use]
     fn upgrade(_version: u8, _bytes: &[u8]) -> Option<Self> {
         None
     }
@@ -130,7 +129,6 @@ pub(super) fn sound_body<'a>(tree: &str, key: &[u8], value: &'a [u8]) -> Option<
 }
 
 /// Decodes one bincode value; bytes that are left over make it invalid.
-#[must_use]
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match bincode::serde::decode_from_slice(bytes, options()) {
         Ok((value, used)) if used == bytes.len() => Some(value),
@@ -139,7 +137,6 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 /// Version and body in hexadecimal, for golden tests: other bytes on disk need a new version.
-#[must_use]
 pub fn golden<R: Record>(record: &R) -> String {
     let mut value = vec![R::VERSION];
     match bincode::serde::encode_into_std_write(record, &mut value, options()) {

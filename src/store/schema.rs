@@ -21,13 +21,11 @@ pub struct Schema {
 }
 
 impl Schema {
-    #[must_use]
     pub fn with<T: Table>(mut self) -> Self {
         self.tables.add::<T>();
         self
     }
 
-    #[must_use]
     pub fn upgraded_by(mut self, step: UpgradeStep) -> Self {
         self.tables.next_format();
         self.steps.push(step);

@@ -95,13 +95,11 @@ impl Tables {
     }
 
     /// Returns the format of these tables: 1, plus the number of upgrade steps.
-    #[must_use]
     pub const fn format(&self) -> u32 {
         self.upgrades.saturating_add(1)
     }
 
     /// Returns how many tables a store has. A version never has fewer than an earlier one of its format.
-    #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.tables.len()).unwrap_or(u32::MAX)
     }

@@ -3,7 +3,6 @@
 use data_encoding::BASE64_NOPAD;
 
 /// `None` for text with any other character.
-#[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(text.len());
     for byte in text {

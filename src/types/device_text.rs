@@ -9,7 +9,6 @@ use super::text::check_visible;
 const UNKNOWN: &str = "unknown";
 
 /// Text in UTF-8, or else in Latin-1: the `fetch` of browsers sends that.
-#[must_use]
 pub fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -18,7 +17,6 @@ pub fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Text in UTF-8, in which other bytes are read as Latin-1: of a batch of events, one may have another encoding.
-#[must_use]
 pub fn mended_text(bytes: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(bytes).is_ok() {
         return Cow::Borrowed(bytes);
@@ -33,7 +31,6 @@ pub fn mended_text(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// A label that can be shown, whatever the device sent: a label must never stop playback. Invisible characters are
 /// dropped, and a long text is cut.
-#[must_use]
 pub fn label_of(bytes: &[u8]) -> Cow<'_, str> {
     let text = text_of(bytes);
     // Every heartbeat has three labels, and nearly all are usable as they are.

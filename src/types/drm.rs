@@ -34,7 +34,6 @@ impl Drm {
         Self::None,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Widevine => "widevine",
@@ -45,14 +44,12 @@ impl Drm {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|drm| drm.as_str().eq_ignore_ascii_case(text))
     }
 
-    #[must_use]
     pub const fn offered_with(self, protocol: Protocol) -> bool {
         // What players implement. Another pair would pass preflight and fail only when the license arrives.
         match (self, protocol) {
@@ -78,7 +75,6 @@ impl Protocol {
         Self::Sstrs,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dash => "dash",
@@ -90,20 +86,17 @@ impl Protocol {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|protocol| protocol.as_str().eq_ignore_ascii_case(text))
     }
 
-    #[must_use]
     pub const fn wants_https(self) -> bool {
         matches!(self, Self::Dashs | Self::Sstrs)
     }
 
     /// The protocol without the https requirement, as the catalogue lists it.
-    #[must_use]
     pub const fn family(self) -> Self {
         match self {
             Self::Dashs => Self::Dash,

@@ -16,7 +16,6 @@ pub enum DurationUnit {
 }
 
 impl DurationUnit {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Millis => "ms",
@@ -33,7 +32,6 @@ impl DurationUnit {
         }
     }
 
-    #[must_use]
     pub fn to_millis(self, duration: f64) -> f64 {
         let millis = match self {
             Self::Millis => duration,

@@ -47,7 +47,6 @@ impl Email {
         Ok(Self(address))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -47,7 +47,6 @@ macro_rules! foreign_id {
                 Ok(Self(text.into()))
             }
 
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -93,12 +92,10 @@ macro_rules! random_id {
         pub struct $name([u8; 16]);
 
         impl $name {
-            #[must_use]
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
 
-            #[must_use]
             pub const fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
@@ -235,7 +232,6 @@ impl DeviceId {
         Ok(Self(text.into()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

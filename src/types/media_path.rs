@@ -9,7 +9,6 @@ const DEPTH_MAX: usize = 16;
 pub struct MediaPath(String);
 
 impl MediaPath {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // The text is already percent-decoded. Decoding it again would turn `%252e` into a dot after this check.
         let plain = |segment: &str| {
@@ -22,24 +21,20 @@ impl MediaPath {
         (fits && text.split('/').all(plain)).then(|| Self(text.to_owned()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    #[must_use]
     pub fn depth(&self) -> usize {
         self.0.split('/').count() - 1
     }
 
     /// Returns whether a path below this one may have another segment of this many bytes.
-    #[must_use]
     pub fn has_room_below(&self, bytes: usize) -> bool {
         self.0.len() + 1 + bytes <= PATH_MAX && self.depth() + 2 <= DEPTH_MAX
     }
 
     /// The first `depth` directories, if the file is in or below them.
-    #[must_use]
     pub fn directory(&self, depth: usize) -> Option<&str> {
         let own = self.depth();
         if depth == 0 {

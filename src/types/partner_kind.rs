@@ -14,7 +14,6 @@ pub enum PartnerKind {
 }
 
 impl PartnerKind {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Standard => "standard",

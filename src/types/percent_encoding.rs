@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 /// Percent-encodes a value for a path, a query or a form: everything but the unreserved characters of RFC 3986, 2.3.
-#[must_use]
 pub fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

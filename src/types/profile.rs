@@ -36,12 +36,10 @@ impl Locale {
         Ok(Self(text.replace('_', "-").into()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    #[must_use]
     pub fn language(&self) -> &str {
         self.0.split('-').next().unwrap_or_default()
     }
@@ -64,7 +62,6 @@ impl Country {
         }
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         // Two ASCII letters by construction; a record with other bytes reads as no country.
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -108,7 +105,6 @@ impl PersonName {
         (Some(name).filter(|name| !name.as_str().is_empty()), changed)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -123,7 +119,6 @@ impl BirthDate {
         TvDay::parse(text).map(|day| Self(day.date()))
     }
 
-    #[must_use]
     pub const fn date(self) -> NaiveDate {
         self.0
     }

@@ -16,7 +16,6 @@ pub enum Role {
 impl Role {
     pub const ALL: [Self; 4] = [Self::Admin, Self::Content, Self::Agent, Self::Observer];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -28,12 +27,10 @@ impl Role {
 
     /// Whether the role may see tokens and PINs in users' mail. An agent who could read them could take over
     /// an account with its reset mail.
-    #[must_use]
     pub const fn sees_secrets(self) -> bool {
         matches!(self, Self::Admin)
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }

@@ -33,18 +33,15 @@ impl Password {
         Ok(Self { normal, typed })
     }
 
-    #[must_use]
     pub fn length(&self) -> usize {
         self.normal.chars().count()
     }
 
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.normal
     }
 
     /// The bytes from which another service may have made its hash: as they came, then the normal forms.
-    #[must_use]
     pub fn spellings(&self) -> Vec<String> {
         let mut spellings: Vec<String> = self.typed.iter().cloned().collect();
         spellings.push(self.normal.clone());
@@ -77,7 +74,6 @@ impl Pin {
             .ok_or(Malformed("a PIN has four to six digits"))
     }
 
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

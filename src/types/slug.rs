@@ -7,7 +7,6 @@ const LENGTH_MAX: usize = 100;
 
 /// An id from a name in any script: lower-case letters and digits, with dashes between words. Empty if the name has
 /// neither.
-#[must_use]
 pub fn slug(name: &str) -> String {
     // `é` is `e` in ids. Letters of other scripts stay: an id may have them.
     let plain = name.nfc().map(|c| {

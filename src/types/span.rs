@@ -27,7 +27,6 @@ pub fn parse_span(text: &str) -> Result<Duration, Malformed> {
         .ok_or(Malformed("must be at most 3650d"))
 }
 
-#[must_use]
 pub fn format_span(span: Duration) -> String {
     match span.as_millis() {
         millis if millis % 1_000 == 0 => format!("{}s", span.as_secs()),

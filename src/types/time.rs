@@ -20,12 +20,10 @@ pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
     /// Seconds from `earlier` to this instant; negative if `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    #[must_use]
     pub fn in_utc(self) -> String {
         let time = chrono::DateTime::from_timestamp(self.0, 0);
         time.map_or_else(
@@ -34,7 +32,6 @@ impl UnixSeconds {
         )
     }
 
-    #[must_use]
     pub fn date_in_utc(self) -> String {
         let time = chrono::DateTime::from_timestamp(self.0, 0);
         time.map_or_else(
@@ -44,13 +41,11 @@ impl UnixSeconds {
     }
 
     /// Number of the UTC day, counted from 1970-01-01.
-    #[must_use]
     pub const fn utc_day(self) -> i64 {
         self.0.div_euclid(DAY)
     }
 
     /// In UTC; `None` beyond the calendar.
-    #[must_use]
     pub fn year_and_month(self) -> Option<(i32, u32)> {
         let time = chrono::DateTime::from_timestamp(self.0, 0)?;
         Some((time.year(), time.month()))
@@ -107,13 +102,11 @@ impl LiveOffset {
         }
     }
 
-    #[must_use]
     pub fn before(self, now: UnixSeconds) -> UnixSeconds {
         // The server's time: a player whose clock is wrong still gets the program on air.
         now + i64::from(self.0)
     }
 
-    #[must_use]
     pub const fn seconds(self) -> i32 {
         self.0
     }
@@ -124,7 +117,6 @@ impl LiveOffset {
 pub struct TvDay(NaiveDate);
 
 impl TvDay {
-    #[must_use]
     pub const fn from_date(date: NaiveDate) -> Self {
         Self(date)
     }
@@ -155,18 +147,15 @@ impl TvDay {
             .ok_or(malformed)
     }
 
-    #[must_use]
     pub const fn date(self) -> NaiveDate {
         self.0
     }
 
     /// Days since 0001-01-01, for use in store keys.
-    #[must_use]
     pub fn number(self) -> i32 {
         self.0.num_days_from_ce()
     }
 
-    #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         NaiveDate::from_num_days_from_ce_opt(number).map(Self)
     }

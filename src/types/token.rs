@@ -19,7 +19,6 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::User => "pgu_",
@@ -37,7 +36,6 @@ pub const PARTNER_TOKEN_LENGTH: usize = 36; // a UUID
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    #[must_use]
     pub fn hash_presented(kind: TokenKind, text: &str) -> Option<Self> {
         // Bounds the hashing, and keeps a token of one kind unknown in every other place.
         let form = text.len() == TOKEN_LENGTH && text.starts_with(kind.prefix());
@@ -45,14 +43,12 @@ impl TokenHash {
     }
 
     /// Finds a token in what a person pasted, and returns it with its hash.
-    #[must_use]
     pub fn find_pasted(kind: TokenKind, text: &str) -> Option<(String, Self)> {
         let text = pasted::token(text, kind.prefix(), TOKEN_LENGTH)?;
         let hash = Self::hash_presented(kind, &text)?;
         Some((text, hash))
     }
 
-    #[must_use]
     pub fn hash_partner_token(text: &str) -> Option<Self> {
         // Only the lower-case spelling that was issued is known: one token has one hash.
         const FORM: &[u8; PARTNER_TOKEN_LENGTH] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
@@ -71,17 +67,14 @@ impl TokenHash {
         Self(hash)
     }
 
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    #[must_use]
     pub fn handle(&self) -> String {
         // 48 bits of the hash name a token among a partner's few. The token cannot be derived from them.
         HEXLOWER.encode(self.0.first_chunk::<6>().unwrap_or(&[0; 6]))
@@ -113,7 +106,6 @@ pub struct Token {
 }
 
 impl Token {
-    #[must_use]
     pub fn new(kind: TokenKind, random: [u8; 32]) -> Self {
         let mut text = String::with_capacity(TOKEN_LENGTH);
         text.push_str(kind.prefix());
@@ -122,7 +114,6 @@ impl Token {
         Self { text, hash }
     }
 
-    #[must_use]
     pub fn new_partner(random: [u8; 16]) -> Self {
         // A UUID of version 4, because deployed clients expect one: six bits are fixed, 122 are random.
         let bits = u128::from_be_bytes(random);
@@ -139,12 +130,10 @@ impl Token {
         Self { text, hash }
     }
 
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    #[must_use]
     pub const fn hash(&self) -> TokenHash {
         self.hash
     }

@@ -80,7 +80,6 @@ fn built_in(name: &str) -> Option<Rules> {
 }
 
 /// Whether a text can be the name of a zone, and so a path below a directory of zone files.
-#[must_use]
 pub fn is_zone_name(name: &str) -> bool {
     let part = |part: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-".contains(&byte);
@@ -109,7 +108,6 @@ pub fn use_rules(files: Option<RuleFiles>) {
     }
 }
 
-#[must_use]
 pub fn is_zone_file(bytes: &[u8]) -> bool {
     Rules::tzif("", bytes).is_ok()
 }
@@ -120,25 +118,21 @@ pub fn built_in_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Zone {
-    #[must_use]
     pub fn utc() -> Self {
         *UTC
     }
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
     /// Seconds east of UTC.
-    #[must_use]
     pub fn offset_at(self, at: UnixSeconds) -> i64 {
         let at = jiff::Timestamp::from_second(at.0).unwrap_or_default();
         self.0.rules.load().to_offset(at).seconds().into()
     }
 
     /// Such as `CEST`, or `+03` where there is none.
-    #[must_use]
     pub fn abbreviation(self, at: UnixSeconds) -> String {
         let at = jiff::Timestamp::from_second(at.0).unwrap_or_default();
         let rules = self.0.rules.load();
@@ -146,7 +140,6 @@ impl Zone {
     }
 
     /// A zone that the store names. If no rules of it are found any more, it is UTC until they are.
-    #[must_use]
     pub fn stored(name: &str) -> Self {
         Self::from_str(name).unwrap_or_else(|UnknownZone| {
             let mut registry = ZONES.lock();

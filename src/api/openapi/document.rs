@@ -103,7 +103,6 @@ pub fn document(router: &Router, about: &About<'_>) -> Result<Document, String> 
 
 /// Whether the description contains the route. A path that ends with a slash is a web page, where relative
 /// addresses need the slash; it is no operation of an interface, and linters reject its path.
-#[must_use]
 pub fn is_described(route: &Route) -> bool {
     route.pattern == "/" || !route.pattern.ends_with('/')
 }

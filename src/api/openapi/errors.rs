@@ -94,7 +94,6 @@ fn parse_code(word: &str) -> Option<ErrorCode> {
     })
 }
 
-#[must_use]
 pub(super) fn are_common(codes: &[ErrorCode]) -> bool {
     codes.iter().all(|code| COMMON_ERRORS.contains(code))
 }

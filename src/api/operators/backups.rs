@@ -262,7 +262,6 @@ pub struct RestoredBody {
 }
 
 impl RestoredBody {
-    #[must_use]
     pub fn new(contents: BackupContents, keys: Keys) -> Self {
         Self {
             contents: contents.into(),

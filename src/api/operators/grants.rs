@@ -241,7 +241,6 @@ pub(crate) struct GrantLine {
 }
 
 impl GrantLine {
-    #[must_use]
     pub(crate) fn new(grant: &Grant, snapshot: &CatalogSnapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
         Self {
@@ -277,7 +276,6 @@ pub(crate) struct ExplainEntitlementReply {
 }
 
 impl ExplainEntitlementReply {
-    #[must_use]
     pub(crate) fn new(
         explained: EntitlementExplanation,
         limits: Vec<DecisionStep>,

@@ -213,7 +213,6 @@ pub(crate) struct PartnerLine {
 }
 
 impl PartnerLine {
-    #[must_use]
     pub(crate) fn new(partner: &Partner, users: usize) -> Self {
         Self {
             partner_id: partner.id.to_string(),

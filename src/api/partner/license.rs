@@ -362,7 +362,6 @@ pub(crate) struct ClearKeyBody {
 }
 
 impl ClearKeyBody {
-    #[must_use]
     pub(crate) fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
         let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
             kty: "oct",

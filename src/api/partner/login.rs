@@ -306,7 +306,6 @@ pub(crate) struct LoginReply<'a> {
 }
 
 impl<'a> LoginReply<'a> {
-    #[must_use]
     pub(crate) fn new(opened: &'a NewLogin, new_user: bool) -> Self {
         Self {
             token: opened.token.reveal(),

@@ -38,7 +38,6 @@ pub(crate) struct OfferReply {
 }
 
 impl OfferReply {
-    #[must_use]
     pub(crate) fn from_grant(grant: &Grant, snapshot: &CatalogSnapshot, now: UnixSeconds) -> Self {
         Self {
             offer_id: grant.offer.as_str().to_owned(),

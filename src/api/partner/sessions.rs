@@ -165,7 +165,6 @@ pub(crate) struct PlaybackSessionBody {
 }
 
 impl PlaybackSessionBody {
-    #[must_use]
     pub(crate) fn for_user(view: SessionView) -> Self {
         let (width, height) = view.resolution;
         Self {
@@ -190,7 +189,6 @@ impl PlaybackSessionBody {
     }
 
     /// A session for an operator, with the e-mail address of its user if the user still exists.
-    #[must_use]
     pub(crate) fn for_operator(view: SessionView, email: Option<String>) -> Self {
         let user = view.user.to_string();
         Self {
@@ -219,7 +217,6 @@ pub(crate) struct LoginLine {
 
 impl LoginLine {
     /// A session as seen by the session `asking`, or by an operator if that is `None`.
-    #[must_use]
     pub(crate) fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
         Self {
             session_id: login.id.to_string(),

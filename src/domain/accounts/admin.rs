@@ -16,7 +16,6 @@ const TAG_LENGTH_MAX: usize = 64;
 
 impl Accounts {
     /// Counts the users of each partner. Scans all users in memory.
-    #[must_use]
     pub fn counts(&self) -> HashMap<PartnerId, usize> {
         let mut counts = HashMap::new();
         self.0.users.for_each(|_, user| {

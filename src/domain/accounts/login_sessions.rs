@@ -21,7 +21,6 @@ pub(super) fn is_alive(created: UnixSeconds, expires: UnixSeconds, now: UnixSeco
 
 impl Accounts {
     /// Authenticates a user token from memory. Returns `None` if it is unknown, expired, revoked or of another partner.
-    #[must_use]
     pub fn authenticate(
         &self,
         token: &TokenHash,

@@ -75,7 +75,6 @@ use tables::{
     Users, UsersByEmail,
 };
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema
         .with::<Users>()
@@ -171,7 +170,6 @@ impl Accounts {
         })))
     }
 
-    #[must_use]
     pub fn user(&self, id: &UserId) -> Option<Arc<User>> {
         self.0.users.get(id)
     }
@@ -184,7 +182,6 @@ impl Accounts {
         pending.unwrap_or_else(|| self.0.users.contains(user))
     }
 
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.users.len()
     }

@@ -149,7 +149,6 @@ pub struct Swept {
 }
 
 impl Swept {
-    #[must_use]
     pub const fn total(&self) -> usize {
         self.logins + self.resets + self.throttles
     }

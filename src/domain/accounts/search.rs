@@ -126,7 +126,6 @@ fn folded(text: &str) -> String {
 }
 
 impl Accounts {
-    #[must_use]
     pub fn search(&self, search: &UserSearch) -> UserPage {
         // The skipped users must be sorted, too, so the page holds them.
         let kept = search.offset.saturating_add(search.limit);
@@ -172,7 +171,6 @@ impl Accounts {
         }
     }
 
-    #[must_use]
     pub fn list(
         &self,
         partner: Option<PartnerId>,

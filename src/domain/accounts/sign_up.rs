@@ -196,7 +196,6 @@ impl Accounts {
     }
 
     /// A bulk import holds the guard while it runs.
-    #[must_use]
     pub fn bulk_writes(&self) -> BulkWrites {
         self.0.store.bulk_writes()
     }
@@ -276,7 +275,6 @@ pub enum PreparedSignUp {
 }
 
 impl PreparedSignUp {
-    #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         match self {
             Self::Ready(account) => account.address(),
@@ -286,19 +284,16 @@ impl PreparedSignUp {
 }
 
 impl Unhashed {
-    #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         self.account.address()
     }
 
-    #[must_use]
     pub fn without_password(self) -> NewAccount {
         self.account
     }
 }
 
 impl NewAccount {
-    #[must_use]
     pub const fn address(&self) -> (PartnerId, &Email) {
         (self.record.partner, &self.record.email)
     }

@@ -82,7 +82,6 @@ impl BackupContents {
         }
     }
 
-    #[must_use]
     pub fn keys(&self, own: Option<&str>) -> Keys {
         match &self.key {
             None => Keys::Unknown,
@@ -122,14 +121,12 @@ impl BackupDirectory {
         }
     }
 
-    #[must_use]
     pub fn new_offline(settings: BackupSettings, schema: fn() -> Schema) -> Self {
         // Read from the files, because the store may not open.
         let instance = playgate_store::instance_of(&settings.data);
         Self::new(settings, instance, schema)
     }
 
-    #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.settings.key.as_deref()
     }

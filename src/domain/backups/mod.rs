@@ -78,7 +78,6 @@ struct Inner {
 }
 
 impl Backups {
-    #[must_use]
     pub fn new(
         store: Store,
         settings: BackupSettings,
@@ -97,12 +96,10 @@ impl Backups {
         }))
     }
 
-    #[must_use]
     pub fn directory(&self) -> &BackupDirectory {
         &self.0.directory
     }
 
-    #[must_use]
     pub fn status(&self) -> BackupStatus {
         self.0.state.lock().status
     }

@@ -13,18 +13,15 @@ pub struct SealedKey(Sealed);
 pub struct ContentKeySealer(Sealer);
 
 impl ContentKeySealer {
-    #[must_use]
     pub fn new(master: &[u8; 32]) -> Self {
         Self(Sealer::new(master))
     }
 
     /// Seals a key. It opens under no other id.
-    #[must_use]
     pub fn seal(&self, id: &KeyId, key: &ContentKey, entropy: &dyn Entropy) -> SealedKey {
         SealedKey(self.0.seal(id.as_bytes(), key.reveal(), entropy))
     }
 
-    #[must_use]
     pub fn open(&self, id: &KeyId, sealed: &SealedKey) -> Option<ContentKey> {
         // A key that was changed, moved to another id, or sealed under another master key does not open.
         let key = self.0.open(id.as_bytes(), &sealed.0)?;

@@ -34,7 +34,6 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Livestream => "livestream",

@@ -41,7 +41,6 @@ impl ExplainedRight {
 
 impl CatalogSnapshot {
     /// Evaluates rights like [`Rights::rights`](crate::schedule::Rights::rights), and returns the layers.
-    #[must_use]
     pub fn explain(
         &self,
         livestream: &LivestreamId,

@@ -18,12 +18,10 @@ impl Glob {
         Ok(Self(text.into()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let mut pattern = self.0.chars();
         let mut rest = text.chars();

@@ -40,7 +40,6 @@ pub enum Replaced {
 }
 
 impl Replaced {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ByImport => "import",

@@ -57,7 +57,6 @@ pub const ROWS_MAX: usize = 100_000;
 /// Maximum number of rules. Each is evaluated for every broadcast that it may match, and a diff compares all with all.
 pub const RULES_MAX: usize = 2_000;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     tables::schema(history::schema(schema))
 }
@@ -129,7 +128,6 @@ impl Catalog {
         })))
     }
 
-    #[must_use]
     pub fn snapshot(&self) -> Arc<CatalogSnapshot> {
         self.0.snapshot.load_full()
     }
@@ -150,14 +148,12 @@ impl Catalog {
     }
 
     /// Whether the snapshot has every commit so far.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         self.0.snapshot.is_current()
     }
 
     /// Returns a key in clear text, for a license. `None` if no key is stored under the id, or if it was sealed under
     /// another master key.
-    #[must_use]
     pub fn content_key(&self, id: &KeyId) -> Option<ContentKey> {
         let snapshot = self.0.snapshot.load();
         let sealed = snapshot.contents.keys.get(id)?;

@@ -55,7 +55,6 @@ impl Unrated {
     }
 
     /// `free` is the former name of `allow`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "pin" => Some(Self::Pin),
@@ -64,13 +63,11 @@ impl Unrated {
         }
     }
 
-    #[must_use]
     pub fn age(age: i64) -> Option<Self> {
         let age = u8::try_from(age).ok()?;
         (age <= PG_AGE_MAX).then_some(Self::Age(age))
     }
 
-    #[must_use]
     pub const fn needs_pin(self, limit: u8) -> bool {
         match self {
             Self::Pin => true,
@@ -122,7 +119,6 @@ pub struct Livestream {
 
 impl Livestream {
     /// The defaults of catalogue files.
-    #[must_use]
     pub fn new(id: LivestreamId, name: String) -> Self {
         Self {
             id,
@@ -185,7 +181,6 @@ pub struct Window {
 }
 
 impl Window {
-    #[must_use]
     pub fn contains(&self, now: UnixSeconds) -> bool {
         self.from.is_none_or(|from| from <= now) && self.to.is_none_or(|to| now < to)
     }
@@ -215,7 +210,6 @@ impl OfferKind {
         Self::ThirdParty,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -300,7 +294,6 @@ impl<'a> Location<'a> {
 }
 
 impl Playlists {
-    #[must_use]
     pub fn location(&self, protocol: Protocol) -> Option<Location<'_>> {
         let text = self.0.get(&protocol.family())?;
         // Catalogues are validated at import, so an error here means an older, laxer version.
@@ -312,12 +305,10 @@ impl Playlists {
 pub struct KeyId([u8; 16]);
 
 impl KeyId {
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -356,7 +347,6 @@ impl fmt::Debug for KeyId {
 pub struct ContentKey([u8; 16]);
 
 impl ContentKey {
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -379,7 +369,6 @@ impl ContentKey {
         Self::parse(text.trim()).map_err(|_| malformed)
     }
 
-    #[must_use]
     pub const fn reveal(&self) -> &[u8; 16] {
         &self.0
     }

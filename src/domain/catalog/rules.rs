@@ -48,7 +48,6 @@ pub struct Rule {
 }
 
 impl Condition {
-    #[must_use]
     pub fn concerns(&self, livestream: &LivestreamId) -> bool {
         self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
     }
@@ -96,7 +95,6 @@ impl Condition {
 }
 
 impl Effects {
-    #[must_use]
     pub fn defaults_of(livestream: &Livestream) -> Self {
         Self {
             live: Some(livestream.live_rights),

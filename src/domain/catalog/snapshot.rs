@@ -98,17 +98,14 @@ impl CatalogSnapshot {
         }
     }
 
-    #[must_use]
     pub fn livestream(&self, id: &LivestreamId) -> Option<&Arc<Livestream>> {
         self.contents.livestreams.get(id)
     }
 
-    #[must_use]
     pub fn asset(&self, id: &AssetId) -> Option<&Arc<Asset>> {
         self.contents.assets.get(id)
     }
 
-    #[must_use]
     pub fn offer(&self, id: &OfferId) -> Option<&Arc<Offer>> {
         self.contents.offers.get(id)
     }
@@ -142,7 +139,6 @@ impl CatalogSnapshot {
             .chain(&self.unrestricted)
     }
 
-    #[must_use]
     pub fn has_key(&self, id: &KeyId) -> bool {
         self.contents.keys.contains_key(id)
     }

@@ -28,7 +28,6 @@ impl Hours {
         })
     }
 
-    #[must_use]
     pub fn contains(self, at: UnixSeconds, zone: Zone) -> bool {
         let Some(utc) = DateTime::from_timestamp(at.0, 0) else {
             // Out of calendar range: fail closed, so that a PIN is required.
@@ -47,7 +46,6 @@ impl Hours {
         }
     }
 
-    #[must_use]
     pub fn texts(self) -> [String; 2] {
         [self.from, self.to].map(|minute| format!("{:02}:{:02}", minute / 60, minute % 60))
     }

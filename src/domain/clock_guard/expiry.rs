@@ -23,7 +23,6 @@ impl Default for ExpiryClock {
 
 impl ExpiryClock {
     /// `token` is in milliseconds, `reach` in seconds.
-    #[must_use]
     pub(super) const fn new(token: i64, reach: i64) -> Self {
         Self {
             latest: AtomicI64::new(token.div_euclid(1_000)),
@@ -31,7 +30,6 @@ impl ExpiryClock {
         }
     }
 
-    #[must_use]
     pub fn at(&self, now: UnixSeconds) -> UnixSeconds {
         // Relaxed suffices: a single number that only grows; nothing else is published with it.
         let latest = self.latest.load(Ordering::Relaxed);
@@ -43,13 +41,11 @@ impl ExpiryClock {
     }
 
     /// Converts a wall-clock time, such as the end of a broadcast, to token time.
-    #[must_use]
     pub fn wall_to_token(&self, wall: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         // Both clocks advance alike from now on, so their difference converts a future time.
         wall + self.at(now).since(now)
     }
 
-    #[must_use]
     pub fn token_to_wall(&self, token: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
         token - self.at(now).since(now)
     }

@@ -98,12 +98,10 @@ impl ClockGuard {
         Ok(())
     }
 
-    #[must_use]
     pub fn expiry(&self) -> Arc<ExpiryClock> {
         Arc::clone(&self.expiry)
     }
 
-    #[must_use]
     pub fn now(&self) -> UnixSeconds {
         self.clock.now()
     }
@@ -143,7 +141,6 @@ impl ClockGuard {
         self.publish(&mut state, Durability::Durable)
     }
 
-    #[must_use]
     pub fn untrusted_jump(&self) -> Option<ClockJump> {
         *self.jump.lock()
     }

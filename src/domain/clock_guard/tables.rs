@@ -28,7 +28,6 @@ impl Table for Marks {
     type Record = HighWaterMark;
 }
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Marks>()
 }

@@ -56,7 +56,6 @@ pub struct ClockJump {
 }
 
 impl ClockJump {
-    #[must_use]
     pub const fn seconds(&self) -> i64 {
         self.jump.div_euclid(1_000)
     }

@@ -70,37 +70,30 @@ pub struct ClientEvent {
 }
 
 impl ClientCall {
-    #[must_use]
     pub fn is(&self, route: &str) -> bool {
         self.route == route
     }
 
-    #[must_use]
     pub fn is_preflight(&self) -> bool {
         self.is("preflight") || self.is("preflight_v1")
     }
 
-    #[must_use]
     pub fn is_license(&self) -> bool {
         self.route.starts_with("license_")
     }
 
-    #[must_use]
     pub fn is_login(&self) -> bool {
         self.is("login") || self.is("sign_up")
     }
 
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    #[must_use]
     pub fn has_code(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
 
-    #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         // Not percent-decoded: the values that rules read are never encoded.
         let mut pairs = self
@@ -111,7 +104,6 @@ impl ClientCall {
     }
 
     /// The reported position: Unix seconds for live and catch-up.
-    #[must_use]
     pub fn position(&self) -> Option<f64> {
         let number: f64 = self.headers.get("timestamp")?.parse().ok()?;
         // The interface recognises milliseconds by their size.
@@ -123,7 +115,6 @@ impl ClientCall {
     }
 
     /// Whether both calls ask for the same.
-    #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         self.route == other.route
             && self.path == other.path
@@ -149,7 +140,6 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    #[must_use]
     pub fn new(mut calls: Vec<ClientCall>, mut events: Vec<ClientEvent>) -> Self {
         calls.sort_by_key(|call| call.at);
         // By the client's clock, which shows the order of events: uploads come in batches.
@@ -179,7 +169,6 @@ impl Conversation {
     }
 
     /// Keeps the calls of one session, those of its user that name no other session, and the events of its device.
-    #[must_use]
     pub fn of_session(&self, session: &str) -> Self {
         let own = |call: &&ClientCall| call.session.as_deref() == Some(session);
         let (mut users, mut devices) = (Vec::new(), Vec::new());
@@ -217,17 +206,14 @@ impl Conversation {
     }
 
     /// Returns the time of the last call.
-    #[must_use]
     pub fn end(&self) -> i64 {
         self.calls.last().map_or(0, |call| call.at)
     }
 
-    #[must_use]
     pub fn users(&self) -> BTreeMap<&str, Vec<&ClientCall>> {
         group(&self.calls, |call| call.user.as_deref())
     }
 
-    #[must_use]
     pub fn sessions(&self) -> BTreeMap<&str, SessionCalls<'_>> {
         let calls = group(&self.calls, |call| call.session.as_deref());
         let sessions = calls
@@ -236,14 +222,12 @@ impl Conversation {
         sessions.collect()
     }
 
-    #[must_use]
     pub fn devices(&self) -> BTreeMap<&str, Vec<&ClientEvent>> {
         group(&self.events, |event| event.device.as_deref())
     }
 
     /// Returns whether a user logged in within a span of milliseconds. An application that was started again does so, and
     /// owes nothing to the session of its previous run.
-    #[must_use]
     pub fn logged_in(&self, user: Option<&str>, from: i64, to: i64) -> bool {
         self.calls.iter().any(|call| {
             call.is_login()
@@ -276,7 +260,6 @@ impl Conversation {
 
     /// Returns the entitlements that a session rests on: those that name it, and those of its user and asset that name
     /// none, from its start on.
-    #[must_use]
     pub fn entitlements<'a>(&'a self, session: &SessionCalls<'a>) -> Vec<&'a ClientCall> {
         let Some(first) = session.calls.first() else {
             return Vec::new();
@@ -318,7 +301,6 @@ pub struct SessionCalls<'a> {
 }
 
 impl<'a> SessionCalls<'a> {
-    #[must_use]
     pub fn preflight(&self) -> Option<&'a ClientCall> {
         let mut calls = self.calls.iter();
         calls
@@ -333,7 +315,6 @@ impl<'a> SessionCalls<'a> {
             .filter(|call| call.is("heartbeat"))
     }
 
-    #[must_use]
     pub fn end(&self) -> Option<&'a ClientCall> {
         let mut calls = self.calls.iter();
         calls
@@ -341,17 +322,14 @@ impl<'a> SessionCalls<'a> {
             .copied()
     }
 
-    #[must_use]
     pub fn asset(&self) -> Option<&'a str> {
         self.calls.iter().find_map(|call| call.asset.as_deref())
     }
 
-    #[must_use]
     pub fn device(&self) -> Option<&'a str> {
         self.calls.iter().find_map(|call| call.device.as_deref())
     }
 
-    #[must_use]
     pub fn last(&self) -> i64 {
         self.calls.last().map_or(0, |call| call.at)
     }

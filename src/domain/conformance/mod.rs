@@ -79,7 +79,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -98,7 +97,6 @@ pub struct ConformanceReport {
 }
 
 impl ConformanceReport {
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         let must = |result: &&RuleResult| result.rule.level == Level::Must;
         let has = |outcome| {
@@ -115,7 +113,6 @@ impl ConformanceReport {
     }
 }
 
-#[must_use]
 pub fn judge(conversation: &Conversation, profile: &Profile) -> ConformanceReport {
     let results = rules().iter().map(|rule| {
         let finding = (rule.judge)(conversation);

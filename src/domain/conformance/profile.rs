@@ -32,7 +32,6 @@ impl Profile {
         Ok(Self(waived))
     }
 
-    #[must_use]
     pub fn reason(&self, rule: &str) -> Option<&str> {
         self.0.get(rule).map(String::as_str)
     }

@@ -31,7 +31,6 @@ pub(super) struct Access {
 }
 
 impl EntitlementService {
-    #[must_use]
     pub const fn new(
         catalog: Catalog,
         schedule: Arc<Schedule>,
@@ -98,7 +97,6 @@ impl EntitlementService {
     }
 
     /// Returns whether an offer gives access to the asset, whatever the current program is.
-    #[must_use]
     pub fn is_entitled(
         &self,
         user: &User,
@@ -113,7 +111,6 @@ impl EntitlementService {
         })
     }
 
-    #[must_use]
     pub const fn settings(&self) -> &EntitlementSettings {
         &self.settings
     }
@@ -224,7 +221,6 @@ impl EntitlementService {
         }
     }
 
-    #[must_use]
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
@@ -235,7 +231,6 @@ impl EntitlementService {
 }
 
 impl Playing {
-    #[must_use]
     pub fn pg_age(&self) -> Option<u8> {
         match self {
             Self::Live { program, .. } => program.as_ref().and_then(Program::pg_age),

@@ -20,7 +20,6 @@ pub struct EntitlementExplanation {
 
 impl EntitlementService {
     /// Like [`EntitlementService::decide`], with its steps.
-    #[must_use]
     pub fn explain(
         &self,
         user: &User,

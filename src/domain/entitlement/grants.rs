@@ -36,13 +36,11 @@ impl Grants {
     }
 
     /// Returns current and past grants, oldest first.
-    #[must_use]
     pub fn for_user(&self, user: &UserId) -> Vec<Arc<Grant>> {
         self.memory.of(user)
     }
 
     /// Counts the users who hold each offer. It walks over all users, so viewer requests must not call it.
-    #[must_use]
     pub fn holders(&self, now: UnixSeconds) -> HashMap<OfferId, usize> {
         let mut holders = HashMap::new();
         self.memory.for_each(|grants| {
@@ -58,7 +56,6 @@ impl Grants {
 
     /// Returns what gives the offers of `offers` to new users, by their position. Offers that the catalogue does not have are
     /// left out.
-    #[must_use]
     pub fn for_new_users(
         &self,
         offers: Vec<Vec<OfferId>>,

@@ -32,7 +32,6 @@ pub struct Revocation {
 }
 
 impl Grant {
-    #[must_use]
     pub fn is_active(&self, now: UnixSeconds) -> bool {
         self.revoked.is_none() && self.expiry.is_none_or(|expiry| now < expiry)
     }
@@ -120,7 +119,6 @@ pub enum Denied {
 }
 
 impl EntitlementSettings {
-    #[must_use]
     pub fn program_needs_pin(
         &self,
         user: &User,
@@ -141,7 +139,6 @@ impl EntitlementSettings {
             }
     }
 
-    #[must_use]
     pub fn asset_needs_pin(&self, user: &User, pg_age: Option<u8>) -> bool {
         // Under either rule, because a video on demand has no start time for the watershed.
         user.parental.enabled && self.is_rated_above(user, pg_age, None)
@@ -158,7 +155,6 @@ impl EntitlementSettings {
     }
 
     /// Returns the country of the address, otherwise that of the account.
-    #[must_use]
     pub fn viewer_country(&self, user: &User, address: Option<Country>) -> Option<Country> {
         // Users cannot change the country of their account after sign-up, or they could choose it for each title.
         address.or(user.country.filter(|_| self.profile_country))
@@ -189,7 +185,6 @@ pub(super) struct OfferEvaluation {
     pub(super) here: bool,
 }
 
-#[must_use]
 pub fn any_country(user: &User) -> bool {
     user.tags.iter().any(|tag| tag == TAG_ANY_COUNTRY)
 }

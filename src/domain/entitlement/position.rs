@@ -15,7 +15,6 @@ const LIVE_SECONDS: i64 = 60;
 /// earlier position is not a Unix time: some players count from their start.
 const SHIFT_MAX: i64 = 25 * HOUR;
 
-#[must_use]
 pub fn checked_position(claimed: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
     if (-SHIFT_MAX..=LIVE_SECONDS).contains(&claimed.since(now)) {
         claimed
@@ -58,7 +57,6 @@ impl From<Withheld> for Denied {
 }
 
 impl PositionRights {
-    #[must_use]
     pub fn at(
         schedule: &schedule::snapshot::ScheduleSnapshot,
         livestream: &Livestream,
@@ -73,7 +71,6 @@ impl PositionRights {
         }
     }
 
-    #[must_use]
     pub fn for_program(livestream: &Livestream, program: &Program) -> Self {
         Self {
             stop: program.stop(),

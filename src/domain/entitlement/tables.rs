@@ -9,7 +9,6 @@ use super::model::Grant;
 use playgate_store::{Changed, CommitListener, Record, Schema, Table, TreeName};
 use playgate_types::UserId;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<GrantTable>()
 }

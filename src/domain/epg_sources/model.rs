@@ -45,7 +45,6 @@ pub struct GuideOptions {
 }
 
 impl GuideOptions {
-    #[must_use]
     pub fn rating(&self) -> Option<u8> {
         self.unrated.map(|unrated| match unrated {
             // The highest limit that a user can have: every user with parental control on is asked for the PIN,
@@ -56,7 +55,6 @@ impl GuideOptions {
         })
     }
 
-    #[must_use]
     pub fn options(&self, ratings: &Arc<Ratings>) -> XmltvOptions {
         XmltvOptions {
             zone: self.zone,

@@ -107,7 +107,6 @@ impl EpgSources {
         })))
     }
 
-    #[must_use]
     pub fn list(&self) -> Vec<EpgSourceView> {
         let sources = self.0.settings.sources.iter();
         sources.map(|source| self.view(source)).collect()
@@ -161,7 +160,6 @@ impl EpgSources {
     }
 
     /// An import without a source, or with a plain label, has no source above it.
-    #[must_use]
     pub fn options(&self, source: &str, how: Refresh, now: UnixSeconds) -> ImportOptions {
         let sources = &self.0.settings.sources;
         // The highest priority: an operator who uploads a guide by hand wants it served.

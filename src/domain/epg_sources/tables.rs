@@ -106,7 +106,6 @@ impl Table for EpgSourceStates {
     type Record = EpgSourceState;
 }
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<EpgSourceStates>()
 }

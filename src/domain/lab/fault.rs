@@ -12,7 +12,6 @@ use playgate_types::{SessionId, UserId};
 pub struct FaultId(pub u64);
 
 impl FaultId {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.strip_prefix('f')?.parse().ok().map(Self)
     }

@@ -68,7 +68,6 @@ impl Lab {
     }
 
     /// The partner's faults, oldest first, including those that have been applied as often as they may.
-    #[must_use]
     pub fn faults(&self, partner: &PartnerId, now: Instant) -> Vec<FaultView> {
         let lab = self.partners.get(partner);
         let faults = lab.iter().flat_map(|lab| &lab.faults);
@@ -90,7 +89,6 @@ impl Lab {
     }
 
     /// Counts a call of a lab partner against its faults, and returns the oldest one that applies.
-    #[must_use]
     pub fn fault_for(
         &self,
         partner: &PartnerId,
@@ -110,7 +108,6 @@ impl Lab {
         applied
     }
 
-    #[must_use]
     pub fn clock_offset(&self, partner: &PartnerId) -> i64 {
         self.partners.get(partner).map_or(0, |lab| lab.clock_offset)
     }
@@ -119,7 +116,6 @@ impl Lab {
         self.partners.entry(partner).or_default().clock_offset = seconds;
     }
 
-    #[must_use]
     pub fn scenario(&self, partner: &PartnerId) -> Option<ScenarioReport> {
         self.partners.get(partner)?.scenario.clone()
     }

@@ -20,14 +20,12 @@ pub enum ScenarioState {
 }
 
 impl ScenarioState {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Running, Self::Passed, Self::Failed]
             .into_iter()
             .find(|state| state.as_str() == text)
     }
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",

@@ -128,13 +128,11 @@ impl Mail {
     }
 
     /// `None` while the mail server is available.
-    #[must_use]
     pub fn last_failure(&self) -> Option<String> {
         let failure = self.0.delivery.failure.lock();
         failure.as_ref().map(|failure| failure.response.clone())
     }
 
-    #[must_use]
     pub fn counts(&self) -> MailCounts {
         let (queued, oldest) = self.0.queue.size();
         let delivery = &self.0.delivery;

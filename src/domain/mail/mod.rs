@@ -47,7 +47,6 @@ pub enum Secrets {
     Masked,
 }
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<Mails>()
 }
@@ -220,7 +219,6 @@ impl Mail {
         })
     }
 
-    #[must_use]
     pub fn preview(&self, kind: MailKind, locale: Option<&Locale>) -> (String, String, String) {
         let values = TemplateValues {
             email: "viewer@example.com".to_owned(),

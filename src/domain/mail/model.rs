@@ -27,7 +27,6 @@ impl MailKind {
     ];
 
     /// The name on the command line, in the API and in the names of template files.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Reset => "reset",
@@ -38,7 +37,6 @@ impl MailKind {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
@@ -74,7 +72,6 @@ pub enum MailStatus {
 }
 
 impl MailStatus {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sink => "sink",
@@ -136,7 +133,6 @@ pub struct Retried {
 }
 
 impl Retried {
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.queued.is_empty() && self.left.is_empty()
     }

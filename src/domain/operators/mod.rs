@@ -11,7 +11,6 @@ use playgate_store::{Commit, Schema};
 use playgate_types::{OperatorId, Role, Token, TokenHash, TokenInfo, UnixSeconds};
 use tables::OperatorRecord;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::OperatorTable>()
@@ -38,7 +37,6 @@ fn operator(id: &OperatorId, record: &OperatorRecord) -> Operator {
 }
 
 impl Operators {
-    #[must_use]
     pub fn authenticate(&self, token: &TokenHash, now: UnixSeconds) -> Option<Operator> {
         let (id, record) = self.holder(token)?;
         self.record_use(token, now);
@@ -62,7 +60,6 @@ impl Operators {
         })
     }
 
-    #[must_use]
     pub fn list(&self) -> Vec<Operator> {
         let mut operators = Vec::with_capacity(self.records.len());
         self.records
@@ -71,7 +68,6 @@ impl Operators {
         operators
     }
 
-    #[must_use]
     pub fn tokens_of(&self, id: OperatorId) -> Vec<TokenInfo> {
         self.tokens_by_holder().remove(&id).unwrap_or_default()
     }

@@ -15,7 +15,6 @@ use playgate_types::{
 };
 use tables::PartnerRecord;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<tables::PartnerTable>()
@@ -48,7 +47,6 @@ pub type Partners = Identities<tables::PartnerTable>;
 impl Partners {
     /// Authenticates an access token from memory. Returns `None` for unknown and revoked tokens and for
     /// disabled or removed partners.
-    #[must_use]
     pub fn authenticate(
         &self,
         token: &TokenHash,
@@ -83,7 +81,6 @@ impl Partners {
         })
     }
 
-    #[must_use]
     pub fn list(&self) -> Vec<Partner> {
         // One pass over all tokens, not one for each partner.
         let mut tokens = self.tokens_by_holder();
@@ -103,7 +100,6 @@ impl Partners {
         partners
     }
 
-    #[must_use]
     pub fn kind(&self, id: &PartnerId) -> Option<PartnerKind> {
         Some(self.records.get(id)?.kind)
     }

@@ -20,7 +20,6 @@ pub struct Viewer {
 
 impl Viewer {
     /// `country` is the country of the request, by IP address or by the user's record.
-    #[must_use]
     pub fn new(user: &User, country: Option<Country>) -> Self {
         Self {
             user: user.id,

@@ -29,7 +29,6 @@ pub struct GrantedRight {
 }
 
 impl GrantedRight {
-    #[must_use]
     pub fn from_decision(granted: Decision, now: UnixSeconds) -> Self {
         use entitlement::Playing as Decided;
         let (playing, program) = match granted.playing {
@@ -117,7 +116,6 @@ pub struct Issued {
 
 impl Playback {
     /// A program or asset that was unlocked in the named session needs no PIN.
-    #[must_use]
     pub fn check_pin(
         &self,
         viewer: Viewer,
@@ -265,12 +263,10 @@ pub(crate) struct TokenMap {
 }
 
 impl TokenMap {
-    #[must_use]
     pub(crate) fn get(&self, hash: &TokenHash) -> Option<Arc<HeldEntitlement>> {
         self.by_hash.get(hash).map(|held| Arc::clone(&held))
     }
 
-    #[must_use]
     pub(crate) fn tokens_of_user(&self, user: &UserId) -> Vec<TokenHash> {
         self.oldest(user, usize::MAX)
     }
@@ -282,14 +278,12 @@ impl TokenMap {
     }
 
     /// Returns the oldest tokens of a user that have to be deleted before another one is issued.
-    #[must_use]
     pub(crate) fn tokens_over_limit(&self, user: &UserId) -> Vec<TokenHash> {
         let count = self.by_user.get(user).map_or(0, |tokens| tokens.len());
         self.oldest(user, (count + 1).saturating_sub(TOKENS_MAX))
     }
 
     /// `at` is in token time.
-    #[must_use]
     pub(crate) fn expired(&self, at: UnixSeconds) -> Vec<(UserId, TokenHash)> {
         self.by_hash
             .iter()

@@ -78,7 +78,6 @@ pub enum PlaybackError {
 
 impl PlaybackError {
     /// Returns the name of the failed check, as decisions show it.
-    #[must_use]
     pub const fn check(&self) -> &'static str {
         match self {
             Self::AssetNotFound => "asset",

@@ -24,7 +24,6 @@ impl LeftSessions {
         left.push_back(session);
     }
 
-    #[must_use]
     pub(super) fn find(&self, id: &SessionId) -> Option<Arc<Session>> {
         let left = self.0.lock();
         left.iter().rev().find(|session| session.id == *id).cloned()

@@ -91,7 +91,6 @@ impl Playback {
     }
 
     /// Returns the session that a license token names, also one that has ended.
-    #[must_use]
     pub fn license_session(&self, token: &str, now: UnixSeconds) -> Option<Arc<Session>> {
         let id = self.signing.licenses.session(token, self.expiry.at(now))?;
         let present = self.sessions.get(&id);
@@ -130,7 +129,6 @@ impl Playback {
         allowed.inspect_err(|error| refused(error, trace))
     }
 
-    #[must_use]
     pub fn key_ids(&self, asset: &AssetId) -> Vec<[u8; 16]> {
         self.context.key_ids(asset)
     }

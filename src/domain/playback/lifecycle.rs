@@ -49,7 +49,6 @@ impl Playback {
         })
     }
 
-    #[must_use]
     pub fn sessions_of(&self, user: &UserId, now: UnixSeconds) -> Vec<SessionView> {
         let at = self.expiry.at(now);
         self.sessions
@@ -61,7 +60,6 @@ impl Playback {
     }
 
     /// Oldest first, at most `limit`.
-    #[must_use]
     pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
         let (mut views, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
@@ -82,7 +80,6 @@ impl Playback {
         }
     }
 
-    #[must_use]
     pub fn streams(&self, now: UnixSeconds) -> usize {
         let (mut count, at) = (0, self.expiry.at(now));
         self.sessions

@@ -233,7 +233,6 @@ impl Playback {
     }
 
     /// Returns the session of a report that comes after its end: what it says of the time before still counts.
-    #[must_use]
     pub fn session_left(
         &self,
         token: &str,
@@ -248,13 +247,11 @@ impl Playback {
         self.sessions.left.find(&id)
     }
 
-    #[must_use]
     pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.sessions.get(id)
     }
 
     /// Returns what a session of the user plays, or played.
-    #[must_use]
     pub fn asset_of(&self, session: &SessionId, user: &UserId) -> Option<AssetId> {
         let found = self.sessions.get(session);
         let session = found.or_else(|| self.sessions.left.find(session))?;
@@ -285,7 +282,6 @@ impl Playback {
     }
 
     /// Whether signing takes too long for an async worker thread, where it would delay other requests.
-    #[must_use]
     pub fn signs_slowly(&self) -> bool {
         self.signing.is_slow()
     }

@@ -24,7 +24,6 @@ pub enum PlayedAsset {
 }
 
 impl PlayedAsset {
-    #[must_use]
     pub const fn livestream(&self) -> Option<&LivestreamId> {
         match self {
             Self::Live { livestream, .. } | Self::Catchup { livestream, .. } => Some(livestream),
@@ -56,7 +55,6 @@ pub struct Entitlement {
 
 impl Entitlement {
     /// `at` is in token time.
-    #[must_use]
     pub const fn holds(&self, at: UnixSeconds) -> bool {
         at.0 < self.expires.0
     }
@@ -137,7 +135,6 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",

@@ -30,20 +30,17 @@ impl Playability {
         }
     }
 
-    #[must_use]
     pub fn can_play(&self) -> bool {
         self.protocols
             .iter()
             .any(|(_, systems)| !systems.is_empty())
     }
 
-    #[must_use]
     pub fn lacks_playlist(&self) -> bool {
         self.protocols.is_empty()
     }
 
     /// For operators: the ways to play the asset, or what is missing.
-    #[must_use]
     pub fn describe(&self) -> String {
         if self.lacks_playlist() {
             return "no playlist: the catalogue names none for dash, hls or sstr".to_owned();
@@ -80,7 +77,6 @@ fn names(systems: &[Drm]) -> String {
 
 impl Playback {
     /// `None` if the asset does not exist.
-    #[must_use]
     pub fn playability(&self, asset: &AssetId) -> Option<Playability> {
         let playlists = self.context.playlists(asset)?;
         Some(Playability::new(&playlists, |drm| {

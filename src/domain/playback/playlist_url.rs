@@ -70,7 +70,6 @@ impl Playback {
     }
 
     /// Without `{base_url}`. Valid until the wall clock shows `expires`.
-    #[must_use]
     pub fn origin_address(
         &self,
         path: &MediaPath,
@@ -85,7 +84,6 @@ impl Playback {
     }
 
     /// The address of the origin with a fault of the lab. `None` if its token is not valid now.
-    #[must_use]
     pub fn faulty_address(
         &self,
         token: &str,

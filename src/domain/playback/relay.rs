@@ -8,7 +8,6 @@ use super::session::{ALIVE_SECONDS, Beat};
 
 impl Playback {
     /// At a standby: returns the last heartbeats of sessions that it has answered, for the owner.
-    #[must_use]
     pub fn beats_to_relay(&self, sessions: &[SessionId], now: UnixSeconds) -> Vec<RelayedBeat> {
         let beats = sessions.iter().filter_map(|id| {
             let session = self.sessions.get(id)?;
@@ -27,7 +26,6 @@ impl Playback {
 
     /// At the owner: counts heartbeats that a standby has answered. Returns the sessions that hold no slot: the standby must
     /// forward their next heartbeat, which needs a transaction.
-    #[must_use]
     pub fn take_relayed(&self, beats: &[RelayedBeat], now: UnixSeconds) -> Vec<SessionId> {
         let token_now = self.expiry.at(now);
         let mut idle = Vec::new();
@@ -58,7 +56,6 @@ impl Playback {
     }
 
     /// Whether a session went on for a while after a time.
-    #[must_use]
     pub fn went_on_after(&self, session: &SessionId, time: UnixSeconds) -> bool {
         self.sessions.get(session).is_some()
             || self

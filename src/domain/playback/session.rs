@@ -95,13 +95,11 @@ impl Session {
         *self.login.lock() = Some(login);
     }
 
-    #[must_use]
     pub(super) fn login(&self) -> Option<LoginId> {
         *self.login.lock()
     }
 
     /// Records the answer of a heartbeat. Returns whether the previous heartbeat was answered otherwise.
-    #[must_use]
     pub fn answers_otherwise(&self, answer: u16) -> bool {
         // Most heartbeats get the same answer as the one before, and a load is cheaper than an exchange.
         self.answer.load(Ordering::Relaxed) != answer
@@ -109,18 +107,15 @@ impl Session {
     }
 
     /// Time of the last heartbeat, or of the start if there was none.
-    #[must_use]
     pub fn last_beat(&self) -> UnixSeconds {
         UnixSeconds(decode_second(self.seen.load(Ordering::Acquire)))
     }
 
-    #[must_use]
     pub fn liveness(&self, now: UnixSeconds) -> Liveness {
         liveness_of(self.seen.load(Ordering::Acquire), now)
     }
 
     /// Returns false, without an effect, if the session does not hold its slot.
-    #[must_use]
     pub fn record_beat(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
         // A session that has lost its slot may only continue through a transaction that checks the
@@ -140,7 +135,6 @@ impl Session {
     }
 
     /// Only for transactions on the writer thread.
-    #[must_use]
     pub fn holds_slot(&self, now: UnixSeconds) -> bool {
         let mut seen = self.seen.load(Ordering::Acquire);
         loop {
@@ -193,7 +187,6 @@ impl Session {
 
     /// Extrapolated from the last heartbeat. Before the first one a livestream is at the offset of its
     /// entitlement.
-    #[must_use]
     pub fn position(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         match (self.lag.load(Ordering::Relaxed), &self.start.playing) {
             (NO_POSITION, PlayedAsset::Live { offset, .. }) => Some(now + i64::from(*offset)),
@@ -203,7 +196,6 @@ impl Session {
     }
 
     /// Seconds from the live point. `None` if no position is known, or if it is further back than any time-shift.
-    #[must_use]
     pub fn offset(&self, now: UnixSeconds) -> Option<i32> {
         let at = self.position(now)?;
         (checked_position(at, now) == at).then_some(())?;
@@ -211,18 +203,15 @@ impl Session {
     }
 
     /// Returns false if no heartbeat is left in the rate limit.
-    #[must_use]
     pub fn admit(&self, rate: BeatRate, now: UnixSeconds) -> bool {
         self.spent.admit(rate, now)
     }
 
     /// Returns false if the player reports too often.
-    #[must_use]
     pub fn admits_report(&self, now: UnixSeconds) -> bool {
         self.reports.admit(REPORT_RATE, now)
     }
 
-    #[must_use]
     pub fn unlocked(&self, what: &str) -> bool {
         let later = self.later.read();
         later.unlocks.iter().any(|unlock| unlock.as_str() == what)
@@ -249,7 +238,6 @@ impl Session {
         };
     }
 
-    #[must_use]
     pub fn view(&self) -> SessionView {
         SessionView {
             id: self.id,

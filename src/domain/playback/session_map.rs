@@ -20,12 +20,10 @@ pub(crate) struct SessionMap {
 }
 
 impl SessionMap {
-    #[must_use]
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.by_id.get(id).map(|session| Arc::clone(&session))
     }
 
-    #[must_use]
     pub(crate) fn sessions_of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         // Cloned, so that no lock is held while the caller works.
         let mut sessions = self
@@ -97,18 +95,15 @@ impl EndedMap {
         }
     }
 
-    #[must_use]
     pub(crate) fn reason(&self, id: &SessionId) -> Option<EndReason> {
         self.by_id.get(id).map(|ended| ended.1.reason)
     }
 
-    #[must_use]
     pub(crate) fn ended_at(&self, id: &SessionId) -> Option<UnixSeconds> {
         self.by_id.get(id).map(|ended| ended.1.at)
     }
 
     /// Oldest first, with their end time.
-    #[must_use]
     pub(crate) fn by_age(&self) -> Vec<(UnixSeconds, (UserId, SessionId))> {
         let mut ended: Vec<_> = self
             .by_id

@@ -50,7 +50,6 @@ impl Table for EndedSessions {
     type Record = EndedSession;
 }
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<Entitlements>()

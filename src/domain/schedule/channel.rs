@@ -271,7 +271,6 @@ impl Channel {
         last.zip(self.entries.last().map(|entry| entry.stop))
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -326,54 +325,44 @@ impl Program {
         })
     }
 
-    #[must_use]
     pub fn id(&self) -> Option<BroadcastId> {
         // Ids are validated before they are stored.
         BroadcastId::parse(&self.channel.id(self.index)).ok()
     }
 
-    #[must_use]
     pub fn livestream(&self) -> &LivestreamId {
         &self.channel.livestream
     }
 
-    #[must_use]
     pub fn title(&self) -> String {
         self.channel.title(self.index).into_owned()
     }
 
-    #[must_use]
     pub fn start(&self) -> UnixSeconds {
         self.start
     }
 
-    #[must_use]
     pub fn stop(&self) -> UnixSeconds {
         self.stop
     }
 
-    #[must_use]
     pub fn pg_age(&self) -> Option<u8> {
         self.pg_age
     }
 
-    #[must_use]
     pub fn live(&self) -> bool {
         self.allowed.live()
     }
 
     /// Whether it may be watched from its start while on air.
-    #[must_use]
     pub fn start_over(&self) -> bool {
         self.allowed.start_over()
     }
 
-    #[must_use]
     pub fn rewind(&self) -> bool {
         self.allowed.rewind()
     }
 
-    #[must_use]
     pub fn catchup(&self) -> Option<(UnixSeconds, UnixSeconds)> {
         self.catchup
     }

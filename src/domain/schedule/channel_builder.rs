@@ -19,7 +19,6 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    #[must_use]
     pub(super) fn new(livestream: LivestreamId, zone: Zone, arena: &'a mut JsonArena) -> Self {
         Self {
             arena,
@@ -60,7 +59,6 @@ impl<'a> Builder<'a> {
         });
     }
 
-    #[must_use]
     pub(super) fn finish(self) -> Channel {
         // All queries bisect the starts.
         debug_assert!(self.starts.is_sorted());

@@ -42,7 +42,6 @@ impl CreditKind {
     ];
 
     /// The name of the element in XMLTV and of the kind in JSON.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Director => "director",
@@ -58,7 +57,6 @@ impl CreditKind {
         }
     }
 
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -94,7 +92,6 @@ impl ImagePurpose {
         Self::Character,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Poster => "poster",
@@ -105,7 +102,6 @@ impl ImagePurpose {
         }
     }
 
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let name = name.trim();
         Self::ALL
@@ -126,7 +122,6 @@ pub struct TypedImage {
 
 impl TypedImage {
     /// The wire's `type`.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         let is_upright = match (self.is_upright, self.purpose) {
             (Some(is_upright), _) => is_upright,
@@ -183,7 +178,6 @@ impl Details {
     }
 
     /// `None` if there is nothing in it.
-    #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
@@ -239,7 +233,6 @@ impl Details {
 
 /// Reads a date as guides write it (`1999`, `19990103`, `1999-01-03`, with or without a time behind it) as `1999`,
 /// `1999-01` or `1999-01-03`. What is impossible of it is left out: of `1999-2004` the first year stays.
-#[must_use]
 pub fn calendar_date(text: &str) -> Option<Box<str>> {
     let text = text.trim();
     let end = text.find(['T', 't', ' ']).unwrap_or(text.len());

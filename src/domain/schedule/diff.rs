@@ -20,7 +20,6 @@ pub struct DiffCounts {
 }
 
 impl DiffCounts {
-    #[must_use]
     pub fn is_none(&self) -> bool {
         (self.added, self.changed, self.removed) == (0, 0, 0)
     }

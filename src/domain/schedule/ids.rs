@@ -22,7 +22,6 @@ const NEIGHBOURS: usize = 8;
 /// The index of the matching stored broadcast for each row. Each stored broadcast matches once.
 ///
 /// A row never matches another title: overrides, bookmarks and sessions belong to a programme and not to its time.
-#[must_use]
 pub(crate) fn recognise(existing: &[Broadcast], rows: &[NewRow]) -> Vec<Option<usize>> {
     // The order of the rules lets a programme that moved be matched before the one that replaced it in
     // its old slot.
@@ -232,7 +231,6 @@ impl Matches {
     }
 }
 
-#[must_use]
 pub(crate) fn derive(
     livestream: &LivestreamId,
     (start, title): (UnixSeconds, &str),

@@ -66,7 +66,6 @@ pub(super) fn boolean(value: bool, out: &mut Vec<u8>) {
 }
 
 /// Decodes what [`text`] wrote, given the bytes between the quotes.
-#[must_use]
 pub(super) fn read_text(escaped: &[u8]) -> Cow<'_, str> {
     // Most texts need no decoding and are borrowed.
     if !escaped.contains(&b'\\') {

@@ -22,7 +22,6 @@ pub struct Image {
 
 impl Image {
     /// The wire's `type` for an image size.
-    #[must_use]
     pub fn kind_of(size: Option<(u32, u32)>) -> &'static str {
         match size {
             Some((width, height)) if width > 0 && height > 0 => {

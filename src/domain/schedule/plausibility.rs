@@ -82,7 +82,6 @@ impl Coverage {
 
 /// Compares the schedule with the guide, limited to the span and the channels that the guide
 /// covers.
-#[must_use]
 pub(crate) fn plausibility_issues(
     now: Coverage,
     new: Coverage,

@@ -21,17 +21,14 @@ pub enum Body {
 }
 
 impl Body {
-    #[must_use]
     pub fn len(&self) -> usize {
         self.pieces().iter().map(Bytes::len).sum()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    #[must_use]
     pub fn pieces(&self) -> &[Bytes] {
         match self {
             Self::One(piece) => std::slice::from_ref(piece),
@@ -40,7 +37,6 @@ impl Body {
     }
 
     /// Copies the body if it has several pieces.
-    #[must_use]
     pub fn joined(&self) -> Bytes {
         match self {
             Self::One(piece) => piece.clone(),
@@ -234,7 +230,6 @@ impl ScheduleSnapshot {
     }
 
     /// Answers with the broadcasts and the stream window of their livestreams. Unknown ids are omitted.
-    #[must_use]
     pub fn by_ids(&self, ids: &[BroadcastId], view: &ScheduleSettings) -> ScheduleResponse {
         let found: Vec<_> = (ids.iter())
             .filter_map(|id| self.broadcast(id.as_str()))
@@ -272,7 +267,6 @@ impl ScheduleSnapshot {
         }
     }
 
-    #[must_use]
     pub fn program_at(&self, livestream: &LivestreamId, at: UnixSeconds) -> Option<Program> {
         let channel = self.channel(livestream.as_str())?;
         Program::new(channel, channel.current(at)?)
@@ -280,7 +274,6 @@ impl ScheduleSnapshot {
 
     /// The range of time around `at` in which the same program, or the same gap, is on air. A
     /// livestream without a guide has one unbounded gap.
-    #[must_use]
     pub fn span_at(
         &self,
         livestream: &LivestreamId,
@@ -292,7 +285,6 @@ impl ScheduleSnapshot {
     }
 
     /// The start of the next broadcast without live rights after an instant, but at most `most`.
-    #[must_use]
     pub fn next_withheld(
         &self,
         livestream: &LivestreamId,
@@ -310,7 +302,6 @@ impl ScheduleSnapshot {
             .map_or(most, |(start, _)| *start)
     }
 
-    #[must_use]
     pub fn program(&self, id: &BroadcastId) -> Option<Program> {
         let (channel, index) = self.broadcast(id.as_str())?;
         Program::new(channel, index)

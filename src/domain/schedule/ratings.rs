@@ -84,12 +84,10 @@ impl Ratings {
         Ok(())
     }
 
-    #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    #[must_use]
     pub fn age(&self, system: &str, value: &str) -> Option<u8> {
         if let Some(values) = self.systems.get(&fold(system)) {
             return values.get(&fold(value)).copied();

@@ -87,12 +87,10 @@ impl Schedule {
 
     /// Counts the published snapshots, including those after a change of the catalogue:
     /// [`Derived::generation`].
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.snapshot.generation()
     }
 
-    #[must_use]
     pub fn view(&self) -> &ScheduleSettings {
         &self.view
     }
@@ -103,7 +101,6 @@ impl Schedule {
     }
 
     /// Whether the snapshot has every guide that was committed so far.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         self.snapshot.is_current()
     }
@@ -129,13 +126,11 @@ impl Schedule {
     }
 
     /// The broadcast that an override was for, if an import has removed it.
-    #[must_use]
     pub fn lost_override(&self, id: &BroadcastId) -> Option<Arc<LostOverride>> {
         self.lost.get(id).filter(|_| self.is_lost(id))
     }
 
     /// All of them, in order of time.
-    #[must_use]
     pub fn lost_overrides(&self) -> Vec<(BroadcastId, Arc<LostOverride>)> {
         let mut all = Vec::new();
         self.lost

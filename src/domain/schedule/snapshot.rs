@@ -15,7 +15,6 @@ pub struct ScheduleSnapshot {
 }
 
 impl ScheduleSnapshot {
-    #[must_use]
     pub fn new(channels: impl IntoIterator<Item = Arc<Channel>>) -> Self {
         let channels: HashMap<_, _> = channels
             .into_iter()
@@ -31,7 +30,6 @@ impl ScheduleSnapshot {
         }
     }
 
-    #[must_use]
     pub fn channel(&self, livestream: &str) -> Option<&Arc<Channel>> {
         self.channels.get(livestream)
     }
@@ -44,23 +42,19 @@ impl ScheduleSnapshot {
         self.channels.keys().map(LivestreamId::as_str)
     }
 
-    #[must_use]
     pub fn broadcast(&self, id: &str) -> Option<(&Arc<Channel>, usize)> {
         self.ids.find(id)
     }
 
-    #[must_use]
     pub fn broadcasts(&self) -> usize {
         self.ids.places.len()
     }
 
-    #[must_use]
     pub const fn unrated(&self) -> usize {
         self.unrated
     }
 
     /// Returns the bytes in memory, and the part of them that is JSON.
-    #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         let channels = self.channels.values().map(|c| c.memory()).sum::<usize>();
         let json = self.channels.values().map(|c| c.json_length()).sum();

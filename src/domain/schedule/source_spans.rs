@@ -21,12 +21,10 @@ pub struct CoveredSpan {
 }
 
 impl CoveredSpan {
-    #[must_use]
     pub fn holds(&self, at: UnixSeconds) -> bool {
         self.from <= at && at < self.to
     }
 
-    #[must_use]
     pub fn meets(&self, from: UnixSeconds, to: UnixSeconds) -> bool {
         self.from < to && from < self.to
     }

@@ -157,7 +157,6 @@ impl Table for Heads {
     type Record = ScheduleHead;
 }
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     let schema = schema.with::<Chunks>().with::<Heads>();
     let schema = schema.with::<AllSourceSpans>().with::<SeenChannels>();
@@ -165,7 +164,6 @@ pub fn schema(schema: Schema) -> Schema {
 }
 
 /// An empty day gives one empty chunk.
-#[must_use]
 pub fn chunks(day: &[Broadcast]) -> Vec<Chunk> {
     let size = |broadcast: &Broadcast| {
         let mut counter = bincode::enc::write::SizeWriter::default();

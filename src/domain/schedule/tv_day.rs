@@ -7,7 +7,6 @@ use playgate_types::{TvDay, UnixSeconds, Zone};
 
 /// The instant at which clocks in `zone` show `local`. With these rules, consecutive days have
 /// neither gaps nor overlaps.
-#[must_use]
 pub(crate) fn instant(zone: Zone, local: NaiveDateTime) -> UnixSeconds {
     // If two instants match (clocks went back), the earlier one.
     match zone.from_local_datetime(&local).earliest() {
@@ -38,7 +37,6 @@ fn after_gap(zone: Zone, local: NaiveDateTime) -> UnixSeconds {
 }
 
 /// Local time `day_start` on its date and on the next one, so 23 to 25 hours.
-#[must_use]
 pub(crate) fn tv_day(zone: Zone, day: TvDay, day_start: NaiveTime) -> (UnixSeconds, UnixSeconds) {
     let date = day.date();
     let next = date.checked_add_days(Days::new(1)).unwrap_or(date);

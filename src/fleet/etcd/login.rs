@@ -30,7 +30,6 @@ pub struct Login {
 
 impl Login {
     /// `endpoints`: how many there are.
-    #[must_use]
     pub fn new(name: String, password: String, endpoints: usize) -> Self {
         Self {
             name,

@@ -84,13 +84,11 @@ impl EtcdLog {
     }
 
     /// Lets every call fail once etcd is older than the watermark.
-    #[must_use]
     pub(crate) fn guarded(mut self, seen: Arc<Watermark>) -> Self {
         self.seen = Some(seen);
         self
     }
 
-    #[must_use]
     pub(crate) fn for_process(mut self, process: &str) -> Self {
         process.clone_into(&mut self.process);
         self

@@ -22,7 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of etcd's metrics. A new etcd has 60 KiB of them.
 const METRICS_MAX: usize = 4 * 1024 * 1024;
 
-#[must_use]
 pub fn probe(settings: &EtcdSettings, runtime: &Handle) -> Vec<EndpointReport> {
     std::thread::scope(|scope| {
         let asked = settings.endpoints.iter().map(|url| {

@@ -71,7 +71,6 @@ pub struct MemberRecord {
 }
 
 impl MemberRecord {
-    #[must_use]
     pub fn is_alive(&self, now: i64) -> bool {
         // A member of an earlier version has no lease, and writes its record every two seconds.
         let is_fresh = self.process.is_empty() && (now - self.seen).abs() <= SILENT_MAX;
@@ -79,7 +78,6 @@ impl MemberRecord {
     }
 
     /// Returns for how many seconds nothing was heard of the member; 0 while its lease holds.
-    #[must_use]
     pub fn silent(&self, now: i64) -> i64 {
         match self.alive.is_some() {
             true => 0,
@@ -108,25 +106,21 @@ pub struct Roster {
 }
 
 impl Roster {
-    #[must_use]
     pub fn member(&self, id: &str) -> Option<&MemberRecord> {
         self.members.iter().find(|member| member.id == id)
     }
 
-    #[must_use]
     pub fn owner_record(&self) -> Option<&MemberRecord> {
         self.member(&HEXLOWER.encode(&self.owner.as_ref()?.member))
     }
 
     /// When the lease of a member ended; `None` if it runs, or no owner was there to notice it.
-    #[must_use]
     pub fn down_since(&self, member: &MemberRecord) -> Option<i64> {
         down_since(&self.members, self.owner_record(), member)
     }
 
     /// Whether a member of a version with fewer tables than `own` runs and may take over. `last_owner` does not count: while
     /// nobody has the claim it does not run, whatever its record says.
-    #[must_use]
     pub fn has_older(&self, own: &MemberRecord, last_owner: Option<&str>, now: i64) -> bool {
         let mut others = self.members.iter();
         others.any(|member| {
@@ -153,7 +147,6 @@ impl Roster {
 }
 
 /// Like [`Roster::down_since`], from the records of the members and that of the owner.
-#[must_use]
 pub fn down_since(
     members: &[MemberRecord],
     owner: Option<&MemberRecord>,

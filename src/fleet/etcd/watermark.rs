@@ -16,7 +16,6 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    #[must_use]
     pub const fn new(cluster: u64, revision: u64) -> Self {
         Self {
             cluster: AtomicU64::new(cluster),
@@ -24,12 +23,10 @@ impl Watermark {
         }
     }
 
-    #[must_use]
     pub fn cluster(&self) -> u64 {
         self.cluster.load(Ordering::Acquire)
     }
 
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }

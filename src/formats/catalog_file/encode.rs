@@ -28,7 +28,6 @@ enum Encoder {
 
 type TableWriter = Vec<(&'static str, Encoder)>;
 
-#[must_use]
 pub fn to_toml(snapshot: &CatalogSnapshot) -> String {
     let mut text = String::new();
     for (name, tables) in sections(snapshot) {
@@ -54,7 +53,6 @@ pub fn to_toml(snapshot: &CatalogSnapshot) -> String {
     text
 }
 
-#[must_use]
 pub fn to_json(snapshot: &CatalogSnapshot) -> String {
     let sections = sections(snapshot).into_iter();
     let root = sections.map(|(name, tables)| {

@@ -28,7 +28,6 @@ pub(crate) type OpenKeyFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
 /// Parses a file: JSON or TOML, detected by the first character. All errors are in
 /// [`CatalogImport::problems`]. Without `open`, a `key_file` is an error: a server must not read paths that
 /// a client names.
-#[must_use]
 pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
     // An empty file is what a failed export leaves, and must not delete the whole catalogue.
     if without_mark(text).trim().is_empty() {
@@ -37,7 +36,6 @@ pub fn parse(text: &str, open: Option<OpenKeyFile<'_>>) -> CatalogImport {
     read(text, |decoder, root| items::read(decoder, root, open))
 }
 
-#[must_use]
 pub fn parse_rule(text: &str) -> CatalogImport {
     read(text, rights::one_rule)
 }

@@ -24,7 +24,6 @@ pub struct PartnerIdentity {
 }
 
 impl PartnerIdentity {
-    #[must_use]
     pub const fn is_lab(&self) -> bool {
         matches!(self.kind, PartnerKind::Lab)
     }
@@ -107,17 +106,14 @@ impl PartnerAuth {
         Ok(Self { identity })
     }
 
-    #[must_use]
     pub const fn identity(&self) -> PartnerIdentity {
         self.identity
     }
 
-    #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.identity.partner
     }
 
-    #[must_use]
     pub const fn kind(&self) -> PartnerKind {
         self.identity.kind
     }
@@ -156,22 +152,18 @@ impl UserAuth {
         })
     }
 
-    #[must_use]
     pub const fn identity(&self) -> PartnerIdentity {
         self.identity
     }
 
-    #[must_use]
     pub const fn partner(&self) -> PartnerId {
         self.identity.partner
     }
 
-    #[must_use]
     pub const fn user(&self) -> UserId {
         self.user
     }
 
-    #[must_use]
     pub const fn login(&self) -> LoginId {
         self.login
     }
@@ -234,12 +226,10 @@ impl OperatorAuth {
         }
     }
 
-    #[must_use]
     pub const fn identity(&self) -> AdminIdentity {
         self.identity
     }
 
-    #[must_use]
     pub const fn operator(&self) -> Option<OperatorId> {
         match self.identity {
             AdminIdentity::Operator(operator) => Some(operator),
@@ -247,7 +237,6 @@ impl OperatorAuth {
         }
     }
 
-    #[must_use]
     pub const fn role(&self) -> Role {
         self.role
     }

@@ -18,7 +18,6 @@ const OVERFLOW_UID: u32 = 65_534;
 const CLAIM_MAX: usize = 64;
 
 impl Administrator {
-    #[must_use]
     pub fn here() -> Self {
         Self {
             uid: getuid().as_raw(),
@@ -29,7 +28,6 @@ impl Administrator {
 /// Returns the name that the caller of the administration socket claims, if it differs from the uid that the
 /// kernel reports: the user behind `sudo`, or one hidden by the user namespace. The name is not verified, so
 /// the audit record shows it next to the kernel's uid and never instead of it.
-#[must_use]
 pub(crate) fn claim(administrator: Administrator, heads: &RequestHeaders<'_>) -> Option<String> {
     let SingleHeader::One(value) = heads.authorization else {
         return None;

@@ -134,7 +134,6 @@ impl ApiError {
 
     /// Merges another error of the same request. Field errors are collected and take precedence over errors
     /// about resources; otherwise the first error wins.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         match (&mut self.inner.details, &other.inner.details) {
             (
@@ -176,7 +175,6 @@ impl ApiError {
         .with_cause(cause)
     }
 
-    #[must_use]
     pub fn overloaded() -> Self {
         Self::new(
             ErrorCode::Overloaded,
@@ -186,7 +184,6 @@ impl ApiError {
 
     /// Adds the member name to errors with one of `codes`. The domain code that rejected the value does not
     /// know its name in JSON.
-    #[must_use]
     pub fn for_member(self, name: &'static str, codes: &[ErrorCode]) -> Self {
         if codes.contains(&self.code) {
             let message = self.inner.message.clone();
@@ -196,14 +193,12 @@ impl ApiError {
         }
     }
 
-    #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {
         self.inner.details = Some(details);
         self
     }
 
     /// Sets `Retry-After`, and `details.retryAfter` unless the error has other details.
-    #[must_use]
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.inner.retry_after = Some(seconds);
         // Other details stay: clients find the seconds in the header too.
@@ -213,49 +208,41 @@ impl ApiError {
         self
     }
 
-    #[must_use]
     pub fn with_limit(mut self, limit: LimitReached) -> Self {
         self.inner.limit = Some(limit);
         // `Retry-After: 0` would invite an immediate retry.
         self.with_retry_after(u32::try_from(limit.retry_after.max(1)).unwrap_or(u32::MAX))
     }
 
-    #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.inner.cause = Some(cause.into());
         self
     }
 
     /// Marks a 401 as caused by an invalid token, so that the challenge says `invalid_token`.
-    #[must_use]
     pub fn with_token_sent(mut self) -> Self {
         self.inner.token_sent = true;
         self
     }
 
-    #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.inner.headers.push((name, value));
         self
     }
 
-    #[must_use]
     pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.inner.headers
     }
 
-    #[must_use]
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
     /// The message without anything that may be a token.
-    #[must_use]
     pub(crate) fn loggable(&self) -> &str {
         // The message of an unknown path repeats the path, which may contain one.
         match self.code == ErrorCode::PathNotFound {
@@ -264,28 +251,23 @@ impl ApiError {
         }
     }
 
-    #[must_use]
     pub fn details(&self) -> Option<&Details> {
         self.inner.details.as_ref()
     }
 
-    #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         self.inner.retry_after
     }
 
-    #[must_use]
     pub fn limit(&self) -> Option<&LimitReached> {
         self.inner.limit.as_ref()
     }
 
-    #[must_use]
     pub fn token_sent(&self) -> bool {
         self.inner.token_sent
     }
 
     /// The underlying error. It must only be logged.
-    #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
         self.inner.cause.as_deref()
     }
@@ -319,7 +301,6 @@ pub(crate) struct ErrorBody<'a> {
 }
 
 impl<'a> ErrorBody<'a> {
-    #[must_use]
     pub(crate) fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
         Self {
             error: ErrorObject {

@@ -21,20 +21,17 @@ macro_rules! codes {
             /// Every code, in table order.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
                 }
             }
 
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
             /// Returns the doc comment of the code, which explains it to the developer of a partner.
-            #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($doc),*).trim_ascii(),)*
@@ -248,7 +245,6 @@ impl ErrorCode {
         Self::PasswordTooCommon,
     ];
 
-    #[must_use]
     pub fn status(self) -> StatusCode {
         StatusCode::from_u16(self.status_number()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

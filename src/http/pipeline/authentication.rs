@@ -22,7 +22,6 @@ pub enum Proof {
 }
 
 impl Proof {
-    #[must_use]
     pub(crate) const fn partner(&self) -> Option<PartnerId> {
         match self.identity() {
             Some(identity) => Some(identity.partner),
@@ -30,7 +29,6 @@ impl Proof {
         }
     }
 
-    #[must_use]
     pub(crate) const fn lab(&self) -> Option<PartnerId> {
         match self.identity() {
             Some(identity) if identity.is_lab() => Some(identity.partner),
@@ -39,7 +37,6 @@ impl Proof {
     }
 
     /// Seconds by which the time of the request differs from that of the service.
-    #[must_use]
     pub(crate) const fn clock_offset(&self) -> i64 {
         match self.identity() {
             Some(identity) => identity.clock_offset,
@@ -55,7 +52,6 @@ impl Proof {
         }
     }
 
-    #[must_use]
     pub(crate) const fn user(&self) -> Option<UserId> {
         match self {
             Self::User(auth, _) => Some(auth.user()),
@@ -63,7 +59,6 @@ impl Proof {
         }
     }
 
-    #[must_use]
     pub(crate) const fn login(&self) -> Option<LoginId> {
         match self {
             Self::User(auth, _) => Some(auth.login()),

@@ -43,7 +43,6 @@ fn is_preflight(headers: &HeaderMap) -> bool {
     headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-#[must_use]
 pub(crate) fn options(allow: &HeaderValue, headers: &HeaderMap) -> Reply {
     let mut reply = Reply::no_content().with_header(ALLOW, allow.clone());
     // RFC 9110, 9.3.7: a plain OPTIONS asks for `Allow`. Only a preflight gets the CORS headers.

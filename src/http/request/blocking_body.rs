@@ -26,7 +26,6 @@ pub struct BodyReader {
 
 pub struct BodyFeed(mpsc::Sender<Piece>);
 
-#[must_use]
 pub fn pipe() -> (BodyFeed, BodyReader) {
     // Bounded: a client that sends faster than the disk writes is slowed down by TCP.
     let (sender, pieces) = mpsc::channel(CHUNKS_WAITING_MAX);

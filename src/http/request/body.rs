@@ -60,7 +60,6 @@ fn stalled() -> ApiError {
 }
 
 impl BodyStream {
-    #[must_use]
     pub(crate) fn new(source: Incoming, limit: usize) -> Self {
         Self {
             source: Some(source),
@@ -71,7 +70,6 @@ impl BodyStream {
         }
     }
 
-    #[must_use]
     pub(crate) fn ready(bytes: Bytes) -> Self {
         Self {
             source: None,

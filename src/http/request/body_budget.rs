@@ -114,7 +114,6 @@ pub struct BodyBudget {
 }
 
 impl BodyBudget {
-    #[must_use]
     pub fn new(total: u64, registry: &Registry) -> Arc<Self> {
         let held = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&held);
@@ -133,7 +132,6 @@ impl BodyBudget {
     }
 
     /// Begins to count a body.
-    #[must_use]
     pub(crate) fn charge(self: &Arc<Self>, sender: BodySender) -> BodyCharge {
         BodyCharge {
             budget: Arc::clone(self),
@@ -206,7 +204,6 @@ impl BodyCharge {
     }
 
     /// The bytes of the body, counted until they are dropped.
-    #[must_use]
     pub(crate) fn attach(self, bytes: Bytes) -> Bytes {
         match bytes.is_empty() {
             true => bytes,

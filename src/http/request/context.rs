@@ -26,7 +26,6 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    #[must_use]
     pub fn header(&self) -> HeaderValue {
         match self {
             Self::Made(start, count) => {
@@ -63,7 +62,6 @@ pub struct RequestIds {
 
 impl RequestIds {
     /// `start` must be random, so that ids do not repeat after a restart.
-    #[must_use]
     pub const fn new(start: u64) -> Self {
         Self {
             start,
@@ -72,7 +70,6 @@ impl RequestIds {
     }
 
     /// Returns the id that the client sent if it is valid, else a new one.
-    #[must_use]
     pub fn for_request(&self, heads: &RequestHeaders<'_>) -> RequestId {
         match heads.request_id.value() {
             // Ids go into logs and tickets, so only harmless characters are echoed.
@@ -105,7 +102,6 @@ pub struct Context {
 }
 
 impl Context {
-    #[must_use]
     pub const fn time(&self) -> RequestTime {
         RequestTime {
             partner: self.now,
@@ -114,7 +110,6 @@ impl Context {
     }
 
     /// Returns the viewer's country: from a trusted proxy, else from the GeoIP database.
-    #[must_use]
     pub fn country(&self, places: Option<&GeoIp>) -> Option<Country> {
         // Looked up on demand: most requests do not need it.
         self.reported_country.or_else(|| places?.country(self.peer))
@@ -127,7 +122,6 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Returns the address that a request counts for: the peer, or behind a trusted proxy the right-most hop that
 /// is not a trusted proxy. If a hop cannot be parsed, the request counts for the peer.
-#[must_use]
 pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &[Network]) -> IpAddr {
     let trusted = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
     // A client that connects directly may send the header too; it is ignored.
@@ -181,7 +175,6 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// Maps an address to the unit that limits count. An IPv6 customer has at least a /64.
-#[must_use]
 pub(crate) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),

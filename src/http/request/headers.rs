@@ -39,7 +39,6 @@ impl HeaderNames {
     }
 
     /// Returns a full name, such as `Service-Play-Session` for `Play-Session`.
-    #[must_use]
     pub fn full(&self, rest: &str) -> String {
         format!("{}{rest}", self.shown)
     }
@@ -62,7 +61,6 @@ impl<'a> SingleHeader<'a> {
         };
     }
 
-    #[must_use]
     pub fn value(self) -> Option<&'a HeaderValue> {
         match self {
             Self::One(value) => Some(value),
@@ -70,7 +68,6 @@ impl<'a> SingleHeader<'a> {
         }
     }
 
-    #[must_use]
     pub fn ascii(self) -> Option<&'a str> {
         self.value()?.to_str().ok()
     }
@@ -118,7 +115,6 @@ impl<'a> HeaderLines<'a> {
         };
     }
 
-    #[must_use]
     pub const fn is_absent(self) -> bool {
         matches!(self, Self::Absent)
     }
@@ -141,7 +137,6 @@ impl<'a> HeaderLines<'a> {
             .filter(|element| !element.is_empty())
     }
 
-    #[must_use]
     pub fn joined(self) -> Option<HeaderValue> {
         match self {
             Self::Absent => None,
@@ -194,7 +189,6 @@ pub struct RequestHeaders<'a> {
 }
 
 impl<'a> RequestHeaders<'a> {
-    #[must_use]
     pub fn read(map: &'a HeaderMap, names: &HeaderNames) -> Self {
         let mut heads = Self::default();
         for (name, value) in map {

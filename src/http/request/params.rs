@@ -14,7 +14,6 @@ pub struct Params {
 
 impl Params {
     /// Keeps the positions of the parameters, which are slices of `path`.
-    #[must_use]
     pub(crate) fn new<'p>(
         path: &'p str,
         found: impl Iterator<Item = (&'static str, &'p str)>,
@@ -29,7 +28,6 @@ impl Params {
         params
     }
 
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.spans.iter().any(|(known, _, _)| *known == name)
     }

@@ -23,7 +23,6 @@ pub enum BodyRule {
 }
 
 impl BodyRule {
-    #[must_use]
     pub const fn limit(self) -> usize {
         match self {
             Self::Ignored => BODY_SMALL,

@@ -26,7 +26,6 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
 }
 
 impl<'a> Query<'a> {
-    #[must_use]
     pub const fn new(text: &'a str) -> Self {
         Self(text)
     }
@@ -48,7 +47,6 @@ impl<'a> Query<'a> {
     }
 
     /// Returns the parameters as they were sent, without some.
-    #[must_use]
     pub fn without(&self, names: &[&str]) -> String {
         let pairs = self.0.split('&').filter(|pair| {
             let key = pair.split('=').next().unwrap_or_default();
@@ -164,7 +162,6 @@ fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiEr
 pub struct IdList<T>(Vec<T>);
 
 impl<T> IdList<T> {
-    #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.0
     }

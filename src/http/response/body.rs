@@ -85,7 +85,6 @@ pub struct ChunkStream<P> {
 }
 
 impl<P: Iterator<Item = BodyPiece>> ChunkStream<P> {
-    #[must_use]
     pub const fn new(maker: P) -> Self {
         Self {
             maker: Some(maker),
@@ -96,7 +95,6 @@ impl<P: Iterator<Item = BodyPiece>> ChunkStream<P> {
 }
 
 impl ChunkStream<FilePart> {
-    #[must_use]
     pub(crate) fn from_file(file: File, from: u64, length: u64) -> Self {
         let part = FilePart {
             file,
@@ -186,7 +184,6 @@ impl Iterator for FilePart {
 pub(crate) struct PooledBody(Option<Awaited<Option<Bytes>>>);
 
 impl PooledBody {
-    #[must_use]
     pub(crate) const fn new(making: Awaited<Option<Bytes>>) -> Self {
         Self(Some(making))
     }

@@ -64,7 +64,6 @@ impl Default for ResponseCache {
 }
 
 impl ResponseCache {
-    #[must_use]
     pub fn within(limit: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -72,7 +71,6 @@ impl ResponseCache {
         }
     }
 
-    #[must_use]
     pub fn find_by_text(&self, request: &str, at: Moment) -> Option<CachedResponse> {
         let mut state = self.state.lock();
         let state = state.for_generation(at.generation)?;
@@ -81,7 +79,6 @@ impl ResponseCache {
         entry.response_at(at.now)
     }
 
-    #[must_use]
     pub fn find_by_meaning(
         &self,
         meaning: &str,

@@ -23,7 +23,6 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
-    #[must_use]
     pub fn new(settings: &'a HttpSettings, names: &'a HeaderNames, messages: &'a Messages) -> Self {
         Self {
             names,
@@ -55,7 +54,6 @@ pub struct Descriptions {
 }
 
 impl Descriptions {
-    #[must_use]
     pub const fn new(describe: Describe) -> Self {
         Self {
             describe,

@@ -85,14 +85,12 @@ impl Messages {
 
     /// Returns the message in the best language: by `Accept-Language`, else the user's locale, else the
     /// default.
-    #[must_use]
     pub fn pick(&self, code: ErrorCode, accept: Option<&str>, user: Option<&Locale>) -> &str {
         self.text(code.as_str(), self.language(accept, user))
     }
 
     /// Same as [`Messages::pick`]; if the viewer typed something wrong, the message is about the first such
     /// field.
-    #[must_use]
     pub fn pick_for(&self, error: &ApiError, accept: Option<&str>, user: Option<&Locale>) -> &str {
         let typed = |field| TYPED_MEMBERS.iter().find(|(known, _)| *known == field);
         let key = match error.code() == ErrorCode::InvalidRequest {
@@ -111,7 +109,6 @@ impl Messages {
             .map_or("", String::as_str)
     }
 
-    #[must_use]
     pub fn language(&self, accept: Option<&str>, user: Option<&Locale>) -> &str {
         // The header before the user's setting: it is what this device shows now.
         let wanted = accept.and_then(|accept| self.accepted(accept));

@@ -28,7 +28,6 @@ pub struct PooledPieces<P> {
 }
 
 impl<P: Iterator<Item = BodyPiece> + Send + 'static> PooledPieces<P> {
-    #[must_use]
     pub fn new(maker: P, turn: Turn, slot: ExportSlot) -> Self {
         Self {
             making: Some(Box::pin(make(slot.pool(), turn, maker))),

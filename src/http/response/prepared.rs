@@ -29,7 +29,6 @@ pub struct Prepared {
 
 impl Kept {
     /// Returns a tag number for bytes without a version.
-    #[must_use]
     pub fn tag_of(bytes: &[u8]) -> u64 {
         // The hasher uses fixed keys, so tags survive a restart.
         let mut hasher = DefaultHasher::new();
@@ -39,7 +38,6 @@ impl Kept {
 
     /// Returns the seconds from `now` to `until`, at most `most`. A cached response must not outlive the next
     /// change of its content.
-    #[must_use]
     pub fn age(now: UnixSeconds, until: Option<UnixSeconds>, most: u32) -> u32 {
         until.map_or(most, |until| {
             u32::try_from(until.since(now).max(0)).map_or(most, |left| left.min(most))
@@ -55,18 +53,15 @@ pub struct CompressibleBody {
 }
 
 impl CompressibleBody {
-    #[must_use]
     pub const fn identity(&self) -> &Bytes {
         &self.identity
     }
 
-    #[must_use]
     pub fn ready(&self) -> Option<&Bytes> {
         self.gzip.get()?.as_ref()
     }
 
     /// Returns the compressed body. Of concurrent callers, one compresses and the others wait.
-    #[must_use]
     pub fn gzip(&self) -> Option<&Bytes> {
         self.gzip.get_or_init(|| pack(&self.identity)).as_ref()
     }

@@ -9,7 +9,6 @@ pub enum RangePart {
 
 /// Parses `Range` for a body of `length` bytes. Malformed and multiple ranges are ignored, as RFC 9110
 /// allows.
-#[must_use]
 pub fn part(header: Option<&str>, length: u64) -> RangePart {
     // RFC 9110, 14.2: a range in another unit is ignored.
     let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {

@@ -353,7 +353,6 @@ pub(crate) enum ErrorForm {
     Soap,
 }
 
-#[must_use]
 pub(crate) fn render_error(
     error: &ApiError,
     user_message: &str,

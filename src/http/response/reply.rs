@@ -39,7 +39,6 @@ pub enum FileContent {
 }
 
 impl FileContent {
-    #[must_use]
     pub fn length(&self) -> u64 {
         match self {
             Self::Disk(_, length) => *length,
@@ -111,28 +110,23 @@ impl Reply {
         Ok(reply)
     }
 
-    #[must_use]
     pub fn bytes(media: HeaderValue, bytes: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, Content::Bytes(media, bytes.into()))
     }
 
-    #[must_use]
     pub fn empty_object() -> Self {
         Self::bytes(media::JSON, Bytes::from_static(b"{}"))
     }
 
-    #[must_use]
     pub fn no_content() -> Self {
         Self::new(StatusCode::NO_CONTENT, Content::Empty)
     }
 
-    #[must_use]
     pub fn prepared(prepared: Prepared) -> Self {
         Self::new(StatusCode::OK, Content::Prepared(prepared))
     }
 
     /// Replies with a JSON body that is valid until its content changes, but for at most `max_age` seconds.
-    #[must_use]
     pub fn cached(response: CachedResponse, now: UnixSeconds, max_age: u32) -> Self {
         let CachedResponse { body, tag, until } = response;
         Self::prepared(Prepared {
@@ -157,28 +151,23 @@ impl Reply {
         })
     }
 
-    #[must_use]
     pub fn file(file: FileReply) -> Self {
         Self::new(StatusCode::OK, Content::File(file))
     }
 
-    #[must_use]
     pub fn stream(media: HeaderValue, length: Option<u64>, body: ResponseStream) -> Self {
         Self::new(StatusCode::OK, Content::Stream(media, length, body))
     }
 
-    #[must_use]
     pub fn export(kept: Kept, media: HeaderValue, export: GzipExport) -> Self {
         Self::new(StatusCode::OK, Content::Export(kept, media, export))
     }
 
-    #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self

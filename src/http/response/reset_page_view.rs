@@ -82,7 +82,6 @@ impl Pages {
         })
     }
 
-    #[must_use]
     pub fn reset(&self, language: &str, status: StatusCode, view: &ResetPageView<'_>) -> Reply {
         let mut others = self.others.iter();
         let words = others.find(|words| words.language == language);

@@ -57,17 +57,14 @@ impl GzipExport {
     }
 
     /// Equal exports have equal tags at every member of a fleet, and after a restart.
-    #[must_use]
     pub const fn tag(&self) -> u64 {
         self.tag
     }
 
-    #[must_use]
     pub const fn gzip(&self) -> &Bytes {
         &self.gzip
     }
 
-    #[must_use]
     pub const fn identity(&self) -> Option<&Bytes> {
         self.identity.as_ref()
     }

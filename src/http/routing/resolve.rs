@@ -20,7 +20,6 @@ pub enum PartnerIdOrName {
 
 impl PartnerIdOrName {
     /// Text that has the form of an id is an id.
-    #[must_use]
     pub fn read(text: &str) -> Self {
         PartnerId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }
@@ -33,7 +32,6 @@ pub enum OperatorIdOrName {
 }
 
 impl OperatorIdOrName {
-    #[must_use]
     pub fn read(text: &str) -> Self {
         OperatorId::parse(text).map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
     }

@@ -35,7 +35,6 @@ pub enum WorkClass {
 }
 
 impl WorkClass {
-    #[must_use]
     pub const fn deadline(self) -> Duration {
         match self {
             Self::Memory => DEADLINE_MEMORY,
@@ -222,7 +221,6 @@ impl Route {
         self
     }
 
-    #[must_use]
     pub(crate) const fn facts(&self) -> RouteFacts {
         RouteFacts {
             method: self.method,
@@ -239,13 +237,11 @@ impl Route {
     }
 
     /// Whether the request journal may read the body. Other bodies are challenges, events and files.
-    #[must_use]
     pub(crate) fn journals_body(&self) -> bool {
         self.body == BodyRule::Whole(BODY_SMALL)
     }
 
     /// Whether an operator's request is written to the audit record: every change and every read of secrets.
-    #[must_use]
     pub(crate) fn is_recorded(&self, role: Role) -> bool {
         self.is_change || (self.shows_secrets && role.sees_secrets())
     }

@@ -56,7 +56,6 @@ impl PathEntry {
         }
     }
 
-    #[must_use]
     pub fn refuse(&self, method: &Method) -> ApiError {
         let allowed = self.allow.to_str().unwrap_or_default();
         let allowed = match allowed.rsplit_once(", ") {
@@ -82,7 +81,6 @@ pub struct Router {
 }
 
 impl Router {
-    #[must_use]
     pub fn new(set: RouteSet, routes: &'static [Route]) -> Self {
         let mut matcher = matchit::Router::new();
         let mut entries: Vec<PathEntry> = Vec::new();
@@ -114,12 +112,10 @@ impl Router {
         }
     }
 
-    #[must_use]
     pub const fn set(&self) -> RouteSet {
         self.set
     }
 
-    #[must_use]
     pub const fn routes(&self) -> &'static [Route] {
         self.routes
     }
@@ -159,7 +155,6 @@ pub struct Routers {
 }
 
 impl Routers {
-    #[must_use]
     pub const fn of(&self, set: RouteSet) -> &Router {
         match set {
             RouteSet::Public => &self.public,
@@ -167,7 +162,6 @@ impl Routers {
         }
     }
 
-    #[must_use]
     pub fn facts(&self) -> AllRouteFacts {
         let of = |router: &Router| router.routes.iter().map(Route::facts).collect();
         AllRouteFacts {

@@ -119,13 +119,11 @@ impl Listener {
         })
     }
 
-    #[must_use]
     pub fn over(mut self, tls: Arc<Tls>) -> Self {
         self.options.tls = Some(tls);
         self
     }
 
-    #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
@@ -134,7 +132,6 @@ impl Listener {
     }
 }
 
-#[must_use]
 pub fn serve(
     http: Arc<HttpState>,
     routers: &'static Routers,
@@ -149,7 +146,6 @@ const PIPE_BYTES: usize = 64 * 1024;
 
 /// Opens an in-process connection to the operators' interface, with the rights of the administration socket.
 /// Commands use it when no server is running.
-#[must_use]
 pub fn connect(http: Arc<HttpState>, routers: &'static Routers) -> DuplexStream {
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     // Nobody waits for the end of this connection: it ends when the caller drops `near`.
@@ -171,7 +167,6 @@ pub struct RunningServer {
 
 impl RunningServer {
     /// Accepts no connections yet.
-    #[must_use]
     pub fn new(http: Arc<HttpState>, routers: &'static Routers) -> Self {
         let (acceptor, ended) = Acceptor::new(http, routers);
         Self { acceptor, ended }

@@ -85,7 +85,6 @@ impl Notice {
     }
 }
 
-#[must_use]
 pub fn serve(listeners: &[Arc<Listener>], notice: Notice) -> JoinSet<()> {
     let notice = Arc::new(notice);
     let [public, ops] = [(); 2].map(|()| Arc::new(Semaphore::new(CONNECTIONS_MAX)));

@@ -31,7 +31,6 @@ pub enum StandbyPermit {
 /// Forwards a connection. The permit counts it until it ends.
 pub type PassOn = Arc<dyn Fn(Box<dyn ClientStream>, ConnectionOrigin, StandbyPermit) + Send + Sync>;
 
-#[must_use]
 pub fn serve(
     listeners: &[Arc<Listener>],
     limits: ConnectionLimits,

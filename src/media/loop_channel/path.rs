@@ -101,12 +101,10 @@ fn clip(path: &str) -> Option<(MediaPath, ManifestFormat)> {
     clip.has_room_below(NAME_MAX).then_some((clip, form))
 }
 
-#[must_use]
 pub fn is_clip(path: &str) -> bool {
     clip(path).is_some()
 }
 
-#[must_use]
 pub fn manifest(path: &str, span: ManifestRange) -> Option<MediaPath> {
     let (clip, form) = clip(path)?;
     let name = LoopPath::Manifest(form, span, None);

@@ -79,7 +79,6 @@ pub struct LicenseServers {
 }
 
 impl LicenseServers {
-    #[must_use]
     pub fn get(&self, drm: Drm) -> Option<&dyn LicenseServer> {
         match drm {
             Drm::Widevine => self.widevine.as_deref(),

@@ -31,7 +31,6 @@ pub struct ExportSlot {
 pub struct SlotsTaken;
 
 impl ExportSlots {
-    #[must_use]
     pub fn new(pool: WorkerPool<()>) -> Self {
         Self {
             pool: Arc::new(pool),
@@ -53,13 +52,11 @@ impl ExportSlots {
 }
 
 impl ExportSlot {
-    #[must_use]
     pub fn pool(&self) -> Arc<WorkerPool<()>> {
         Arc::clone(&self.slots.pool)
     }
 
     /// Set when the client has gone, so that a search in the middle of its files ends.
-    #[must_use]
     pub fn stopped(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stopped)
     }

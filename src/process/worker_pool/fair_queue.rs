@@ -23,7 +23,6 @@ const PARTNER_REST: usize = 8;
 pub struct ClientNetwork(u64);
 
 impl ClientNetwork {
-    #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self(u64::from(v4.to_bits() >> 8)),
@@ -57,7 +56,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    #[must_use]
     pub fn for_client(partner: Option<PartnerId>, address: IpAddr) -> Self {
         Self {
             partner,
@@ -222,7 +220,6 @@ pub struct FairQueue<J> {
 pub struct NoRoom;
 
 impl<J> FairQueue<J> {
-    #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self {
             rings: [Ring::new(), Ring::new(), Ring::new()],
@@ -231,17 +228,14 @@ impl<J> FairQueue<J> {
         }
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rings.iter().map(|ring| ring.jobs).sum()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    #[must_use]
     pub fn ahead(&self, turn: &Turn) -> usize {
         let (better, from_own) = self.rings.split_at(turn.standing as usize);
         let Some((own, worse)) = from_own.split_first() else {

@@ -142,7 +142,6 @@ impl<S: 'static> WorkerPool<S> {
 
     /// Rejects jobs that would wait longer than `max_wait`, estimated from the run time of recent jobs:
     /// by then the client would have given up.
-    #[must_use]
     pub fn with_max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self

@@ -60,7 +60,6 @@ impl RecentFailures {
         }
     }
 
-    #[must_use]
     pub fn standing(&self, network: ClientNetwork, now: UnixSeconds) -> LoginStanding {
         let counter = self.counter(network).map_or(0, |of| of.load(Relaxed));
         match count(counter, minute(now)) {

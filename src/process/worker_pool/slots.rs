@@ -57,7 +57,6 @@ struct State<S: Copy + Eq + Hash> {
 }
 
 impl<S: Copy + Eq + Hash> Slots<S> {
-    #[must_use]
     pub(crate) fn new(limits: SlotLimits) -> Self {
         Self(Arc::new(Mutex::new(State {
             limits,

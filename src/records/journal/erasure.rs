@@ -12,7 +12,6 @@ use playgate_types::{PartnerId, UnixSeconds, UserId};
 /// Users of one run, for whom each segment is rewritten once.
 const USERS_AT_ONCE: usize = 1_024;
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema.with::<JournalErasures>()
 }

@@ -65,7 +65,6 @@ impl StatusFilter {
 }
 
 impl JournalFilter {
-    #[must_use]
     pub fn selects(&self, record: &JournalRecord) -> bool {
         // An absent condition selects every record.
         fn is<T: PartialEq>(wanted: Option<&T>, is: Option<&T>) -> bool {

@@ -157,7 +157,6 @@ impl RequestJournal {
         }
     }
 
-    #[must_use]
     pub fn last_number(&self) -> u64 {
         self.shared.last.load(Relaxed)
     }
@@ -185,7 +184,6 @@ impl RequestJournal {
     }
 
     /// What an operator has to know about the files.
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         if !self.shared.usable {
             return Some("the files cannot be listed, so nothing is recorded until the next start; the log has the reason".to_owned());
@@ -207,7 +205,6 @@ impl RequestJournal {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    #[must_use]
     pub fn counts(&self) -> JournalCounts {
         let shared = &self.shared;
         JournalCounts {

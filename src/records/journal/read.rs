@@ -18,7 +18,6 @@ const OF_SEGMENT: u32 = 64;
 impl ReadBudget {
     pub const UNLIMITED: Self = Self(u32::MAX);
 
-    #[must_use]
     pub const fn segments(segments: u32) -> Self {
         Self(segments.saturating_mul(OF_SEGMENT))
     }
@@ -41,7 +40,6 @@ pub struct JournalPage {
 impl RequestJournal {
     /// Returns the selected records, newest first. Waits for records that are being gathered, and each step may read a
     /// file: call it on a blocking thread.
-    #[must_use]
     pub fn records(&self, filter: JournalFilter) -> JournalRecords {
         let (segments, upto) = self.reached(&filter);
         JournalRecords {

@@ -77,7 +77,6 @@ pub struct NamedText {
 pub type LateFacts = Box<dyn FnOnce(&mut JournalRecord) + Send>;
 
 impl JournalRecord {
-    #[must_use]
     pub const fn is_refusal(&self) -> bool {
         self.status >= 400
     }

@@ -71,13 +71,11 @@ impl Waiters {
 
 impl RequestJournal {
     /// Waits for the next records that the filter selects, from now on. `None` if too many readers wait.
-    #[must_use]
     pub fn arrival(&self, filter: JournalFilter) -> Option<Arrival> {
         self.shared.waiters.add(filter)
     }
 
     /// Returns how many readers wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         let mut waiting = self.shared.waiters.0.lock();
         waiting.retain(|waiter| !waiter.hand_over.is_closed());

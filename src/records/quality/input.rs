@@ -20,7 +20,6 @@ pub struct OpenedSession {
 }
 
 impl OpenedSession {
-    #[must_use]
     pub fn new(session: &Session, country: Option<Country>) -> Self {
         let start = &session.start;
         let livestream = start.playing.livestream().map_or("", |id| id.as_str());

@@ -147,7 +147,6 @@ impl Quality {
         Ok(self.inner.files.bytes()?)
     }
 
-    #[must_use]
     pub fn counts(&self) -> QualityCounts {
         QualityCounts {
             dropped: self.inner.dropped.load(Ordering::Relaxed),
@@ -157,13 +156,11 @@ impl Quality {
     }
 
     /// Returns the figures of the last tick.
-    #[must_use]
     pub fn recent(&self) -> RecentFigures {
         self.inner.state.lock().recent
     }
 
     /// Returns why figures are not being written, if a write failed.
-    #[must_use]
     pub fn write_error(&self) -> Option<String> {
         self.inner.state.lock().write_error.clone()
     }

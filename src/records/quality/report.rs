@@ -26,7 +26,6 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dimension(dimension) => dimension.as_str(),
@@ -35,7 +34,6 @@ impl GroupBy {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "minute" => Some(Self::Minute),

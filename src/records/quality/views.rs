@@ -29,7 +29,6 @@ impl ViewOutcome {
         Self::PlaybackFailed,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -40,7 +39,6 @@ impl ViewOutcome {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

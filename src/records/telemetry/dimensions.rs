@@ -41,7 +41,6 @@ impl Dimension {
         Self::Country,
     ];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Asset => "asset",
@@ -57,7 +56,6 @@ impl Dimension {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -86,7 +84,6 @@ impl Dimension {
 pub struct Labels([Arc<str>; DIMENSIONS]);
 
 impl Labels {
-    #[must_use]
     pub fn get(&self, dimension: Dimension) -> &Arc<str> {
         // The array has one element for each dimension.
         self.0.get(dimension.index()).unwrap_or(&self.0[0])
@@ -105,7 +102,6 @@ impl Labels {
         }
     }
 
-    #[must_use]
     pub fn with(mut self, dimension: Dimension, value: &str) -> Self {
         self.set(dimension, value);
         self

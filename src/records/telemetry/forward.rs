@@ -214,7 +214,6 @@ impl Forwarder {
         self.sink.resume();
     }
 
-    #[must_use]
     pub fn counts(&self) -> ForwardCounts {
         ForwardCounts {
             sent: self.sent.load(Relaxed),
@@ -224,14 +223,12 @@ impl Forwarder {
         }
     }
 
-    #[must_use]
     pub fn lag(&self, now: UnixSeconds) -> i64 {
         let oldest = *self.oldest.lock();
         oldest.map_or(0, |oldest| now.since(oldest).max(0))
     }
 
     /// Describes why forwarding fails or is behind, if it does.
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         let lag = self.lag(now);
         // A lag within two intervals is normal.

@@ -239,7 +239,6 @@ impl Telemetry {
         let _ = self.inner.observer.set(observer);
     }
 
-    #[must_use]
     pub fn counts(&self) -> TelemetryCounts {
         let state = self.inner.state.lock();
         TelemetryCounts {

@@ -51,7 +51,6 @@ pub struct StoredEvent<T = Vec<u8>> {
 impl StoredEvent {
     /// Seconds by which the player's clock is ahead of the server's, if the event was sent immediately. An event that
     /// waited for a connection looks as if the clock were behind.
-    #[must_use]
     pub fn clock_skew(&self) -> i64 {
         self.timestamp_millis
             .div_euclid(1_000)

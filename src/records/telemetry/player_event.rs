@@ -22,12 +22,10 @@ pub struct Reported {
 
 impl Reported {
     /// In the unit of the player's partner. `None` if no wait can be so long.
-    #[must_use]
     pub fn in_unit_of_partner(duration: f64) -> Option<Self> {
         Self::new(duration, false)
     }
 
-    #[must_use]
     pub fn in_millis(duration: f64) -> Option<Self> {
         Self::new(duration, true)
     }

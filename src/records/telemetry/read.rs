@@ -112,7 +112,6 @@ impl OpenFile {
 }
 
 impl Events {
-    #[must_use]
     pub fn until(mut self, stopped: Arc<AtomicBool>) -> Self {
         self.stopped = Some(stopped);
         self

@@ -60,7 +60,6 @@ impl Telemetry {
         oldest.map_or(Ok(0), |oldest| self.drop_before(oldest))
     }
 
-    #[must_use]
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         self.inner.state.lock().notices.warning(now)
     }

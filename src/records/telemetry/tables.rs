@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use playgate_store::{Entries, Index, Record, Schema, Table, TreeName};
 use playgate_types::{UnixSeconds, UserId};
 
-#[must_use]
 pub fn schema(schema: Schema) -> Schema {
     schema
         .with::<UserHours>()

@@ -36,7 +36,6 @@ pub struct Derived<V> {
 impl<V: Send + Sync + 'static> Derived<V> {
     /// The watch must be older than the read that `first` is derived from: a commit in between then
     /// makes the state stale and is not missed.
-    #[must_use]
     pub fn new(first: V, watch: Arc<TableWatch>) -> Arc<Self> {
         Arc::new(Self {
             current: ArcSwap::from_pointee(first),
@@ -50,20 +49,17 @@ impl<V: Send + Sync + 'static> Derived<V> {
         self.current.load()
     }
 
-    #[must_use]
     pub fn load_full(&self) -> Arc<V> {
         self.current.load_full()
     }
 
     /// Counts the published states. An answer computed after reading a generation is at least as new
     /// as that generation.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// Whether the state includes every commit so far.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         // In this order: `catch_up` sets the second mark before it clears the first one.
         !self.watch.0.load(Ordering::Acquire) && !self.is_deriving.load(Ordering::Acquire)

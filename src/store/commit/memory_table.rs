@@ -86,17 +86,14 @@ impl<T: Table> MemoryTable<T>
 where
     T::Key: Hash,
 {
-    #[must_use]
     pub fn get(&self, key: &T::Key) -> Option<Arc<T::Record>> {
         self.records.get(key).map(|record| Arc::clone(&record))
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

@@ -117,7 +117,6 @@ impl<T: Table, V> PackedTable<T, V>
 where
     T::Key: Hash,
 {
-    #[must_use]
     pub fn new(decoded: fn(T::Key, T::Record) -> V) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -129,7 +128,6 @@ where
         }
     }
 
-    #[must_use]
     pub fn get(&self, key: &T::Key) -> Option<Arc<V>> {
         let slot = self.slot(key)?;
         if let Some((found, value)) = &*slot.read()
@@ -148,7 +146,6 @@ where
         Some(value)
     }
 
-    #[must_use]
     pub fn contains(&self, key: &T::Key) -> bool {
         let bytes = key.to_bytes();
         self.locate(&bytes)
@@ -202,7 +199,6 @@ where
         self.slots.get(usize::try_from(hash).ok()? % CACHE_SLOTS)
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.shards
             .iter()
@@ -210,7 +206,6 @@ where
             .sum()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -41,7 +41,6 @@ pub struct BackupFile {
 
 impl BackupFile {
     /// Returns false for a copy that an operator keeps under another name.
-    #[must_use]
     pub fn is_made_by(&self, instance: [u8; 16]) -> bool {
         self.head.instance == instance
             && self.path.file_name().and_then(|name| name.to_str()) == Some(&name(&self.head))
@@ -70,17 +69,14 @@ struct CheckedBackup<'a> {
 }
 
 impl Store {
-    #[must_use]
     pub fn instance(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.identity.instance)
     }
 
-    #[must_use]
     pub fn timeline_seed(&self) -> Option<[u8; 16]> {
         Some(self.0.core.disk.as_ref()?.seed)
     }
 
-    #[must_use]
     pub fn restore_note<R: Record>(&self) -> Option<R> {
         let disk = self.0.core.disk.as_ref()?;
         decode_note(&data_file::read(&disk.layout.restore_note()).ok()?)
@@ -188,7 +184,6 @@ fn clear_partials(directory: &Path, instance: &[u8; 16]) -> Result<(), StoreErro
 }
 
 /// Newest first. Files with an unreadable head are logged and skipped.
-#[must_use]
 pub fn list_backups(directory: &Path, schema: &Tables) -> Vec<BackupFile> {
     let mut backups: Vec<BackupFile> = snapshots(directory, schema)
         .into_iter()
@@ -203,7 +198,6 @@ pub fn list_backups(directory: &Path, schema: &Tables) -> Vec<BackupFile> {
     backups
 }
 
-#[must_use]
 pub fn instance_of(directory: &Path) -> Option<[u8; 16]> {
     let identity = StoreLayout::new(directory, true).identity().ok()?;
     Some(identity.instance)

@@ -18,7 +18,6 @@ pub struct Verified {
 }
 
 impl Verified {
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         let state = self.durable_state.as_ref();
         self.tables.iter().all(TableReport::is_sound)
@@ -38,7 +37,6 @@ pub struct DurableStateReport {
 }
 
 impl DurableStateReport {
-    #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.missing.count == 0 && self.extra.count == 0 && self.damage.is_none()
     }

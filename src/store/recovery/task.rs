@@ -56,7 +56,6 @@ pub struct Loss {
 }
 
 impl Loss {
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.last.map_or(0, |last| last.saturating_sub(self.kept))
     }

@@ -41,7 +41,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    #[must_use]
     pub fn history(&self) -> History {
         self.before.after(self.number, &self.batch)
     }

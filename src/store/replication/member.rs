@@ -74,7 +74,6 @@ pub struct Member {
 
 impl Member {
     /// Creates a follower at the position of its own store after recovery.
-    #[must_use]
     pub const fn new(fleet: FleetId, id: MemberId, format: u32, at: Position) -> Self {
         Self {
             fleet,
@@ -86,17 +85,14 @@ impl Member {
         }
     }
 
-    #[must_use]
     pub const fn position(&self) -> Position {
         self.at
     }
 
-    #[must_use]
     pub const fn role(&self) -> MemberRole {
         self.role
     }
 
-    #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.unsettled.is_none()
     }

@@ -56,7 +56,6 @@ impl TableReport {
         }
     }
 
-    #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.damaged.count == 0 && self.missing.count == 0 && self.stale.count == 0
     }
@@ -70,12 +69,10 @@ pub struct SnapshotReport {
 }
 
 impl SnapshotReport {
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.records.values().sum()
     }
 
-    #[must_use]
     pub fn damage(&self) -> Option<String> {
         let places = [&self.damaged.some[..], &self.unmatched.some[..]].concat();
         (!places.is_empty()).then(|| {

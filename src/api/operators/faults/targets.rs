@@ -23,7 +23,6 @@ pub(crate) struct Carried {
 
 /// Returns the routes that a name means: the label or the operation id of one route, `license` or `any`. An unknown name
 /// means none.
-#[must_use]
 pub fn routes<'a>(partner_routes: &'a [RouteFacts], name: &str) -> Vec<&'a RouteFacts> {
     let known = partner_routes.iter().filter(|route| {
         // Requests without a partner token belong to no partner.
@@ -37,7 +36,6 @@ pub fn routes<'a>(partner_routes: &'a [RouteFacts], name: &str) -> Vec<&'a Route
 }
 
 /// Returns the labels of the routes of the partner interface that a name in a filter of the journal means.
-#[must_use]
 pub(crate) fn journaled(partner_routes: &[RouteFacts], name: &str) -> Vec<&'static str> {
     let parameters = |route: &RouteFacts| route.pattern.matches('{').count();
     let at_path = || partner_routes.iter().filter(|route| is_at(route, name));
@@ -53,7 +51,6 @@ pub(crate) fn journaled(partner_routes: &[RouteFacts], name: &str) -> Vec<&'stat
 }
 
 /// Returns the known name that is most like an unknown one.
-#[must_use]
 pub(crate) fn nearest_name(partner_routes: &[RouteFacts], unknown: &str) -> Option<&'static str> {
     let names = partner_routes
         .iter()
@@ -86,7 +83,6 @@ fn is_at(route: &RouteFacts, text: &str) -> bool {
     method && fits && segments.next().is_none()
 }
 
-#[must_use]
 pub(crate) fn carried(route: &RouteFacts) -> Carried {
     // License and heartbeat name a session, which has asset and device.
     let plays = is_license(route) || matches!(route.label, "heartbeat" | "end_playback");
@@ -101,12 +97,10 @@ pub(crate) fn carried(route: &RouteFacts) -> Carried {
     }
 }
 
-#[must_use]
 pub(crate) fn is_license(route: &RouteFacts) -> bool {
     route.label.starts_with("license_")
 }
 
-#[must_use]
 pub(crate) fn is_preflight(route: &RouteFacts) -> bool {
     route.label.starts_with("preflight")
 }

@@ -72,7 +72,6 @@ struct DeviceLine {
 
 impl RequestLine {
     /// `partner` is the name; a partner that was removed has none, and its id is shown.
-    #[must_use]
     pub(crate) fn new(record: JournalRecord, partner: Option<String>) -> Self {
         let json = |text: String| serde_json::from_str(&text).ok();
         Self {
@@ -111,7 +110,6 @@ impl RequestLine {
 
 impl RequestLine {
     /// Adds the current e-mail address of the user, which records do not contain.
-    #[must_use]
     pub(crate) fn with_email(self, email: Option<String>) -> Self {
         Self { email, ..self }
     }

@@ -42,12 +42,10 @@ impl ListAddress {
     }
 
     /// Records before a number. They are there already, so the request does not wait.
-    #[must_use]
     pub(crate) fn older(&self, before: u64) -> String {
         self.with(&format!("before={before}"))
     }
 
-    #[must_use]
     pub(crate) fn newer(&self, after: u64) -> String {
         match self.wait {
             0 => self.with(&format!("after={after}")),

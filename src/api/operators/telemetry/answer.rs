@@ -115,7 +115,6 @@ pub(crate) struct ReportBody<'a> {
 }
 
 impl<'a> ReportBody<'a> {
-    #[must_use]
     pub(crate) fn new(query: &'a QualityQuery, report: &'a QualityReport) -> Self {
         let points = |row: &'a ReportRow| {
             let point = |(at, figures): &'a (playgate_types::UnixSeconds, Figures)| PointBody {
@@ -176,7 +175,6 @@ impl Serialize for LabelsBody<'_> {
 }
 
 impl<'a> ViewBody<'a> {
-    #[must_use]
     pub(crate) fn new(view: &'a ViewSummary, email: Option<String>) -> Self {
         let figures = FiguresBody::from(&view.figures);
         let code = view.figures.failure_codes.first();

@@ -15,7 +15,6 @@ pub(crate) struct EventPieces {
 }
 
 impl EventPieces {
-    #[must_use]
     pub(crate) const fn lines(events: Events) -> Self {
         Self {
             head: None,
@@ -26,7 +25,6 @@ impl EventPieces {
     }
 
     /// Writes the events as the last member of an object that has members before it.
-    #[must_use]
     pub(crate) fn last_member(name: &str, events: Events) -> Self {
         Self {
             head: Some(format!(",\"{name}\":[").into()),

@@ -56,7 +56,6 @@ pub(crate) struct ReportedLine {
 }
 
 impl UserImportReport {
-    #[must_use]
     pub(crate) const fn new(dry_run: bool) -> Self {
         Self {
             dry_run,
@@ -70,7 +69,6 @@ impl UserImportReport {
         }
     }
 
-    #[must_use]
     pub(crate) fn counts(&self) -> String {
         let Self {
             added,

@@ -103,7 +103,6 @@ impl ParseRequest for AddUserRequest {
 }
 
 impl AddUserRequest {
-    #[must_use]
     pub(crate) fn into_parts(
         self,
     ) -> (

@@ -26,7 +26,6 @@ pub(crate) struct EntitlementBody<'a> {
 }
 
 impl<'a> EntitlementBody<'a> {
-    #[must_use]
     pub(crate) fn new(issued: &'a Issued) -> Self {
         let program = issued.program.as_ref().map(|(id, stop)| ProgramBody {
             broadcast_id: id.as_str().to_owned(),

@@ -177,7 +177,6 @@ fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -
     }
 }
 
-#[must_use]
 pub(crate) fn heartbeat(
     services: &Services,
     cx: &Context,

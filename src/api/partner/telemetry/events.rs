@@ -42,7 +42,6 @@ pub(crate) struct TakenBody {
 }
 
 impl TakenBody {
-    #[must_use]
     pub(crate) const fn new(taken: Accepted, rejected: Vec<Rejected>) -> Self {
         Self {
             accepted: taken.accepted,

@@ -66,7 +66,6 @@ pub(crate) struct ExportReply {
 }
 
 impl ExportReply {
-    #[must_use]
     pub(crate) fn new(
         export: &AccountExport,
         asking: LoginId,

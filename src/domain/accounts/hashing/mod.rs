@@ -45,7 +45,6 @@ impl Default for Cost {
 }
 
 impl Cost {
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.memory_kib <= MEMORY_KIB_MAX
             && self.iterations <= ITERATIONS_MAX
@@ -72,13 +71,11 @@ pub struct HashCounts {
 
 impl HashCounts {
     /// The number of argon2 runs, including those for imported hashes.
-    #[must_use]
     pub fn argon2(&self) -> u64 {
         self.argon2.load(Relaxed)
     }
 
     /// The number of runs of other functions, which only imported hashes need.
-    #[must_use]
     pub fn foreign(&self) -> u64 {
         self.foreign.load(Relaxed)
     }
@@ -92,7 +89,6 @@ pub struct HashMemory {
 }
 
 impl HashMemory {
-    #[must_use]
     pub const fn counted(counts: Arc<HashCounts>) -> Self {
         Self {
             blocks: Vec::new(),

@@ -17,7 +17,6 @@ pub enum Level {
 }
 
 impl Level {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Must => "must",
@@ -43,12 +42,10 @@ impl std::fmt::Debug for ConformanceRule {
     }
 }
 
-#[must_use]
 pub fn rules() -> &'static [ConformanceRule] {
     RULES
 }
 
-#[must_use]
 pub fn find(id: &str) -> Option<&'static ConformanceRule> {
     RULES.iter().find(|rule| rule.id == id)
 }

@@ -83,7 +83,6 @@ pub struct CdnScheme {
 impl CdnScheme {
     /// `prefix` is an http or https URL without trailing slash, query and fragment. `lifetime` is in
     /// seconds.
-    #[must_use]
     pub fn new(name: &str, prefix: &str, scheme: Scheme, lifetime: i64, key: SigningKey) -> Self {
         Self {
             name: name.to_owned(),
@@ -94,17 +93,14 @@ impl CdnScheme {
         }
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -131,7 +127,6 @@ pub struct Signing {
 }
 
 impl Signing {
-    #[must_use]
     pub fn new(origin_key: &[u8; 32], mut networks: Vec<CdnScheme>) -> Self {
         networks.sort_by_key(|network| std::cmp::Reverse(network.prefix.len()));
         Self {

@@ -13,12 +13,10 @@ const TOKEN_LENGTH: usize = (TOKEN_BYTES * 4).div_ceil(3);
 pub(crate) struct SessionSigner(hmac::Key);
 
 impl SessionSigner {
-    #[must_use]
     pub(crate) fn for_reports(key: &[u8; 32]) -> Self {
         Self::new(key, b"playback reports")
     }
 
-    #[must_use]
     pub(crate) fn for_licenses(key: &[u8; 32]) -> Self {
         Self::new(key, b"licenses")
     }
@@ -29,7 +27,6 @@ impl SessionSigner {
         Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
     }
 
-    #[must_use]
     pub(crate) fn sign(&self, session: &SessionId, expires: UnixSeconds) -> String {
         let mut token = session.as_bytes().to_vec();
         token.extend_from_slice(&expires.0.to_be_bytes());
@@ -39,7 +36,6 @@ impl SessionSigner {
     }
 
     /// `None` if the token was altered or has expired.
-    #[must_use]
     pub(crate) fn session(&self, token: &str, now: UnixSeconds) -> Option<SessionId> {
         // Bounds the input of the decoder.
         (token.len() == TOKEN_LENGTH).then_some(())?;

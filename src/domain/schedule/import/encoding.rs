@@ -35,13 +35,11 @@ struct Counts {
 }
 
 impl BadCharacters {
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.bad.load(Relaxed)
     }
 
     /// Those that were read as windows-1252.
-    #[must_use]
     pub fn foreign(&self) -> u64 {
         self.0.foreign.load(Relaxed)
     }
@@ -168,7 +166,6 @@ fn declared(head: &[u8]) -> Option<String> {
 }
 
 impl<R: Read> Utf8Reader<R> {
-    #[must_use]
     pub fn bad_characters(&self) -> BadCharacters {
         self.bad.clone()
     }

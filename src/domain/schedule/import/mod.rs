@@ -98,7 +98,6 @@ pub struct GuideProblem {
 }
 
 impl GuideProblem {
-    #[must_use]
     pub const fn new(line: u64, kind: Skip) -> Self {
         Self {
             line,
@@ -108,7 +107,6 @@ impl GuideProblem {
         }
     }
 
-    #[must_use]
     pub fn of_channel(self, channel: &str) -> Self {
         Self {
             channel: Some(quoted(channel)),
@@ -116,7 +114,6 @@ impl GuideProblem {
         }
     }
 
-    #[must_use]
     pub fn quoting(self, text: &str) -> Self {
         Self {
             text: Some(quoted(text)),
@@ -153,7 +150,6 @@ pub enum Skip {
 }
 
 impl Skip {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -214,12 +210,10 @@ impl Skipped {
         self.0.iter().map(|(kind, rows)| (*kind, rows))
     }
 
-    #[must_use]
     pub fn count(&self, kind: Skip) -> u64 {
         self.0.get(&kind).map_or(0, |rows| rows.count)
     }
 
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().map(|rows| rows.count).sum()
     }

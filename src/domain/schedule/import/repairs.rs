@@ -29,7 +29,6 @@ pub enum Repair {
 }
 
 impl Repair {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadCharacter => "badCharacter",
@@ -90,7 +89,6 @@ impl Repairs {
         self.0.iter().map(|(kind, rows)| (*kind, rows))
     }
 
-    #[must_use]
     pub fn count(&self, repair: Repair) -> u64 {
         self.0.get(&repair).map_or(0, |rows| rows.count)
     }

@@ -103,7 +103,6 @@ impl GuideTime {
 }
 
 /// A time without a zone is local time in `default`.
-#[must_use]
 pub fn parse(text: &str, default: Zone) -> Option<GuideTime> {
     if let Some(at) = epoch(text.trim()) {
         return Some(GuideTime::exact(at));
@@ -131,7 +130,6 @@ pub fn parse(text: &str, default: Zone) -> Option<GuideTime> {
 }
 
 /// Ignores a zone or offset in the text.
-#[must_use]
 pub fn parse_local(text: &str, zone: Zone) -> Option<GuideTime> {
     let (local, _) = split(text)?;
     Some(GuideTime::local(zone, local))
@@ -267,7 +265,6 @@ fn offset(text: &str) -> Option<i64> {
 }
 
 /// Moves a time of a guide; `None` beyond the calendar.
-#[must_use]
 pub(crate) fn shifted(at: UnixSeconds, shift: i64) -> Option<UnixSeconds> {
     let time = chrono::DateTime::from_timestamp(at.0, 0)?;
     let moved = time.checked_add_signed(TimeDelta::try_seconds(shift)?)?;

@@ -68,7 +68,6 @@ impl From<GrantError> for ApiError {
     }
 }
 
-#[must_use]
 pub const fn denial(denied: Denied) -> ErrorCode {
     match denied {
         Denied::AssetNotFound => ErrorCode::AssetNotFound,

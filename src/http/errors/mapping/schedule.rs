@@ -44,7 +44,6 @@ fn problem(error: &GuideError) -> ImportProblem {
     }
 }
 
-#[must_use]
 pub(crate) fn guide_fault(error: &GuideError) -> String {
     match error {
         // The texts of I/O and decompression libraries say nothing to a user, and may contain paths.
