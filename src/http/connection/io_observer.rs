@@ -16,8 +16,8 @@ pub(crate) trait ReadObserver {
 }
 
 impl ReadObserver for Arc<ConnectionState> {
-    fn on_read(&mut self, bytes: &[u8]) -> io::Result<()> {
-        ConnectionState::on_read(self, bytes);
+    fn on_read(&mut self, _: &[u8]) -> io::Result<()> {
+        ConnectionState::on_read(self);
         Ok(())
     }
 }

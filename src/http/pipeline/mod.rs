@@ -110,16 +110,11 @@ pub(crate) enum PipelineStep {
 }
 
 impl Service {
-    pub(crate) fn respond(
-        &self,
-        parts: Parts,
-        body: Incoming,
-        target_has_fragment: bool,
-    ) -> ResponseFuture {
+    pub(crate) fn respond(&self, parts: Parts, body: Incoming) -> ResponseFuture {
         let http = &self.http;
         let heads = RequestHeaders::read(&parts.headers, &http.names);
         let mut record = RequestRecord::new(http, self.router, &parts, &heads);
-        match self.start_guarded(&mut record, &parts, &heads, &body, target_has_fragment) {
+        match self.start_guarded(&mut record, &parts, &heads, &body) {
             // No body is left to drain, so the response needs no boxed future.
             PipelineStep::Answered(answer)
                 if body.is_end_stream()
@@ -155,11 +150,8 @@ impl Service {
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
-        target_has_fragment: bool,
     ) -> PipelineStep {
-        let step = catch_unwind(AssertUnwindSafe(|| {
-            self.start(record, parts, heads, body, target_has_fragment)
-        }));
+        let step = catch_unwind(AssertUnwindSafe(|| self.start(record, parts, heads, body)));
         step.unwrap_or_else(|_| PipelineStep::Answered(Err(panicked(&self.http))))
     }
 
@@ -169,9 +161,8 @@ impl Service {
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
-        target_has_fragment: bool,
     ) -> PipelineStep {
-        match self.check(record, parts, heads, body, target_has_fragment) {
+        match self.check(record, parts, heads, body) {
             Err(error) => PipelineStep::Answered(Err(error)),
             Ok(CheckResult::Answered(answer)) => PipelineStep::Answered(answer),
             Ok(CheckResult::Go(entry)) => {
@@ -196,11 +187,10 @@ impl Service {
         parts: &Parts,
         heads: &RequestHeaders<'_>,
         body: &Incoming,
-        target_has_fragment: bool,
     ) -> Result<CheckResult, ApiError> {
         let http = &*self.http;
         // After broken framing nobody knows where the next request begins.
-        if let Err(error) = check_framing(parts, heads, target_has_fragment) {
+        if let Err(error) = check_framing(parts, heads) {
             record.close = true;
             return Err(error);
         }

@@ -1,5 +1,5 @@
 //! Stricter checks of the request head than hyper's parser: transfer codings other than chunked, a missing or
-//! repeated Host, fragments, unescaped text in the query, sizes of head and target, and unknown methods.
+//! repeated Host, unescaped text in the query, sizes of head and target, and unknown methods.
 //!
 //! Paths are checked before routing, so that every route has exactly one spelling, and decoded once.
 
@@ -18,11 +18,7 @@ use playgate_config::limits::TARGET_MAX;
 /// # Errors
 /// `INVALID_REQUEST`, `URI_TOO_LONG`, `EXPECTATION_FAILED`, `HEADERS_TOO_LARGE`, `METHOD_NOT_IMPLEMENTED`,
 /// `TRANSFER_CODING_NOT_IMPLEMENTED`.
-pub(crate) fn check_framing(
-    parts: &Parts,
-    heads: &RequestHeaders<'_>,
-    target_has_fragment: bool,
-) -> Result<(), ApiError> {
+pub(crate) fn check_framing(parts: &Parts, heads: &RequestHeaders<'_>) -> Result<(), ApiError> {
     let target = parts
         .uri
         .path_and_query()
@@ -36,11 +32,6 @@ pub(crate) fn check_framing(
     heads.check_size(parts.method.as_str().len() + target)?;
     check_transfer_coding(heads.transfer_encoding)?;
     check_host(parts, heads.host)?;
-    if target_has_fragment {
-        return Err(ApiError::malformed(
-            "the request target must not contain a fragment (`#`)",
-        ));
-    }
     // The parser lets raw UTF-8 pass; logs, proxies and signatures would disagree on its encoding.
     if !parts.uri.query().unwrap_or_default().is_ascii() {
         return Err(ApiError::malformed(

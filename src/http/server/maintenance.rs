@@ -77,7 +77,7 @@ impl Notice {
         heads: &RequestHeaders<'_>,
     ) -> Result<(), ApiError> {
         // A response to an ambiguous request could be attributed to another one by a proxy.
-        check_framing(parts, heads, false)?;
+        check_framing(parts, heads)?;
         match routes {
             RouteSet::Public => Ok(()),
             RouteSet::Ops => check_answers_for(parts, heads, &self.ops_hosts),

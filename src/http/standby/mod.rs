@@ -54,29 +54,28 @@ impl hyper::service::Service<Request<Incoming>> for MemberService {
     type Future = ResponseFuture;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        let target_has_fragment = self.service.conn_state.begin();
+        self.service.conn_state.begin();
         // A member may have become the owner since the connection was opened.
         if let Some(owner) = self.owner.as_ref().filter(|owner| owner.is_standby()) {
             let (service, owner) = (self.service.clone(), Arc::clone(owner));
             return ResponseFuture::Later(Box::pin(async move {
-                answer(service, &owner, request, target_has_fragment).await
+                answer(service, &owner, request).await
             }));
         }
         let (parts, body) = request.into_parts();
-        self.service.respond(parts, body, target_has_fragment)
+        self.service.respond(parts, body)
     }
 }
 
-/// Answers a request here or at the owner. `target_has_fragment`: as for [`Service::respond`].
+/// Answers a request here or at the owner.
 async fn answer(
     service: Service,
     owner: &OwnerConnections,
     request: Request<Incoming>,
-    target_has_fragment: bool,
 ) -> Result<Answered, ConnectionCut> {
     let (parts, body) = request.into_parts();
-    let (route, local_route) = match place_of(&service, &parts, &body, target_has_fragment) {
-        Place::Here => return service.respond(parts, body, target_has_fragment).await,
+    let (route, local_route) = match place_of(&service, &parts, &body) {
+        Place::Here => return service.respond(parts, body).await,
         Place::HereOrOwner(route) => (Some(route), Some(route)),
         Place::Owner(route) => (route, None),
     };
@@ -118,11 +117,11 @@ fn beating_session(http: &HttpState, route: &Route, parts: &Parts) -> Option<Ses
     SessionId::parse(session).ok()
 }
 
-fn place_of(service: &Service, parts: &Parts, body: &Incoming, target_has_fragment: bool) -> Place {
+fn place_of(service: &Service, parts: &Parts, body: &Incoming) -> Place {
     let heads = RequestHeaders::read(&parts.headers, &service.http.names);
     let path = parts.uri.path();
     // What is malformed must not be forwarded: the owner might read it differently.
-    let is_well_formed = check_framing(parts, &heads, target_has_fragment).is_ok()
+    let is_well_formed = check_framing(parts, &heads).is_ok()
         && check_path(path).is_ok()
         && parts.method != Method::CONNECT;
     if !is_well_formed {
@@ -183,7 +182,7 @@ async fn answer_here(
     let http = &service.http;
     let heads = RequestHeaders::read(&parts.headers, &http.names);
     let mut record = RequestRecord::new(http, service.router, parts, &heads);
-    let answer = match service.start_guarded(&mut record, parts, &heads, body, false) {
+    let answer = match service.start_guarded(&mut record, parts, &heads, body) {
         PipelineStep::Answered(answer) => answer,
         PipelineStep::Waiting(future) => with_deadline(http, route.work.deadline(), future).await,
         PipelineStep::Read(_) => return None,
