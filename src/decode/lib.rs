@@ -15,7 +15,6 @@ pub(crate) mod json;
 pub mod strict_json;
 mod table;
 pub mod toml;
-mod toml_mistake;
 mod value;
 
 pub use decoder::Decoder;
@@ -88,7 +87,7 @@ mod tests {
             mistakes.first(),
             Some(&"line 1: `a` must be a string, not an integer")
         );
-        assert!(mistakes[1].starts_with("2: column 5: expected a value; a text needs quotation"));
+        assert!(mistakes[1].starts_with("2: column 5: string values must be quoted"));
         assert_eq!(mistakes[2], "3: `bb` is not known");
         assert_eq!(mistakes.len(), 3);
         let sound = decode_toml("a = ''\nb = false", read);

@@ -4,7 +4,6 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use toml::value::{Datetime, Time};
 
-use super::toml_mistake::explain;
 use super::value::{Lines, Span};
 use super::{Mistake, Node, ObjectMember, Parsed, Value};
 
@@ -18,7 +17,7 @@ pub fn parse(text: &str) -> Parsed {
             let at = error.span().map_or(0, |span| span.start);
             Mistake {
                 line: lines.line(at),
-                message: explain(text, at, error.message()),
+                message: format!("column {}: {}", column(text, at), error.message()),
             }
         })
         .collect();
@@ -28,6 +27,17 @@ pub fn parse(text: &str) -> Parsed {
         root: members(&lines, root.get_ref()),
         errors,
     }
+}
+
+/// In characters, counted from 1.
+fn column(text: &str, at: usize) -> usize {
+    // The parser may stop inside a character of several bytes.
+    let before = text.get(..at).unwrap_or(text);
+    before
+        .rsplit('\n')
+        .next()
+        .map_or(0, |line| line.chars().count())
+        + 1
 }
 
 fn members(lines: &Lines, table: &DeTable<'_>) -> Vec<ObjectMember> {

@@ -88,5 +88,5 @@ fn respond(
             ask(&all)?
         }
     };
-    Ok(Reply::bytes(media::JSON, answer.body.joined()))
+    Ok(Reply::bytes(media::JSON, answer.body))
 }

@@ -221,7 +221,7 @@ fn respond(
 ) -> Result<Reply, ApiError> {
     let answer = answer?;
     let response = CachedResponse {
-        body: Arc::new(answer.body.joined().into()),
+        body: Arc::new(answer.body.into()),
         tag: answer.tag,
         until: answer.valid_until,
     };

@@ -38,7 +38,7 @@ pub use details::calendar_date;
 pub use details::{Credit, CreditKind, Details, ImagePurpose, PreviousShowing, TypedImage};
 pub use import_apply::MakeLivestreams;
 pub use model::{Broadcast, Image, Metadata};
-pub use query::{Body, QueryError, ScheduleResponse, ScheduleSettings};
+pub use query::{QueryError, ScheduleResponse, ScheduleSettings};
 pub use report::{ImportOptions, ImportOutcome, ImportReport, Unmapped};
 pub use rights::{BroadcastRights, ChannelFacts, Rights};
 pub use service::{CurrentRights, Schedule, ScheduleError};

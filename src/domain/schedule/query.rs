@@ -10,56 +10,9 @@ use super::snapshot::ScheduleSnapshot;
 use super::{render, tv_day};
 use playgate_types::{BroadcastId, LiveOffset, LivestreamId, TvDay, UnixSeconds};
 
-/// Bytes up to which a body is copied into one piece: copying is then cheaper than sending more pieces.
-const ONE_PIECE: usize = 64 * 1024;
-
-#[derive(Debug, Clone)]
-pub enum Body {
-    One(Bytes),
-    /// Consecutive. Most of them are slices of the schedule itself.
-    Many(Vec<Bytes>),
-}
-
-impl Body {
-    pub fn len(&self) -> usize {
-        self.pieces().iter().map(Bytes::len).sum()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub fn pieces(&self) -> &[Bytes] {
-        match self {
-            Self::One(piece) => std::slice::from_ref(piece),
-            Self::Many(pieces) => pieces,
-        }
-    }
-
-    /// Copies the body if it has several pieces.
-    pub fn joined(&self) -> Bytes {
-        match self {
-            Self::One(piece) => piece.clone(),
-            Self::Many(pieces) => pieces.concat().into(),
-        }
-    }
-
-    fn from_pieces(pieces: Vec<Bytes>) -> Self {
-        let length: usize = pieces.iter().map(Bytes::len).sum();
-        if length > ONE_PIECE {
-            return Self::Many(pieces);
-        }
-        let mut joined = Vec::with_capacity(length);
-        pieces
-            .iter()
-            .for_each(|piece| joined.extend_from_slice(piece));
-        Self::One(joined.into())
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct ScheduleResponse {
-    pub body: Body,
+    pub body: Bytes,
     pub tag: u64,
     /// In server time; `None` if only a schedule change can change the answer.
     pub valid_until: Option<UnixSeconds>,
@@ -110,7 +63,7 @@ impl ScheduleSnapshot {
             let present = channel.present(now);
             return Ok(ScheduleResponse {
                 // In a gap, and without a guide, the body is an empty object.
-                body: Body::One(present.body.clone().unwrap_or(Bytes::from_static(b"{}"))),
+                body: present.body.clone().unwrap_or(Bytes::from_static(b"{}")),
                 tag: present.tag,
                 valid_until: valid_until(present.until, offset),
             });
@@ -147,7 +100,7 @@ impl ScheduleSnapshot {
         }
         out.push(b'}');
         Ok(ScheduleResponse {
-            body: Body::One(out.into()),
+            body: out.into(),
             tag,
             valid_until: valid_until(until, offset),
         })
@@ -168,7 +121,7 @@ impl ScheduleSnapshot {
         // Strip the enclosing object and the member name.
         let inner = 1 + channel.member.len()..body.len().saturating_sub(1);
         Ok(ScheduleResponse {
-            body: Body::One(body.slice(inner)),
+            body: body.slice(inner),
             tag: moment.tag,
             valid_until: valid_until(moment.until, offset),
         })
@@ -196,7 +149,7 @@ impl ScheduleSnapshot {
         }
         pieces.push(Bytes::from_static(b"]}"));
         Ok(ScheduleResponse {
-            body: Body::from_pieces(pieces),
+            body: pieces.concat().into(),
             tag,
             valid_until: None,
         })
@@ -214,7 +167,7 @@ impl ScheduleSnapshot {
         let (objects, tag) = day_of(channel, day, view);
         let bracket = Bytes::from_static;
         Ok(ScheduleResponse {
-            body: Body::from_pieces(vec![bracket(b"["), objects, bracket(b"]")]),
+            body: [bracket(b"["), objects, bracket(b"]")].concat().into(),
             tag: mix(channel.tag, tag),
             valid_until: None,
         })
@@ -223,7 +176,7 @@ impl ScheduleSnapshot {
     pub fn by_id(&self, id: &BroadcastId) -> Result<ScheduleResponse, QueryError> {
         let (channel, index) = self.broadcast(id.as_str()).ok_or(QueryError::Broadcast)?;
         Ok(ScheduleResponse {
-            body: Body::One(channel.objects(index..index + 1)),
+            body: channel.objects(index..index + 1),
             tag: channel.entries.get(index).map_or(0, |entry| entry.tag),
             valid_until: None,
         })
@@ -261,7 +214,7 @@ impl ScheduleSnapshot {
         }
         out.push(b'}');
         ScheduleResponse {
-            body: Body::One(out.into()),
+            body: out.into(),
             tag,
             valid_until: None,
         }
