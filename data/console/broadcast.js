@@ -43,14 +43,14 @@ function says(members) {
 async function rights(id, self) {
   const said = await get(at`broadcasts/${id}/why`);
   const own = said.layers.find(({ by }) => by === 'broadcast');
-  const layers = said.layers.map(({ by, applies, misfit, rule, says: members }) => [
+  const layers = said.layers.map(({ by, applies, mismatch, rule, effects: members }) => [
     by,
-    applies ? badge(t`applies`, 'good') : badge(misfit ? t`${misfit} does not match` : t`does not apply`),
+    applies ? badge(t`applies`, 'good') : badge(mismatch ? t`${mismatch} does not match` : t`does not apply`),
     [rule && [rule, el('br')], quiet(says(members))],
   ]);
   const overrule = async ({ catchup_days: days, ...chosen }) => {
     // PUT replaces the whole override: members without a field in this form are sent again.
-    const members = own?.says.extended_rights ? { extended_rights: own.says.extended_rights } : {};
+    const members = own?.effects.extended_rights ? { extended_rights: own.effects.extended_rights } : {};
     for (const [name, value] of Object.entries(chosen)) if (value) members[name] = value === 'true';
     if (days) members.catchup_days = Number(days);
     await call('PUT', at`broadcasts/${id}/rights`, members);
@@ -63,7 +63,7 @@ async function rights(id, self) {
   const noDays = said.rights.some(({ right, value }) => right === 'catchup_days' && value === 0);
   const effective = ({ right, value }) =>
     right === 'catchup' && value && noDays ? [shown(value), ' ', quiet(t`for 0 days, so none`)] : shown(value);
-  const before = (name) => own?.says[name] ?? '';
+  const before = (name) => own?.effects[name] ?? '';
   return [
     facts([
       [t`Title`, el('strong', said.title)],

@@ -51,11 +51,11 @@ pub(crate) struct LayerLine {
     by: String,
     applies: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    misfit: Option<&'static str>,
+    mismatch: Option<&'static str>,
     /// The rule as one line of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    says: Value,
+    effects: Value,
 }
 
 #[derive(Serialize)]
@@ -100,12 +100,12 @@ fn layer(layer: &Layer) -> serde_json::Result<LayerLine> {
     Ok(LayerLine {
         by: name(&layer.source),
         applies: layer.mismatch.is_none(),
-        misfit: layer.mismatch,
+        mismatch: layer.mismatch,
         rule: match &layer.source {
             Source::Rule(_, rule) => Some(rule.to_string()),
             Source::Livestream | Source::Broadcast => None,
         },
-        says: rights_to_json(&layer.effects)?,
+        effects: rights_to_json(&layer.effects)?,
     })
 }
 
@@ -121,13 +121,17 @@ type Getter = fn(&Effects) -> Option<Value>;
 
 /// All rights, by their names in catalogue files.
 const RIGHTS: [(&str, Getter); 7] = [
-    ("live", |says| says.live.map(Value::from)),
-    ("catchup", |says| says.catchup.map(Value::from)),
-    ("catchup_days", |says| says.catchup_days.map(Value::from)),
-    ("start_over", |says| says.start_over.map(Value::from)),
-    ("pause", |says| says.pause.map(Value::from)),
-    ("rewind", |says| says.rewind.map(Value::from)),
-    ("fastForward", |says| says.fast_forward.map(Value::from)),
+    ("live", |effects| effects.live.map(Value::from)),
+    ("catchup", |effects| effects.catchup.map(Value::from)),
+    ("catchup_days", |effects| {
+        effects.catchup_days.map(Value::from)
+    }),
+    ("start_over", |effects| effects.start_over.map(Value::from)),
+    ("pause", |effects| effects.pause.map(Value::from)),
+    ("rewind", |effects| effects.rewind.map(Value::from)),
+    ("fastForward", |effects| {
+        effects.fast_forward.map(Value::from)
+    }),
 ];
 
 /// Makes the step of a refusal that names what withholds the rights at a position, and what would allow it. Reads the
@@ -253,7 +257,7 @@ fn places(by: &str) -> String {
 
 fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
     let line = |(right, said): &(&'static str, Getter)| {
-        let layer = explained.winner(|says| said(says).is_some())?;
+        let layer = explained.winner(|effects| said(effects).is_some())?;
         Some(RightLine {
             right,
             value: said(&layer.effects)?,
@@ -262,7 +266,7 @@ fn rights(explained: &ExplainedRight) -> Vec<RightLine> {
     };
     let mut lines: Vec<RightLine> = RIGHTS.iter().filter_map(line).collect();
     // Removing live rights also removes start-over, even if no layer sets it.
-    let blackout = explained.winner(|says| says.live.is_some());
+    let blackout = explained.winner(|effects| effects.live.is_some());
     let start_over = lines.iter_mut().find(|line| line.right == "start_over");
     if let (Some(line), Some(blackout)) = (start_over, blackout)
         && line.value == Value::Bool(true)

@@ -277,7 +277,7 @@ describe('the console', () => {
     await operator.isTold(/^Accepted: .* 4 unchanged/, main);
     guides.programmes = null;
     await main.getByRole('button', { name: 'Import now' }).click();
-    await operator.isRefused(/GUIDE_SOURCE_FAILED/, main);
+    await operator.isRefused(/EPG_SOURCE_FAILED/, main);
     await operator.sees('failing', main);
   });
 

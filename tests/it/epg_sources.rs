@@ -363,8 +363,8 @@ fn a_restart_does_not_refetch_fresh_sources() {
         assert!(metrics.lines().any(|l| l == line), "{line}: {metrics}");
     }
     for (source, code) in [
-        ("gone", (502, "GUIDE_SOURCE_FAILED")),
-        ("nobody", (404, "GUIDE_SOURCE_NOT_FOUND")),
+        ("gone", (502, "EPG_SOURCE_FAILED")),
+        ("nobody", (404, "EPG_SOURCE_NOT_FOUND")),
     ] {
         let target = format!("/admin/v1/epg/sources/{source}/refresh");
         let answer = ask_admin_socket(&installation, "POST", &target);

@@ -99,18 +99,18 @@ fn the_rights_of_a_broadcast_are_explained() {
         "broadcastId": "final", "livestreamId": "sport", "title": "Match: the Final",
         "start": start, "stop": start + 3_600, "zone": "Europe/Stockholm", "categories": [],
         "layers": [
-            {"by": "livestream", "applies": true, "says": {
+            {"by": "livestream", "applies": true, "effects": {
                 "live": true, "catchup": true, "catchup_days": 7, "start_over": true,
                 "extended_rights": {"pause": false, "rewind": false, "fastForward": false}}},
             {"by": "rule 1", "applies": true,
              "rule": "livestream sport, title Match*, live off, catchup_days 2",
-             "says": {"live": false, "catchup_days": 2}},
+             "effects": {"live": false, "catchup_days": 2}},
             {"by": "rule 2", "applies": true, "rule": "title *Final*, pause on",
-             "says": {"extended_rights": {"pause": true}}},
-            {"by": "rule 3", "applies": false, "misfit": "window",
+             "effects": {"extended_rights": {"pause": true}}},
+            {"by": "rule 3", "applies": false, "mismatch": "window",
              "rule": "livestream film, sport, window 22:00 to 06:00, start_over off",
-             "says": {"start_over": false}},
-            {"by": "broadcast", "applies": true, "says": {"live": true}}
+             "effects": {"start_over": false}},
+            {"by": "broadcast", "applies": true, "effects": {"live": true}}
         ],
         "rights": [
             {"right": "live", "value": true, "by": "broadcast"},

@@ -275,14 +275,14 @@ pub(crate) async fn why(global: &Global, broadcast: &str, json: bool) -> Command
     for layer in elements(&why, "layers") {
         let by = output::text(layer, "by");
         if layer.get("applies") != Some(&Value::Bool(true)) {
-            passed.push(format!("{by} ({})", output::text(layer, "misfit")));
+            passed.push(format!("{by} ({})", output::text(layer, "mismatch")));
             continue;
         }
-        let says = match layer.get("rule") {
+        let effects = match layer.get("rule") {
             Some(_) => output::text(layer, "rule"),
-            None => said(layer.get("says")),
+            None => said(layer.get("effects")),
         };
-        output::line(&format!("{by:<11} {says}"))?;
+        output::line(&format!("{by:<11} {effects}"))?;
     }
     if !passed.is_empty() {
         output::line(&format!("no match    {}", passed.join(", ")))?;
@@ -309,8 +309,8 @@ pub(crate) async fn why(global: &Global, broadcast: &str, json: bool) -> Command
     output::line(&format!("\n{live}; {catchup}"))
 }
 
-fn said(says: Option<&Value>) -> String {
-    let members = says.and_then(Value::as_object).into_iter().flatten();
+fn said(effects: Option<&Value>) -> String {
+    let members = effects.and_then(Value::as_object).into_iter().flatten();
     let mut words = Vec::new();
     for (name, value) in members {
         match value.as_object() {

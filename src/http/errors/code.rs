@@ -189,9 +189,9 @@ codes! {
     /// This version of the catalogue is not kept.
     CatalogVersionNotFound = 404, "CATALOG_VERSION_NOT_FOUND";
     /// No EPG source has this name.
-    GuideSourceNotFound = 404, "GUIDE_SOURCE_NOT_FOUND";
+    EpgSourceNotFound = 404, "EPG_SOURCE_NOT_FOUND";
     /// The EPG source could not be fetched; the message says why.
-    GuideSourceFailed = 502, "GUIDE_SOURCE_FAILED";
+    EpgSourceFailed = 502, "EPG_SOURCE_FAILED";
     /// No backup has this name.
     BackupNotFound = 404, "BACKUP_NOT_FOUND";
     /// The backup is damaged or was written by a newer version.

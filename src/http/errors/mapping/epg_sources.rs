@@ -11,10 +11,9 @@ use playgate_ports::http_client::no_connection;
 impl From<EpgSourceError> for ApiError {
     fn from(error: EpgSourceError) -> Self {
         match error {
-            EpgSourceError::NotFound => Self::new(
-                ErrorCode::GuideSourceNotFound,
-                "no EPG source has this name",
-            ),
+            EpgSourceError::NotFound => {
+                Self::new(ErrorCode::EpgSourceNotFound, "no EPG source has this name")
+            }
             EpgSourceError::Busy => Self::overloaded(),
             EpgSourceError::NotModified => {
                 failed("the server answered 304 (not modified) to a request without conditions")
@@ -28,7 +27,7 @@ impl From<EpgSourceError> for ApiError {
 
 fn failed(why: &str) -> ApiError {
     ApiError::new(
-        ErrorCode::GuideSourceFailed,
+        ErrorCode::EpgSourceFailed,
         format!("{why}; nothing was imported"),
     )
 }
