@@ -19,6 +19,7 @@ use playgate_ports::Clock;
 use playgate_records::journal::{JournalCounts, RequestJournal};
 use playgate_records::telemetry::{ForwardCounts, Forwarder, Telemetry, TelemetryCounts};
 use playgate_services::Services;
+use playgate_services::health::Health;
 
 pub(super) fn register(services: &Services) {
     let (metrics, clock) = (&*services.metrics, &services.clock);
@@ -32,6 +33,7 @@ pub(super) fn register(services: &Services) {
     register_epg_sources(metrics, &services.epg_sources);
     register_schedule(metrics, &services.schedule);
     register_clock(metrics, &services.clock_guard);
+    register_health(metrics, services);
     // A single node must not show series of a fleet, which alerts would take for a fleet without members.
     if !services.config.fleet.endpoints.is_empty() {
         fleet_metrics::register(metrics, &services.fleet);
@@ -113,6 +115,31 @@ fn register_store(
         &[],
         of(|status, _| Some(status.failed?.0)),
     );
+}
+
+fn register_health(metrics: &Registry, services: &Services) {
+    let health = Health::of(services);
+    let asked = health.clone();
+    metrics.gauge_of(
+        "playgate_ready",
+        "1 if the service is ready; if not, /readyz has the reasons.",
+        &[],
+        move || i64::from(asked.reasons().is_empty()),
+    );
+    metrics.gauge_of(
+        "playgate_warnings",
+        "Parts of the service that warn; /readyz has their sentences.",
+        &[],
+        move || metric_value(health.warnings().len()),
+    );
+    if let Some(tls) = services.tls.clone() {
+        metrics.gauge_of(
+            "playgate_tls_certificate_end_timestamp_seconds",
+            "Unix time at which the certificate of the TLS listeners ends; absent without TLS.",
+            &[],
+            move || tls.certificate_ends().0,
+        );
+    }
 }
 
 fn register_clock(metrics: &Registry, guard: &Arc<ClockGuard>) {

@@ -95,6 +95,11 @@ impl Tls {
         })
     }
 
+    /// When the certificate expires.
+    pub fn certificate_ends(&self) -> UnixSeconds {
+        self.pair.current().validity.until()
+    }
+
     pub fn warning(&self, now: UnixSeconds) -> Option<String> {
         // The certificate is served all the same: a wrong clock at boot must not take the service down, and clients check
         // the validity themselves.

@@ -3,6 +3,8 @@
 // A test build has no callers from outside, so that every `pub` in it is unreachable.
 #![cfg_attr(not(test), deny(unreachable_pub))]
 
+pub mod health;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

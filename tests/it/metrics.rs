@@ -6,9 +6,11 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use playgate_ports::{Clock as _, SystemClock};
 use serde_json::Value;
 
 use crate::support::appliance::Appliance;
+use crate::support::certificates::certificates;
 use crate::support::external_tools::{packaged, program};
 use crate::support::process::InTime as _;
 
@@ -26,6 +28,12 @@ fn dashboard() -> Vec<String> {
 /// The rules contain no metric name in their texts for people.
 fn rules() -> String {
     packaged("playgate-alerts.yml", &[])
+}
+
+/// Returns the value of a metric without labels.
+fn value(served: &str, name: &str) -> i64 {
+    let line = served.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().trim().parse().unwrap()
 }
 
 fn names(text: &str) -> BTreeSet<&str> {
@@ -80,8 +88,15 @@ fn complaints(promtool: &Path, arguments: &[&str], files: &[(&str, &str)]) -> St
 fn dashboard_and_alerts_name_existing_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("playgate.toml");
-    let source = "telemetry.forward.url = \"http://127.0.0.1:1/\"\n\
-                  [[epg.sources]]\nname = \"main\"\nurl = \"/nowhere\"\n";
+    let certificates = certificates();
+    let (cert, key) = ["here.pem", "here.key"]
+        .map(|name| certificates.path().join(name))
+        .into();
+    let source = format!(
+        "telemetry.forward.url = \"http://127.0.0.1:1/\"\n\
+         tls.listen = [\"127.0.0.1:0\"]\ntls.cert = {cert:?}\ntls.key = {key:?}\n\
+         [[epg.sources]]\nname = \"main\"\nurl = \"/nowhere\"\n"
+    );
     fs::write(&config, source).unwrap();
     let data = folder.path().join("data");
     let appliance = Appliance::start_with(&data, &["--config", config.to_str().unwrap()]);
@@ -90,6 +105,10 @@ fn dashboard_and_alerts_name_existing_metrics() {
         let files = [("metrics", served.as_str())];
         assert_eq!(complaints(&promtool, &["check", "metrics"], &files), "");
     }
+    let ends = value(&served, "playgate_tls_certificate_end_timestamp_seconds");
+    let days = (ends - SystemClock.now().0) / 86_400;
+    assert!((3_649..=3_650).contains(&days), "{days}");
+    assert_eq!(value(&served, "playgate_ready"), 1);
     // Prometheus sets these labels and would rename ours.
     for label in ["job", "instance"] {
         let ours = [format!("{{{label}=\""), format!(",{label}=\"")];
