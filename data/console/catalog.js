@@ -5,7 +5,7 @@ import { differences, importer } from './catalog_import.js';
 import { age, area, badge, count, el, link, quiet, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
-import { action, form, mayChange, panel } from './panel.js';
+import { action, confirmed, form, mayChange, panel } from './panel.js';
 
 const TABS = () => [
   ['livestreams', t`Livestreams`],
@@ -156,13 +156,25 @@ function rules(search) {
       t`Add rule`,
       [area(t`Rule (JSON, as in the catalogue file)`, 'rule', '', { placeholder: RULE_EXAMPLE, required: true })],
       async ({ rule }) => {
-        await call('POST', 'rules', parsed(rule));
+        if (!(await addRule(parsed(rule)))) return;
         await self.done(t`Added the rule.`);
         rulesPanel.renew();
       },
       { stacked: true },
     );
   return [el('p.quiet', t`Later rules override earlier ones.`), rulesPanel, mayChange() && panel(t`Add rule`, add)];
+}
+
+/** Adds a rule, if need be after a question. Returns whether it was added. */
+async function addRule(rule) {
+  try {
+    await call('POST', 'rules', rule);
+  } catch (error) {
+    if (error.code !== 'IMPORT_HELD') throw error;
+    if (!(await confirmed(t`This rule has no condition: every broadcast loses rights. Add it?`, t`Add rule`))) return false;
+    await call('POST', 'rules?accept', rule);
+  }
+  return true;
 }
 
 /** JSON that a person typed. */

@@ -121,6 +121,7 @@ export default {
   "No rules.": "Keine Regeln.",
   "Rule": "Regel",
   "Add rule": "Regel hinzufügen",
+  "This rule has no condition: every broadcast loses rights. Add it?": "Diese Regel hat keine Bedingung: jede Sendung verliert Rechte. Hinzufügen?",
   "Rule (JSON, as in the catalogue file)": "Regel (JSON, wie in der Katalogdatei)",
   "Added the rule.": "Regel hinzugefügt.",
   "Later rules override earlier ones.": "Spätere Regeln gehen früheren vor.",

@@ -121,6 +121,7 @@ export default {
   "No rules.": "Inga regler.",
   "Rule": "Regel",
   "Add rule": "Lägg till regel",
+  "This rule has no condition: every broadcast loses rights. Add it?": "Den här regeln har inget villkor: varje sändning förlorar rättigheter. Lägg till den?",
   "Rule (JSON, as in the catalogue file)": "Regel (JSON, som i katalogfilen)",
   "Added the rule.": "Lade till regeln.",
   "Later rules override earlier ones.": "Senare regler går före tidigare.",

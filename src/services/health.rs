@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Services;
+use playgate_domain::catalog::Catalog;
 use playgate_domain::clock_guard::ClockGuard;
 use playgate_domain::schedule::Schedule;
 use playgate_domain::store_admin::StoreAdmin;
@@ -15,6 +16,7 @@ pub struct Health {
     readiness: Arc<Readiness>,
     store_admin: StoreAdmin,
     clock_guard: Arc<ClockGuard>,
+    catalog: Catalog,
     schedule: Arc<Schedule>,
 }
 
@@ -27,6 +29,7 @@ impl Health {
             readiness: Arc::clone(&services.readiness),
             store_admin: services.store_admin.clone(),
             clock_guard: Arc::clone(&services.clock_guard),
+            catalog: services.catalog.clone(),
             schedule: Arc::clone(&services.schedule),
         }
     }
@@ -51,6 +54,17 @@ impl Health {
         }
         if let Some(jump) = self.clock_guard.untrusted_jump() {
             warnings.insert("clock", jump.to_string());
+        }
+        let rules = self.catalog.snapshot();
+        if let Some((number, rule)) = (1..)
+            .zip(rules.rules())
+            .find(|(_, rule)| rule.takes_from_all())
+        {
+            let why = format!(
+                "rule {number} (`{rule}`) has no condition and takes rights from every broadcast; \
+                 `playgate rule remove {number}` ends that"
+            );
+            warnings.insert("rules", why);
         }
         let lost = self.schedule.lost_overrides();
         if let Some((id, first)) = lost.first() {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -457,14 +458,26 @@ fn a_server_starts_without_configuration_and_stops_on_sigterm() {
     assert!(!store.join("admin.sock").exists());
 }
 
+/// The messages of a service, which are read all the time, as systemd does: the service waits while its queue is full.
+fn messages(manager: UnixDatagram) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut message = [0; 1_000];
+        while let Ok(length) = manager.recv(&mut message) {
+            let text = String::from_utf8_lossy(&message[..length]).into_owned();
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
 #[test]
 fn systemd_gets_ready_status_and_stopping() {
     let data = Data::new();
     let path = data.folder.path().join("notify");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    let messages = messages(UnixDatagram::bind(&path).unwrap());
     let mut command = binary();
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -472,11 +485,7 @@ fn systemd_gets_ready_status_and_stopping() {
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "900000");
     let server = Running::start(command);
-    let next_message = || {
-        let mut message = [0; 1_000];
-        let length = manager.recv(&mut message).unwrap();
-        String::from_utf8_lossy(&message[..length]).into_owned()
-    };
+    let next_message = || messages.recv_timeout(Duration::from_secs(30)).unwrap();
     let address = server.first.trim().rsplit(' ').next().unwrap();
     // An opening store may take long, so the start time-out is extended.
     let opening = next_message();

@@ -286,7 +286,7 @@ const OTHERS: [&str; 66] = [
     "requests tail",
     "rights clear a",
     "rights set a --live off",
-    "rule add --live off",
+    "rule add --live off --all",
     "rule remove 1",
     "user add b@example.com",
     "user change ann@example.com --name A",

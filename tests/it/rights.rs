@@ -232,6 +232,37 @@ fn each_right_can_be_overridden_separately() {
 }
 
 #[test]
+fn a_rule_that_takes_rights_from_every_broadcast_is_held_until_accepted() {
+    let server = stocked();
+    let warnings = || {
+        let ready = ask(server.ops, request("GET", "/readyz", &[], "")).json();
+        ready["warnings"]["rules"].clone()
+    };
+    let rule = r#"{"live": false}"#;
+    let held = admin(&server, "POST", "rules", rule);
+    assert_eq!((held.status, held.code().as_str()), (409, "IMPORT_HELD"));
+    let why = "the rule `live off` has no condition and takes rights from every broadcast";
+    assert_eq!(held.json()["error"]["details"]["doubts"], json!([why]));
+    assert_eq!(warnings(), Value::Null);
+    // A file that has the rule is held, too, and not once the catalogue has it.
+    let file = "[[rule]]\nlive = false\n";
+    let import = |query: &str| admin(&server, "POST", &format!("catalog/import{query}"), file);
+    assert_eq!(import("?merge=true").code(), "IMPORT_HELD");
+    let added = admin(&server, "POST", "rules?accept=true", rule);
+    assert_eq!((added.status, &added.json()["added"]), (200, &json!(1)));
+    assert!(warnings().as_str().unwrap().contains("`live off`"));
+    assert_eq!(import("?merge=true").status, 200);
+    for harmless in [
+        r#"{"live": true, "catchup": true}"#,
+        r#"{"title": "A", "live": false}"#,
+        r#"{"rating": {"from": 18}, "catchup_days": 0}"#,
+    ] {
+        let answer = admin(&server, "POST", "rules", harmless);
+        assert_eq!(answer.status, 200, "{harmless}");
+    }
+}
+
+#[test]
 fn invalid_rights_requests_change_nothing() {
     let server = stocked();
     let exported = || admin(&server, "GET", "catalog", "").body;

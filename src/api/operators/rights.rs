@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use playgate_decode::Mistake;
 use playgate_domain::catalog::{
-    Catalog, CatalogDiff, CatalogEdit, CatalogError, CatalogImport, Effects, Mode,
+    Catalog, CatalogDiff, CatalogEdit, CatalogError, CatalogImport, Effects,
 };
 use playgate_domain::schedule::Schedule;
 use playgate_domain::schedule::lost_overrides::LostOverride;
@@ -80,13 +80,16 @@ impl ParseRequest for SetDefaultsRequest {
 /// The new rule comes last and therefore takes precedence over the others.
 pub(crate) struct AddRuleRequest {
     pub rule: CatalogImport,
+    /// Adds a rule that takes rights from every broadcast, too.
+    pub accept: bool,
 }
 
 impl ParseRequest for AddRuleRequest {
-    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+    fn parse(input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let accept = input.query.flag("accept")?;
         let body = payload.whole()?;
         let rule = catalog_file::parse_rule(text(&body)?);
-        Ok(Self { rule })
+        Ok(Self { rule, accept })
     }
 }
 
@@ -200,7 +203,7 @@ pub(crate) async fn add_rule(
         false => Touched::Some(named),
     };
     change(services, touched, move |catalog| {
-        catalog.import(request.rule, Mode::Merge, false, &|_| false)
+        catalog.add_rules(request.rule, request.accept)
     })
     .await
 }

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::catalog;
-use crate::client::path;
+use crate::client::{path, with_query};
 use crate::global::Global;
 use crate::output::members::elements;
 use crate::output::{self, CommandResult, Failure};
@@ -97,6 +97,9 @@ pub(crate) struct AddRule {
     rating_to: Option<u8>,
     #[command(flatten)]
     rights: RightsArgs,
+    /// Take rights from every broadcast, with a rule that has no condition
+    #[arg(long)]
+    all: bool,
     /// Print the change as JSON
     #[arg(long)]
     json: bool,
@@ -222,8 +225,15 @@ pub(crate) async fn run_rule(command: RuleCommand, global: &Global) -> CommandRe
             output::list(&rules, &[("NUMBER", "number"), ("RULE", "text")], json)
         }
         RuleCommand::Add(add) => {
-            let target = path(&["rules"]);
-            change(global, Method::POST, &target, Some(&add.body()), add.json).await
+            let accept = add.all.then_some("true");
+            let target = with_query(path(&["rules"]), &[("accept", accept)]);
+            let added = change(global, Method::POST, &target, Some(&add.body()), add.json).await;
+            added.map_err(|failure| match failure.is_code("IMPORT_HELD") {
+                true => failure.hint(
+                    "give the rule a condition such as `--livestream`; `--all` adds it as it is",
+                ),
+                false => failure,
+            })
         }
         RuleCommand::Remove { number, json } => {
             let target = path(&["rules", &number.to_string()]);

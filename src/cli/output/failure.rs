@@ -95,6 +95,11 @@ impl Failure {
         json!({ "error": error })
     }
 
+    /// Whether the operators' interface refused a request with this code.
+    pub(crate) fn is_code(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

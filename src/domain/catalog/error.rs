@@ -17,7 +17,7 @@ pub enum CatalogError {
         most: usize,
     },
     /// The import waits for confirmation. Nothing was imported.
-    #[error("the import would remove much of the catalogue and is held until it is accepted")]
+    #[error("the change looks implausible and is held until it is accepted")]
     Held(super::CatalogImported),
     #[error("this version of the catalogue is not kept")]
     NoVersion,

@@ -192,6 +192,25 @@ impl Catalog {
         Ok(import.apply(current, mode, &self.0.sealer, &*self.0.entropy))
     }
 
+    /// Appends rules. One that takes rights from every broadcast is held until it is accepted.
+    pub fn add_rules(
+        &self,
+        import: CatalogImport,
+        accept: bool,
+    ) -> Result<CatalogDiff, CatalogError> {
+        let next = |current: &CatalogContents| self.apply(import, current, Mode::Merge, &|_| false);
+        self.change(false, next, |old, change| {
+            let issues: Vec<_> = plausibility::rules(&old.contents, change.next).collect();
+            match issues.is_empty() || accept {
+                true => Ok(None),
+                false => Err(CatalogError::Held(CatalogImported {
+                    difference: change.difference.clone(),
+                    issues,
+                })),
+            }
+        })
+    }
+
     /// Like [`Catalog::import`], but holds an implausible import until it is accepted, and adds the
     /// replaced catalogue to the history.
     pub fn import_file(

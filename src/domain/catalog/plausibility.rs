@@ -1,5 +1,5 @@
-//! Plausibility check of catalogue files: an import that removes much waits for confirmation. A truncated file, or one
-//! with the channels of a single region, can be well-formed.
+//! Plausibility check of changes: one that removes much, or takes rights from every broadcast, waits for confirmation. A
+//! truncated file, one with the channels of a single region, and a rule whose condition was forgotten can be well-formed.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub enum CatalogIssue {
     },
     #[error("it removes offer `{offer}`, which {users} users hold")]
     Held { offer: OfferId, users: usize },
+    #[error("the rule `{rule}` has no condition and takes rights from every broadcast")]
+    TakesFromAll { rule: String },
 }
 
 /// `holders` counts the users who hold an offer.
@@ -49,7 +51,19 @@ pub(super) fn issues(
             users,
         })
     });
-    removes.chain(held).collect()
+    removes.chain(held).chain(rules(old, new)).collect()
+}
+
+/// Rules that the catalogue did not have and that take rights from every broadcast.
+pub(super) fn rules<'a>(
+    old: &'a CatalogContents,
+    new: &'a CatalogContents,
+) -> impl Iterator<Item = CatalogIssue> + 'a {
+    let added = new.rules.iter().filter(|rule| !old.rules.contains(rule));
+    let blanket = added.filter(|rule| rule.takes_from_all());
+    blanket.map(|rule| CatalogIssue::TakesFromAll {
+        rule: rule.to_string(),
+    })
 }
 
 fn removed<K: Ord, V>(old: &BTreeMap<K, V>, new: &BTreeMap<K, V>) -> (usize, usize) {

@@ -47,6 +47,24 @@ pub struct Rule {
     pub effects: Effects,
 }
 
+impl Rule {
+    /// Whether the rule has no condition and takes a right away: every broadcast loses it.
+    pub fn takes_from_all(&self) -> bool {
+        let Effects {
+            live,
+            catchup,
+            catchup_days,
+            start_over,
+            pause,
+            rewind,
+            fast_forward,
+        } = self.effects;
+        let switches = [live, catchup, start_over, pause, rewind, fast_forward];
+        self.condition == Condition::default()
+            && (switches.contains(&Some(false)) || catchup_days == Some(0))
+    }
+}
+
 impl Condition {
     pub fn concerns(&self, livestream: &LivestreamId) -> bool {
         self.livestreams.is_empty() || self.livestreams.binary_search(livestream).is_ok()
@@ -209,6 +227,28 @@ mod tests {
     use super::*;
     use crate::schedule::Metadata;
     use playgate_types::{BroadcastId, UnixSeconds};
+
+    #[test]
+    fn rules_without_a_condition_that_take_a_right_are_known() {
+        let off = Effects {
+            rewind: Some(false),
+            ..Effects::default()
+        };
+        let rule = |effects, condition| Rule { condition, effects };
+        let titled = Condition {
+            title: Some(Glob::parse("A*").unwrap()),
+            ..Condition::default()
+        };
+        assert!(rule(off, Condition::default()).takes_from_all());
+        assert!(!rule(off, titled).takes_from_all());
+        let more = |days| Effects {
+            live: Some(true),
+            catchup_days: Some(days),
+            ..Effects::default()
+        };
+        assert!(!rule(more(7), Condition::default()).takes_from_all());
+        assert!(rule(more(0), Condition::default()).takes_from_all());
+    }
 
     fn livestream() -> Livestream {
         let id = LivestreamId::parse("news").unwrap();

@@ -20,12 +20,14 @@ impl From<CatalogError> for ApiError {
                 "the catalogue would have {rows} {what}, and the limit is {most}; nothing was imported"
             )),
             CatalogError::Held(imported) => {
+                let why: Vec<String> = imported.issues.iter().map(ToString::to_string).collect();
+                let message = format!(
+                    "nothing was changed: {}; repeat with `accept` to change it anyway",
+                    why.join("; ")
+                );
                 let report = serde_json::to_value(ImportReply::held(imported));
-                Self::new(
-                    ErrorCode::ImportHeld,
-                    "the file would remove much of the catalogue and was not imported; repeat with `accept` to import it anyway",
-                )
-                .with_details(Details::Report(report.unwrap_or_default()))
+                Self::new(ErrorCode::ImportHeld, message)
+                    .with_details(Details::Report(report.unwrap_or_default()))
             }
             CatalogError::NoVersion => Self::new(
                 ErrorCode::CatalogVersionNotFound,
