@@ -1,0 +1,470 @@
+// One playback as the interface obliges a player to do it. It drives any player through an adapter, and shows one state.
+
+import { PlaygateError, asPlaygateError } from './error.js';
+import { Heartbeats } from './heartbeats.js';
+import { Measures } from './measures.js';
+import { entitle, prepare } from './prepare.js';
+import { pause } from './retry.js';
+import { View } from './view.js';
+
+/**
+ * @typedef {import('./player-adapter.js').PlayerAdapter} PlayerAdapter
+ * @typedef {import('./player-adapter.js').SessionOptions} SessionOptions
+ * @typedef {import('./player-adapter.js').StartOptions} StartOptions
+ * @typedef {import('./player-adapter.js').State} State
+ */
+
+/** Seconds after the stop of a program at which the next one is asked for: offsets are whole seconds. */
+const LATE = 3;
+/** Seconds over which players spread that request, which all of a channel make. */
+const SPREAD = 5;
+const LIVE_WITHIN = 60;
+const START_TIMEOUT = 30;
+/** Seconds without a picture after which heartbeats begin all the same: without them the session ends after 35. */
+const HEARTBEAT_WITHIN = 7;
+/** A session that is lost is replaced, but not in a loop. */
+const REPLACE_EVERY_SECONDS = 60;
+/** Seconds until the next try where the schedule could not be asked. */
+const BORDER_RETRY = 10;
+
+const RIGHTS = ['NO_LIVE_RIGHTS', 'NOT_AVAILABLE'];
+const EXPIRED = ['ENTITLEMENT_EXPIRED', 'ENTITLEMENT_INVALID'];
+/** Refusals of heartbeat, license and media that a new preflight gets round. */
+const REPLACED = ['SESSION_NOT_FOUND', 'SESSION_MISMATCH', 'PLAYLIST_TOKEN_INVALID'];
+
+/**
+ * Fires `statechange`, `programchange`, and `refusal` (with the error as `detail`) for what play goes on in spite of. Functions never
+ * reject because of a refusal: `state`, `reason` and `error` say what happened.
+ */
+export class PlaybackSession extends EventTarget {
+  #client;
+  #adapter;
+  #options;
+  /** @type {View | null} */
+  #view = null;
+  /** @type {State} */
+  #state = 'idle';
+  #leave = () => void this.stop();
+
+  /**
+   * @param {import('./client.js').PlaygateClient} client
+   * @param {PlayerAdapter} adapter
+   * @param {SessionOptions} [options]
+   */
+  constructor(client, adapter, options = {}) {
+    super();
+    this.#client = client;
+    this.#adapter = adapter;
+    this.#options = options;
+    /** Why playback is held or has ended. @type {PlaygateError | null} */
+    this.error = null;
+    /** Why it has ended: `stopped`, `finished`, `failed`, or what the service said. */
+    this.reason = '';
+    globalThis.addEventListener?.('pagehide', this.#leave);
+  }
+
+  get state() {
+    return this.#state;
+  }
+
+  get assetId() {
+    return this.#view?.assetId;
+  }
+
+  /** Of a livestream: the program at the position, and when it stops. */
+  get program() {
+    return this.#view?.program;
+  }
+
+  get live() {
+    return this.#view?.live ?? false;
+  }
+
+  /** Unix seconds of a livestream and in catch-up, else seconds from the start; null if nothing plays. */
+  get position() {
+    return this.#view?.prepared ? this.#view.position() : null;
+  }
+
+  /**
+   * Plays an asset: a livestream, a broadcast, or a film. Resolves when the player has begun to load, or the start was refused.
+   * @param {string} assetId
+   * @param {StartOptions} [options]
+   */
+  async start(assetId, options = {}) {
+    await this.stop();
+    const view = new View(assetId, options, this.#adapter, this.#client.clock);
+    this.#view = view;
+    this.error = null;
+    this.reason = '';
+    view.measures = new Measures(this.#client.telemetry, () => (this.#view ?? view).facts());
+    this.#set('starting');
+    await this.#try(view, () => this.#begin(view));
+  }
+
+  /** Ends playback, and frees the stream at once. */
+  async stop() {
+    if (this.#view) await this.#end(this.#view, 'stopped');
+  }
+
+  /** Ends playback; the session is not used again. */
+  async close() {
+    globalThis.removeEventListener?.('pagehide', this.#leave);
+    await this.stop();
+  }
+
+  play() {
+    const view = this.#view;
+    if (!view?.shown || view.held) return;
+    this.#adapter.media.play().catch(() => this.#mediaState(view)); // a browser that wants a click first
+  }
+
+  pause() {
+    if (this.#view?.shown) this.#adapter.media.pause();
+  }
+
+  /**
+   * Goes to a position; in a livestream another program needs its own entitlement.
+   * @param {number} position as `position` has it
+   */
+  async seek(position) {
+    const view = this.#view;
+    if (!view?.shown) return;
+    const to = view.live ? Math.min(position, view.clock.now()) : position;
+    await this.#try(view, async () => {
+      if (view.live && (view.held || !view.covers(to)) && !(await this.#renew(view, to))) return;
+      view.measures.seeking();
+      this.#goOn(view, to);
+      view.heartbeats?.once();
+    });
+  }
+
+  /** Goes to the live point. */
+  async goLive() {
+    const view = this.#view;
+    if (!view?.shown || !view.live) return;
+    await this.#try(view, async () => {
+      if (!(await this.#renew(view, view.clock.now()))) return;
+      this.#goOn(view);
+      if (this.#adapter.goLive) this.#adapter.goLive();
+      else view.seekMedia(view.clock.now());
+      view.heartbeats?.once();
+    });
+  }
+
+  // -- The start
+
+  /** @param {View} view */
+  async #begin(view) {
+    const entitled = await this.#entitle(view, { offset: view.options.offset });
+    if (this.#view !== view) return;
+    const prepared = await prepare(this.#client, view.assetId, entitled.token, this.#adapter, view.signal, this.#options);
+    view.prepare(prepared, entitled, view.options.offset);
+    if (!entitled.program) await this.#findBroadcast(view);
+    if (this.#view !== view) return void this.#free(view);
+    const interval = prepared.heartbeatInterval;
+    view.heartbeats = new Heartbeats(interval, () => this.#beat(view));
+    this.#listen(view);
+    view.later(HEARTBEAT_WITHIN, () => view.heartbeats?.start());
+    view.later(this.#options.startTimeout ?? START_TIMEOUT, () => {
+      if (view.shown) return;
+      void this.#fail(view, new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' }));
+    });
+    const { playback } = this.#client;
+    await this.#adapter.load(
+      {
+        prepared,
+        position: view.startPosition(),
+        licenseHeaders: () => playback.licenseHeaders(prepared),
+        license: (challenge) => playback.license(prepared, challenge),
+        certificate: () => playback.certificate(prepared),
+      },
+      {
+        failed: (error) => void this.#fail(view, error),
+        buffering: (buffering) => view.measures.buffering(buffering),
+        ended: () => void this.#end(view, 'finished'),
+      },
+    );
+    if (this.#view === view && this.#adapter.media.readyState >= 3) this.#show(view);
+  }
+
+  /**
+   * A finished broadcast plays by Unix time, a film from its start.
+   * @param {View} view
+   */
+  async #findBroadcast(view) {
+    if (view.since !== undefined) return;
+    const found = await this.#client.guide.broadcasts([view.assetId]).catch(() => undefined);
+    const broadcast = found?.[view.assetId];
+    if (broadcast) view.since = broadcast.streamStart ?? broadcast.start;
+  }
+
+  /** @param {View} view */
+  #listen(view) {
+    const { media } = this.#adapter;
+    const on = (/** @type {string} */ event, /** @type {() => void} */ act) =>
+      media.addEventListener(event, act, { signal: view.signal });
+    on('canplay', () => this.#show(view));
+    on('play', () => this.#mediaState(view));
+    on('pause', () => this.#mediaState(view));
+    on('ended', () => void this.#end(view, 'finished'));
+    on('waiting', () => view.measures.buffering(true));
+    on('playing', () => view.measures.buffering(false));
+    on('seeking', () => view.measures.seeking());
+    on('timeupdate', () => this.#followProgram(view));
+  }
+
+  /** The first picture is there. @param {View} view */
+  #show(view) {
+    if (view.shown || this.#view !== view) return;
+    view.shown = true;
+    view.measures.started();
+    view.correctStart();
+    view.heartbeats?.start();
+    this.play();
+    this.#mediaState(view);
+  }
+
+  /** The viewer, the page or the browser has paused or gone on. @param {View} view */
+  #mediaState(view) {
+    const { paused, ended } = this.#adapter.media;
+    if (this.#view !== view || !view.shown || view.held || ended) return;
+    view.measures.paused(paused);
+    this.#set(paused ? 'paused' : 'playing');
+  }
+
+  // -- Heartbeats
+
+  /**
+   * @param {View} view
+   * @returns {Promise<number | undefined>} seconds to wait beyond the interval
+   */
+  async #beat(view) {
+    const { prepared } = view;
+    if (this.#view !== view || !prepared) return undefined;
+    this.#followProgram(view);
+    const picture = view.picture();
+    view.measures.bitrate(picture.bitrate);
+    const sent = Date.now() / 1000;
+    try {
+      const { interval, serverTime } = await this.#client.playback.heartbeat(prepared, picture);
+      if (this.#view !== view) return undefined;
+      view.clock.observe(serverTime, sent);
+      if (interval > 0 && view.heartbeats) view.heartbeats.interval = interval;
+      if (view.held?.why === 'rights') void this.#try(view, () => this.#resume(view, picture.position));
+      return undefined;
+    } catch (error) {
+      if (this.#view !== view) return undefined;
+      return this.#heed(view, asPlaygateError(error));
+    }
+  }
+
+  /**
+   * Does what the refusal of a heartbeat obliges to.
+   * @param {View} view
+   * @param {PlaygateError} error
+   */
+  #heed(view, error) {
+    const { status, code, retryAfter } = error;
+    if (status === 552 || RIGHTS.includes(code)) this.#hold(view, status === 552 ? 'live-rights' : 'rights', error);
+    else if (code === 'PIN_CODE_REQUIRED') void this.#try(view, () => this.#resume(view));
+    else if (EXPIRED.includes(code)) void this.#try(view, async () => void (await this.#renew(view)));
+    else if (status === 401 || status === 403 || status === 404 || status === 410) void this.#fail(view, error);
+    else if (code === 'NOT_LOGGED_IN') void this.#fail(view, error);
+    // Anything else says nothing about the session: play on, the next heartbeat may do better.
+    else this.dispatchEvent(new CustomEvent('refusal', { detail: error }));
+    return status === 429 || status === 503 ? retryAfter : undefined;
+  }
+
+  // -- Programs, rights and the PIN
+
+  /** The next program has begun: may play go on? @param {View} view */
+  #followProgram(view) {
+    if (!view.live || !view.shown || view.held || !(view.position() >= view.border)) return;
+    view.border = Infinity;
+    void this.#try(view, async () => {
+      if ((await this.#renew(view)) && view.held) this.#goOn(view, view.position());
+    });
+  }
+
+  /**
+   * Asks for entitlement of the running session at a position.
+   * @param {View} view
+   * @param {number} [position]
+   * @returns {Promise<boolean>} whether it was given
+   */
+  #renew(view, position = view.position()) {
+    view.renewal ??= this.#renewOnce(view, position).finally(() => (view.renewal = null));
+    return view.renewal;
+  }
+
+  /**
+   * @param {View} view
+   * @param {number} position
+   */
+  async #renewOnce(view, position) {
+    const behind = position - view.clock.now();
+    const offset = view.live && behind < -LIVE_WITHIN ? behind : undefined;
+    try {
+      const entitled = await this.#entitle(view, { offset, sessionId: view.prepared?.sessionId });
+      if (this.#view !== view || !view.prepared) return false;
+      this.#client.playback.renew(view.prepared, entitled.token);
+      this.#enter(view, entitled, position);
+      return true;
+    } catch (error) {
+      if (this.#view !== view) return false;
+      const { status, code } = asPlaygateError(error);
+      if (view.live && RIGHTS.includes(code)) this.#hold(view, 'rights', asPlaygateError(error));
+      else if (status === 0 || status === 429 || status >= 500) view.border = view.position() + BORDER_RETRY;
+      else throw error;
+      return false;
+    }
+  }
+
+  /**
+   * @param {View} view
+   * @param {{offset?: number, sessionId?: string}} options
+   */
+  async #entitle(view, options) {
+    const onPin = (/** @type {PlaygateError} */ error) => {
+      if (this.#view !== view) return;
+      if (view.shown) this.#hold(view, 'pin', error);
+      else this.#set('pin', error);
+    };
+    const entitled = await entitle(this.#client, view.assetId, { ...options, signal: view.signal }, this.#options, onPin);
+    if (this.#view === view && !view.shown) {
+      this.#enter(view, entitled, view.clock.now() + (options.offset ?? 0));
+      this.#set('starting');
+    }
+    return entitled;
+  }
+
+  /**
+   * @param {View} view
+   * @param {import('./playback.js').Entitlement} entitled
+   * @param {number} position
+   */
+  #enter(view, { program }, position) {
+    const changed = program?.broadcastId !== view.program?.broadcastId;
+    view.enter(program, position, LATE + Math.random() * SPREAD);
+    if (changed) this.dispatchEvent(new Event('programchange'));
+  }
+
+  /**
+   * What was held may be shown again.
+   * @param {View} view
+   * @param {number} [allowed] the position that the service has allowed
+   */
+  async #resume(view, allowed) {
+    if (view.renewal || !(await this.#renew(view, allowed))) return;
+    // Players are seconds behind: what they have may still be of the program before.
+    for (let waited = 0; allowed !== undefined && view.held && !view.reaches(allowed) && waited < START_TIMEOUT; waited += 1) {
+      await pause(1, view.signal);
+    }
+    if (view.held) this.#goOn(view, allowed ?? view.position());
+  }
+
+  /**
+   * The picture stops, and the session stays open.
+   * @param {View} view
+   * @param {'pin' | 'rights' | 'live-rights'} why
+   * @param {PlaygateError} error
+   */
+  #hold(view, why, error) {
+    view.hold(why);
+    view.measures.paused(true, why);
+    this.#adapter.media.pause();
+    this.#set(why === 'pin' ? 'pin' : 'held', error);
+  }
+
+  /**
+   * @param {View} view
+   * @param {number} [position]
+   */
+  #goOn(view, position) {
+    if (this.#view !== view) return;
+    const wasHeld = view.held !== null;
+    view.held = null;
+    this.error = null;
+    if (position !== undefined) view.seekMedia(position);
+    if (wasHeld) this.play();
+    this.#mediaState(view);
+  }
+
+  // -- The end
+
+  /**
+   * Runs a step; what it throws ends playback.
+   * @param {View} view
+   * @param {() => Promise<void>} step
+   */
+  async #try(view, step) {
+    try {
+      await step();
+    } catch (error) {
+      await this.#fail(view, asPlaygateError(error));
+    }
+  }
+
+  /**
+   * @param {View} view
+   * @param {PlaygateError} error
+   */
+  async #fail(view, error) {
+    if (this.#view !== view) return;
+    const replaced = REPLACED.includes(error.code) || (EXPIRED.includes(error.code) && view.prepared);
+    const recent = performance.now() - view.replacedAt < REPLACE_EVERY_SECONDS * 1000;
+    if (replaced && !recent) return this.#replace(view);
+    if (view.prepared && error.code !== 'PIN_CODE_REQUIRED') view.measures.failed(error);
+    return this.#end(view, error.details.reason ?? (error.status ? 'refused' : 'failed'), error);
+  }
+
+  /** A new session in the place of one that is lost, at the same position. @param {View} lost */
+  async #replace(lost) {
+    const { shown, assetId } = lost;
+    const options = { ...lost.options, ...(shown && lost.resumeOptions()) };
+    const view = new View(assetId, options, this.#adapter, this.#client.clock);
+    view.since = lost.since;
+    view.replacedAt = performance.now();
+    view.measures = lost.measures;
+    this.#view = view;
+    lost.close();
+    await this.#adapter.unload();
+    if (this.#view !== view) return;
+    this.#set('starting');
+    await this.#try(view, () => this.#begin(view));
+  }
+
+  /**
+   * @param {View} view
+   * @param {string} reason
+   * @param {PlaygateError | null} [error]
+   */
+  async #end(view, reason, error = null) {
+    if (this.#view !== view) return;
+    view.measures.stopped();
+    this.#view = null;
+    view.close();
+    this.reason = reason;
+    this.#set('ended', error);
+    const freed = error?.status === 410 ? undefined : this.#free(view);
+    this.#client.telemetry.sendBeforeClose(); // if the page closes
+    await Promise.allSettled([freed, this.#adapter.unload(), this.#client.telemetry.flush()]);
+  }
+
+  /** @param {View} view */
+  async #free(view) {
+    // The service frees a stream that it was not told of after 35 seconds.
+    if (view.prepared) await this.#client.playback.end(view.prepared).catch(() => {});
+  }
+
+  /**
+   * @param {State} state
+   * @param {PlaygateError | null} [error]
+   */
+  #set(state, error = null) {
+    this.error = error;
+    if (state === this.#state && !error) return;
+    this.#state = state;
+    this.dispatchEvent(new Event('statechange'));
+  }
+}
