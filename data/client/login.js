@@ -45,7 +45,7 @@ export class Login extends EventTarget {
     this.#storage = new SafeStorage(storage);
     this.#credentials = credentials;
     this.#key = `playgate:user:${transport.baseUrl}`;
-    this.#device = device?.id ? Promise.resolve(device.id) : this.#storedDevice();
+    this.#device = device?.id ? Promise.resolve(device.id) : storedDevice(this.#storage, storage ?? globalThis);
     this.ready = this.#load().then((user) => void (this.#user ??= user));
     this.followTabs = this.followTabs.bind(this);
     globalThis.addEventListener?.('storage', this.followTabs);
@@ -203,16 +203,31 @@ export class Login extends EventTarget {
   close() {
     globalThis.removeEventListener?.('storage', this.followTabs);
   }
+}
 
-  async #storedDevice() {
-    const key = 'playgate:device';
-    const kept = await this.#storage.get(key);
-    if (kept) return kept;
-    // `randomUUID` exists on https:// and localhost only, this everywhere.
-    const id = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('');
-    await this.#storage.set(key, id);
-    return id;
-  }
+/** Ids by storage: two clients of a page that begin together are one device. @type {WeakMap<object, Promise<string>>} */
+const devices = new WeakMap();
+
+/**
+ * @param {SafeStorage} storage
+ * @param {object} place
+ * @returns {Promise<string>}
+ */
+function storedDevice(storage, place) {
+  const known = devices.get(place) ?? readDevice(storage);
+  devices.set(place, known);
+  return known;
+}
+
+/** @param {SafeStorage} storage */
+async function readDevice(storage) {
+  const key = 'playgate:device';
+  const kept = await storage.get(key);
+  if (kept) return kept;
+  // `randomUUID` exists on https:// and localhost only, this everywhere.
+  const id = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('');
+  await storage.set(key, id);
+  return id;
 }
 
 /**

@@ -44,7 +44,9 @@ export class PlaybackSession extends EventTarget {
   #view = null;
   /** @type {State} */
   #state = 'idle';
-  #leave = () => void this.stop();
+  #leave = () => {
+    if (this.#view) void this.#end(this.#view, 'stopped', null, true);
+  };
 
   /**
    * @param {import('./client.js').PlaygateClient} client
@@ -129,7 +131,7 @@ export class PlaybackSession extends EventTarget {
   async seek(position) {
     const view = this.#view;
     if (!view?.shown) return;
-    const to = view.live ? Math.min(position, view.clock.now()) : position;
+    const to = view.live ? view.within(position) : position;
     await this.#try(view, async () => {
       if (view.live && (view.held || !view.covers(to)) && !(await this.#renew(view, to))) return;
       view.measures.seeking();
@@ -438,8 +440,9 @@ export class PlaybackSession extends EventTarget {
    * @param {View} view
    * @param {string} reason
    * @param {PlaygateError | null} [error]
+   * @param {boolean} [leaving] whether the page closes
    */
-  async #end(view, reason, error = null) {
+  async #end(view, reason, error = null, leaving = false) {
     if (this.#view !== view) return;
     view.measures.stopped();
     this.#view = null;
@@ -447,8 +450,8 @@ export class PlaybackSession extends EventTarget {
     this.reason = reason;
     this.#set('ended', error);
     const freed = error?.status === 410 ? undefined : this.#free(view);
-    this.#client.telemetry.sendBeforeClose(); // if the page closes
-    await Promise.allSettled([freed, this.#adapter.unload(), this.#client.telemetry.flush()]);
+    const { telemetry } = this.#client;
+    await Promise.allSettled([freed, this.#adapter.unload(), leaving ? telemetry.sendBeforeClose() : telemetry.flush()]);
   }
 
   /** @param {View} view */

@@ -42,6 +42,8 @@ export class Telemetry {
   #closing = new Set();
   /** Whose events these are. @type {string | undefined} */
   #userId;
+  #closes = () => this.sendBeforeClose();
+  #hidden = () => document.visibilityState === 'hidden' && this.sendBeforeClose();
 
   /**
    * @param {import('./login.js').Login} login
@@ -54,10 +56,9 @@ export class Telemetry {
     this.#clock = clock;
     this.#device = device;
     this.#app = app;
-    this.sendBeforeClose = this.sendBeforeClose.bind(this);
     // A page on a phone may be ended while it is hidden, without another event.
-    globalThis.document?.addEventListener('visibilitychange', this.sendBeforeClose);
-    globalThis.addEventListener?.('pagehide', this.sendBeforeClose);
+    globalThis.document?.addEventListener('visibilitychange', this.#hidden);
+    globalThis.addEventListener?.('pagehide', this.#closes);
     login.addEventListener('change', () => this.#changeUser());
   }
 
@@ -88,7 +89,7 @@ export class Telemetry {
 
   /** Sends what waits in one request that outlives the page. */
   sendBeforeClose() {
-    if (globalThis.document?.visibilityState === 'visible' || !this.#login.user) return;
+    if (!this.#login.user) return;
     const events = /** @type {TelemetryEvent[]} */ ([]);
     let bytes = 0;
     for (const event of this.#queue) {
@@ -111,8 +112,8 @@ export class Telemetry {
   close() {
     clearTimeout(this.#timer);
     this.#queue = [];
-    globalThis.document?.removeEventListener('visibilitychange', this.sendBeforeClose);
-    globalThis.removeEventListener?.('pagehide', this.sendBeforeClose);
+    globalThis.document?.removeEventListener('visibilitychange', this.#hidden);
+    globalThis.removeEventListener?.('pagehide', this.#closes);
   }
 
   async #send() {

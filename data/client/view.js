@@ -146,6 +146,17 @@ export class View {
   }
 
   /**
+   * The nearest position that a livestream has: nobody must be entitled to one program and see another.
+   * @param {number} position
+   */
+  within(position) {
+    const { seekable } = this.#adapter.media;
+    const zero = this.#zero();
+    const first = zero !== null && seekable.length > 0 ? zero + seekable.start(0) : -Infinity;
+    return Math.max(first, Math.min(position, this.clock.now()));
+  }
+
+  /**
    * Whether the player can be sought to a position.
    * @param {number} position
    */
