@@ -48,8 +48,8 @@ export class DashAdapter {
     // own listeners come first.
     player.on(PLAYBACK_ENDED, (/** @type {any} */ { isLast }) => isLast && queueMicrotask(events.ended));
     player.on(ERROR, (/** @type {any} */ { error }) => {
-      const { serverResponse, response } = error.data ?? {};
-      const facts = { status: response?.status, text: serverResponse ?? response?.data, cause: error };
+      const { request, serverResponse, response } = error.data ?? {};
+      const facts = { request: Boolean(request ?? response), status: response?.status, text: serverResponse ?? response?.data, cause: error };
       if (this.player === player) events.failed(playerError(`dash.js: ${error.code} ${error.message ?? ''}`, facts));
     });
     player.initialize();

@@ -51,10 +51,11 @@ export class HlsAdapter {
     const start = position !== undefined && position < 1e9 ? { startPosition: position } : {};
     const player = (this.player = new this.#Hls({ ...start, ...drm, ...this.#configuration }));
     this.#zero = null;
-    player.on(this.#Hls.Events.ERROR, (/** @type {string} */ _, /** @type {any} */ { fatal, details, networkDetails, error }) => {
+    player.on(this.#Hls.Events.ERROR, (/** @type {string} */ _, /** @type {any} */ { type, fatal, details, networkDetails, error }) => {
       if (!fatal || this.player !== player) return;
       const text = networkDetails?.responseType === 'arraybuffer' ? networkDetails.response : networkDetails?.responseText;
-      events.failed(playerError(`hls.js: ${details}`, { status: networkDetails?.status, text, cause: error }));
+      const request = type === this.#Hls.ErrorTypes.NETWORK_ERROR;
+      events.failed(playerError(`hls.js: ${details}`, { request, status: networkDetails?.status, text, cause: error }));
     });
     player.attachMedia(this.media);
     player.loadSource(playlist);

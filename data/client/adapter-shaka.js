@@ -4,6 +4,8 @@ import { KEY_SYSTEMS, available, playerError } from './drm.js';
 
 /** A license is asked for twice more, as the interface says. */
 const RETRY = { maxAttempts: 3, baseDelay: 1000, backoffFactor: 2, fuzzFactor: 0.5, timeout: 20_000 };
+/** Seconds between two tries for a segment that does not come; what is there plays on. */
+const RETRY_SECONDS = 2;
 /** Keys of CMCD that count. */
 const CMCD = { includeKeys: ['br', 'ec', 'msd', 'sn', 'sta'], events: ['ps', 'bc', 'e', 't'], interval: 10 };
 
@@ -49,10 +51,14 @@ export class ShakaAdapter {
     const { util, net, Player } = this.#shaka;
     const player = (this.player = new Player());
     const failed = (/** @type {any} */ error) => this.player === player && this.#report(error, events.failed);
-    player.addEventListener('error', (/** @type {any} */ { detail }) => failed(detail));
+    const { STREAMING, NETWORK } = util.Error.Category;
+    const isTriedAgain = (/** @type {any} */ error) => [STREAMING, NETWORK].includes(error.category) && this.#isLost(error);
+    player.addEventListener('error', (/** @type {any} */ { detail }) => (isTriedAgain(detail) && loaded) || failed(detail));
+    let loaded = false;
     player.addEventListener('buffering', (/** @type {any} */ { buffering }) => events.buffering(buffering));
     // When a livestream began is for its manifest to say: heartbeats go by it.
-    player.configure({ manifest: { dash: { autoCorrectDrift: false } }, drm: { retryParameters: RETRY } });
+    const failureCallback = (/** @type {any} */ error) => this.#isLost(error) && player.retryStreaming(RETRY_SECONDS);
+    player.configure({ manifest: { dash: { autoCorrectDrift: false } }, drm: { retryParameters: RETRY }, streaming: { failureCallback } });
     const { license, drm, cmcd } = prepared;
     if (license) {
       const names = KEY_SYSTEMS[drm] ?? [];
@@ -75,9 +81,19 @@ export class ShakaAdapter {
       await player.attach(this.media);
       const unix = position !== undefined && position > 1e9;
       await player.load(prepared.playlist, position === undefined ? null : unix ? new Date(position * 1000) : position);
+      loaded = true;
     } catch (/** @type {any} */ error) {
       if (error?.code !== util.Error.Code.LOAD_INTERRUPTED) failed(error);
     }
+  }
+
+  /**
+   * Whether a request had no answer, or that of a service that has failed.
+   * @param {any} error
+   */
+  #isLost({ code, data }) {
+    const { BAD_HTTP_STATUS, HTTP_ERROR, TIMEOUT } = this.#shaka.util.Error.Code;
+    return code === HTTP_ERROR || code === TIMEOUT || (code === BAD_HTTP_STATUS && (data[1] === 429 || data[1] >= 500));
   }
 
   /**
@@ -89,7 +105,8 @@ export class ShakaAdapter {
     if (error.severity !== undefined && error.severity !== Severity.CRITICAL) return;
     const cause = error.code === Code.LICENSE_REQUEST_FAILED ? error.data?.[0] : error;
     const answer = cause?.code === Code.BAD_HTTP_STATUS ? { status: cause.data[1], text: cause.data[2] } : {};
-    failed(playerError(`Shaka Player: ${error.code ?? error.message}`, { ...answer, cause: error }));
+    const request = this.#isLost(cause);
+    failed(playerError(`Shaka Player: ${error.code ?? error.message}`, { request, ...answer, cause: error }));
   }
 
   zero() {

@@ -43,16 +43,18 @@ export async function available(systems) {
 }
 
 /**
- * The failure of a player. What the service said about a license, a playlist or a segment counts more than the player's own code.
+ * The failure of a player, `NO_ANSWER` if a request had none. What the service said about a license, a playlist or a segment counts more than the player's own code.
  * @param {string} message
- * @param {{status?: number, text?: unknown, cause?: unknown}} [facts] `text` is the body of the refusal
+ * @param {{request?: boolean, status?: number, text?: unknown, cause?: unknown}} [facts] `request` says whether a request failed, `text`
+ * is the body of its answer
  */
-export function playerError(message, { status, text, cause } = {}) {
+export function playerError(message, { request, status, text, cause } = {}) {
   try {
     const { error } = JSON.parse(text instanceof ArrayBuffer ? new TextDecoder().decode(text) : String(text));
     const { code, details, user_message: userMessage } = error;
     return new PlaygateError(error.message, { status, code, details, userMessage, cause });
   } catch {
-    return new PlaygateError(message, { code: 'PLAYER_FAILED', cause });
+    const lost = request && (!status || status === 429 || status >= 500);
+    return new PlaygateError(message, { code: lost ? 'NO_ANSWER' : 'PLAYER_FAILED', cause });
   }
 }

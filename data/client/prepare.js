@@ -42,6 +42,34 @@ export async function entitle(client, assetId, options, { askPin }, onPin) {
 }
 
 /**
+ * The Unix time of second 0 of a broadcast that is over; undefined of a film.
+ * @param {PlaygateClient} client
+ * @param {string} assetId
+ */
+export async function broadcastStart(client, assetId) {
+  const found = await client.guide.broadcasts([assetId]).catch(() => undefined);
+  const broadcast = found?.[assetId];
+  return broadcast?.streamStart ?? broadcast?.start;
+}
+
+/**
+ * What an adapter loads.
+ * @param {PlaygateClient} client
+ * @param {import('./playback.js').Prepared} prepared
+ * @param {number} [position]
+ * @returns {import('./player-adapter.js').Source}
+ */
+export function sourceOf({ playback }, prepared, position) {
+  return {
+    prepared,
+    position,
+    licenseHeaders: () => playback.licenseHeaders(prepared),
+    license: (challenge) => playback.license(prepared, challenge),
+    certificate: () => playback.certificate(prepared),
+  };
+}
+
+/**
  * Opens a session. Where the user has reached a limit, the viewer may end a stream or remove a device.
  * @param {PlaygateClient} client
  * @param {string} assetId

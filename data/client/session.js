@@ -3,8 +3,9 @@
 import { PlaygateError, asPlaygateError } from './error.js';
 import { Heartbeats } from './heartbeats.js';
 import { Measures } from './measures.js';
-import { entitle, prepare } from './prepare.js';
-import { pause } from './retry.js';
+import { isOfEntitlement, isOfRights, isOfSession, isPassing, ofHeartbeat } from './obligations.js';
+import { broadcastStart, entitle, prepare, sourceOf } from './prepare.js';
+import { backOff, pause } from './retry.js';
 import { View } from './view.js';
 
 /**
@@ -24,13 +25,10 @@ const START_TIMEOUT = 30;
 const HEARTBEAT_WITHIN = 7;
 /** A session that is lost is replaced, but not in a loop. */
 const REPLACE_EVERY_SECONDS = 60;
+/** Seconds after which media that do not come are a failure. */
+const AWAY_SECONDS = 120;
 /** Seconds until the next try where the schedule could not be asked. */
 const BORDER_RETRY = 10;
-
-const RIGHTS = ['NO_LIVE_RIGHTS', 'NOT_AVAILABLE'];
-const EXPIRED = ['ENTITLEMENT_EXPIRED', 'ENTITLEMENT_INVALID'];
-/** Refusals of heartbeat, license and media that a new preflight gets round. */
-const REPLACED = ['SESSION_NOT_FOUND', 'SESSION_MISMATCH', 'PLAYLIST_TOKEN_INVALID'];
 
 /**
  * Fires `statechange`, `programchange`, and `refusal` (with the error as `detail`) for what play goes on in spite of. Functions never
@@ -161,7 +159,7 @@ export class PlaybackSession extends EventTarget {
     if (this.#view !== view) return;
     const prepared = await prepare(this.#client, view.assetId, entitled.token, this.#adapter, view.signal, this.#options);
     view.prepare(prepared, entitled, view.options.offset);
-    if (!entitled.program) await this.#findBroadcast(view);
+    if (!entitled.program) view.since ??= await broadcastStart(this.#client, view.assetId);
     if (this.#view !== view) return void this.#free(view);
     const interval = prepared.heartbeatInterval;
     view.heartbeats = new Heartbeats(interval, () => this.#beat(view));
@@ -171,33 +169,21 @@ export class PlaybackSession extends EventTarget {
       if (view.shown) return;
       void this.#fail(view, new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' }));
     });
-    const { playback } = this.#client;
-    await this.#adapter.load(
-      {
-        prepared,
-        position: view.startPosition(),
-        licenseHeaders: () => playback.licenseHeaders(prepared),
-        license: (challenge) => playback.license(prepared, challenge),
-        certificate: () => playback.certificate(prepared),
-      },
-      {
-        failed: (error) => void this.#fail(view, error),
-        buffering: (buffering) => view.measures.buffering(buffering),
-        ended: () => void this.#end(view, 'finished'),
-      },
-    );
+    await this.#load(view, prepared, view.startPosition());
     if (this.#view === view && this.#adapter.media.readyState >= 3) this.#show(view);
   }
 
   /**
-   * A finished broadcast plays by Unix time, a film from its start.
    * @param {View} view
+   * @param {import('./playback.js').Prepared} prepared
+   * @param {number} [position]
    */
-  async #findBroadcast(view) {
-    if (view.since !== undefined) return;
-    const found = await this.#client.guide.broadcasts([view.assetId]).catch(() => undefined);
-    const broadcast = found?.[view.assetId];
-    if (broadcast) view.since = broadcast.streamStart ?? broadcast.start;
+  #load(view, prepared, position) {
+    return this.#adapter.load(sourceOf(this.#client, prepared, position), {
+      failed: (error) => void this.#fail(view, error),
+      buffering: (buffering) => view.measures.buffering(buffering),
+      ended: () => void this.#end(view, 'finished'),
+    });
   }
 
   /** @param {View} view */
@@ -217,7 +203,9 @@ export class PlaybackSession extends EventTarget {
 
   /** The first picture is there. @param {View} view */
   #show(view) {
-    if (view.shown || this.#view !== view) return;
+    if (this.#view !== view) return;
+    if (view.held?.why === 'network') this.#goOn(view);
+    if (view.shown) return;
     view.shown = true;
     view.measures.started();
     view.correctStart();
@@ -266,15 +254,14 @@ export class PlaybackSession extends EventTarget {
    * @param {PlaygateError} error
    */
   #heed(view, error) {
-    const { status, code, retryAfter } = error;
-    if (status === 552 || RIGHTS.includes(code)) this.#hold(view, status === 552 ? 'live-rights' : 'rights', error);
-    else if (code === 'PIN_CODE_REQUIRED') void this.#try(view, () => this.#resume(view));
-    else if (EXPIRED.includes(code)) void this.#try(view, async () => void (await this.#renew(view)));
-    else if (status === 401 || status === 403 || status === 404 || status === 410) void this.#fail(view, error);
-    else if (code === 'NOT_LOGGED_IN') void this.#fail(view, error);
-    // Anything else says nothing about the session: play on, the next heartbeat may do better.
+    const todo = ofHeartbeat(error);
+    if (todo === 'hold-live') this.#hold(view, 'live-rights', error);
+    else if (todo === 'hold') this.#hold(view, 'rights', error);
+    else if (todo === 'ask-pin') void this.#try(view, () => this.#resume(view));
+    else if (todo === 'renew') void this.#try(view, async () => void (await this.#renew(view)));
+    else if (todo === 'end') void this.#fail(view, error);
     else this.dispatchEvent(new CustomEvent('refusal', { detail: error }));
-    return status === 429 || status === 503 ? retryAfter : undefined;
+    return error.status === 429 || error.status === 503 ? error.retryAfter : undefined;
   }
 
   // -- Programs, rights and the PIN
@@ -314,9 +301,9 @@ export class PlaybackSession extends EventTarget {
       return true;
     } catch (error) {
       if (this.#view !== view) return false;
-      const { status, code } = asPlaygateError(error);
-      if (view.live && RIGHTS.includes(code)) this.#hold(view, 'rights', asPlaygateError(error));
-      else if (status === 0 || status === 429 || status >= 500) view.border = view.position() + BORDER_RETRY;
+      const refusal = asPlaygateError(error);
+      if (view.live && isOfRights(refusal)) this.#hold(view, 'rights', refusal);
+      else if (isPassing(refusal)) view.border = view.position() + BORDER_RETRY;
       else throw error;
       return false;
     }
@@ -386,6 +373,7 @@ export class PlaybackSession extends EventTarget {
     if (this.#view !== view) return;
     const wasHeld = view.held !== null;
     view.held = null;
+    view.reloads = 0;
     this.error = null;
     if (position !== undefined) view.seekMedia(position);
     if (wasHeld) this.play();
@@ -413,11 +401,36 @@ export class PlaybackSession extends EventTarget {
    */
   async #fail(view, error) {
     if (this.#view !== view) return;
-    const replaced = REPLACED.includes(error.code) || (EXPIRED.includes(error.code) && view.prepared);
+    // The media are away, as with the network: the session lives on.
+    if (view.shown && isPassing(error)) return this.#reload(view, error);
+    const replaced = isOfSession(error) || (isOfEntitlement(error) && view.prepared);
     const recent = performance.now() - view.replacedAt < REPLACE_EVERY_SECONDS * 1000;
     if (replaced && !recent) return this.#replace(view);
     if (view.prepared && error.code !== 'PIN_CODE_REQUIRED') view.measures.failed(error);
     return this.#end(view, error.details.reason ?? (error.status ? 'refused' : 'failed'), error);
+  }
+
+  /**
+   * Loads the same session again until its media come, or for two minutes.
+   * @param {View} view
+   * @param {PlaygateError} error
+   */
+  async #reload(view, error) {
+    const { prepared } = view;
+    const away = view.held?.why === 'network' ? (performance.now() - view.held.from) / 1000 : 0;
+    if (!prepared || away > AWAY_SECONDS) return this.#end(view, 'failed', error);
+    // What is there plays out first.
+    while (view.ahead() > 0.5) await pause(0.5, view.signal).catch(() => {});
+    if (this.#view !== view) return;
+    const { position = view.startPosition(), offset } = view.resumeOptions();
+    if (!view.held) view.hold('network');
+    view.measures.buffering(true);
+    this.#set('held', error);
+    await pause(backOff((view.reloads += 1)), view.signal).catch(() => {});
+    if (this.#view !== view) return;
+    await this.#adapter.unload();
+    if (this.#view !== view) return;
+    await this.#try(view, () => this.#load(view, prepared, view.live ? offset && view.clock.now() + offset : position));
   }
 
   /** A new session in the place of one that is lost, at the same position. @param {View} lost */

@@ -31,6 +31,8 @@ export class View {
   /** @type {Promise<boolean> | null} */
   renewal = null;
   replacedAt = -Infinity;
+  /** How often the media were loaded again since they came last. */
+  reloads = 0;
   /** @type {import('./measures.js').Measures} */
   measures = /** @type {any} */ (undefined);
 
@@ -115,9 +117,14 @@ export class View {
 
   /** Options that begin where this playback stands. @returns {import('./player-adapter.js').StartOptions} */
   resumeOptions() {
-    if (!this.live) return { position: this.#adapter.media.currentTime };
+    // A player that has failed may have forgotten where it was.
+    if (!this.live) return { position: this.#filmPosition() };
     const behind = this.position() - this.clock.now();
     return { offset: behind < -60 ? Math.floor(behind) : undefined };
+  }
+
+  #filmPosition() {
+    return this.held ? this.held.position - (this.since ?? 0) : this.#adapter.media.currentTime;
   }
 
   /** Where the viewer is: Unix seconds of what was broadcast, else seconds from the start. A livestream moves on while it is held. */
@@ -164,6 +171,16 @@ export class View {
     const { seekable } = this.#adapter.media;
     const zero = this.#zero();
     return zero !== null && seekable.length > 0 && position - zero <= seekable.end(seekable.length - 1);
+  }
+
+  /** Seconds that are ready from the present on. */
+  ahead() {
+    const { buffered, currentTime, paused } = this.#adapter.media;
+    if (this.held || paused || this.signal.aborted) return 0;
+    for (let i = 0; i < (buffered?.length ?? 0); i += 1) {
+      if (buffered.start(i) <= currentTime && currentTime < buffered.end(i)) return buffered.end(i) - currentTime;
+    }
+    return 0;
   }
 
   /** @param {string} why */

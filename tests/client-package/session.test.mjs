@@ -99,6 +99,37 @@ describe('a session', () => {
     assert.deepEqual([...new Set(numbers)], numbers.map((_, i) => i + 1).slice(0, new Set(numbers).size));
   });
 
+  test('whose media do not come loads them again in the same session, for two minutes', async () => {
+    const { service, player, session } = await open({ live: false });
+    service.always('GET broadcasts', { body: {} });
+    const { playerError } = await import('../../data/client/drm.js');
+    const fail = () => player.events.failed(playerError('no segment', { request: true, status: 0 }));
+    await session.start('film');
+    await pass(20);
+    player.plays = false;
+    fail();
+    await settle();
+    assert.equal(session.state, 'held');
+    assert.equal(session.error.code, 'NO_ANSWER');
+    await pass(2);
+    assert.equal(player.loads.length, 2);
+    assert.ok(Math.abs(player.loads[1].position - 20) < 2, `${player.loads[1].position}`);
+    player.plays = true;
+    fail();
+    await pass(5);
+    assert.equal(session.state, 'playing');
+    assert.equal(service.count(PREPARE), 1);
+    player.plays = false;
+    fail();
+    for (let waited = 0; waited < 200 && session.state !== 'ended'; waited += 5) {
+      await pass(5);
+      if (session.state !== 'ended') fail();
+    }
+    await settle();
+    assert.equal(session.error.code, 'NO_ANSWER');
+    assert.equal(service.count(END), 1);
+  });
+
   test('asks for entitlement when the next program begins, once, in the session', async () => {
     const { service, session, seconds } = await open();
     const programs = [];

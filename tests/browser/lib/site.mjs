@@ -18,6 +18,8 @@ const FILES = new Map([
   ['/players/hlsjs.js', 'page/players/hlsjs.js'],
   ['/players/rxplayer.js', 'page/players/rxplayer.js'],
   ['/players/videojs.js', 'page/players/videojs.js'],
+  ['/package/', 'package/index.html'],
+  ['/package/app.js', 'package/app.js'],
   ['/npm/video.min.js', 'node_modules/video.js/dist/video.min.js'],
   ['/npm/shaka-player.compiled.js', 'node_modules/shaka-player/dist/shaka-player.compiled.js'],
   ['/npm/shaka-player.compiled.debug.js', 'node_modules/shaka-player/dist/shaka-player.compiled.debug.js'],
@@ -39,10 +41,21 @@ async function rxModule(url) {
   return {};
 }
 
+const PACKAGES = '/client/';
+const PACKAGE_FILES = path.resolve(HERE, '../../data/client');
+
+/** The file of an address, or where it is. */
+async function find(url) {
+  const name = new URL(url, 'http://site').pathname;
+  if (name.startsWith(RX)) return rxModule(url);
+  if (name.startsWith(PACKAGES)) return { file: path.join(PACKAGE_FILES, path.basename(name)) };
+  return { file: FILES.get(name) };
+}
+
 /** Resolves with the site's `address` and `stop`. */
 export async function startSite() {
   const server = createServer(async (request, response) => {
-    const { file, moved } = request.url.startsWith(RX) ? await rxModule(request.url) : { file: FILES.get(request.url) };
+    const { file, moved } = await find(request.url);
     if (moved) return void response.writeHead(302, { Location: moved }).end();
     if (!file) return void response.writeHead(404).end();
     const type = file.endsWith('.html') ? 'text/html' : 'text/javascript';
