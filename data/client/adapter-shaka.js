@@ -105,7 +105,7 @@ export class ShakaAdapter {
     if (error.severity !== undefined && error.severity !== Severity.CRITICAL) return;
     const cause = error.code === Code.LICENSE_REQUEST_FAILED ? error.data?.[0] : error;
     const answer = cause?.code === Code.BAD_HTTP_STATUS ? { status: cause.data[1], text: cause.data[2] } : {};
-    const request = this.#isLost(cause);
+    const request = this.#isLost(cause ?? {});
     failed(playerError(`Shaka Player: ${error.code ?? error.message}`, { request, ...answer, cause: error }));
   }
 

@@ -20,6 +20,7 @@ const FILES = new Map([
   ['/players/videojs.js', 'page/players/videojs.js'],
   ['/package/', 'package/index.html'],
   ['/package/app.js', 'package/app.js'],
+  ['/package/player.html', 'package/player.html'],
   ['/npm/video.min.js', 'node_modules/video.js/dist/video.min.js'],
   ['/npm/shaka-player.compiled.js', 'node_modules/shaka-player/dist/shaka-player.compiled.js'],
   ['/npm/shaka-player.compiled.debug.js', 'node_modules/shaka-player/dist/shaka-player.compiled.debug.js'],
