@@ -1,5 +1,6 @@
 // `<playgate-player>` as viewers use it: log-in, PIN pad, keys, live edge, messages in three languages, and no barrier.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
@@ -112,6 +113,30 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     assert.equal(await page.evaluate(() => player.session), null);
     await page.evaluate(() => document.querySelector('main').append(player));
     await viewer.plays();
+  });
+
+  test('the example of the documents plays as it stands', { skip, timeout: TIMEOUT_MS }, async () => {
+    const { baseUrl, partnerToken } = appliance.demo;
+    const document = await readFile(path.resolve(import.meta.dirname, '../../docs/clients.md'), 'utf8');
+    const [, example] = /```html\n([^]*?)```/.exec(document);
+    assert.ok(example.trim().split('\n').length <= 32);
+    const html = example.replaceAll('http://127.0.0.1:8080', baseUrl).replace('PARTNER_TOKEN', partnerToken);
+    const page = await browser.newPage();
+    page.setDefaultTimeout(WITHIN_MS);
+    const viewer = new Viewer(page, appliance.demo);
+    page.on('pageerror', (error) => viewer.errors.push(error.stack));
+    await page.route('**/example.html', (route) => route.fulfill({ body: html, contentType: 'text/html' }));
+    await page.route('**/shaka-player.compiled.js', (route) => route.fulfill({ path: path.join(import.meta.dirname, 'node_modules/shaka-player/dist/shaka-player.compiled.js') }));
+    await page.goto(`${site.address}example.html`);
+    await page.evaluate(() => (window.player = document.querySelector('playgate-player')));
+    await viewer.logIn();
+    await viewer.plays();
+    await page.getByLabel('Watch').selectOption('film-clear');
+    await viewer.plays();
+    await page.getByText('The Test Card, in the Clear').last().waitFor();
+    assert.deepEqual(viewer.errors, []);
+    await page.goto('about:blank');
+    await page.close();
   });
 
   for (const [width, colorScheme] of [[390, 'light'], [390, 'dark'], [1280, 'light'], [1280, 'dark']]) {
