@@ -6,29 +6,10 @@ import { Measures } from './measures.js';
 import { isOfEntitlement, isOfRights, isOfSession, isPassing, ofHeartbeat } from './obligations.js';
 import { broadcastStart, entitle, prepare, sourceOf } from './prepare.js';
 import { backOff, pause } from './retry.js';
+import * as timings from './timings.js';
 import { View } from './view.js';
 
-/**
- * @typedef {import('./player-adapter.js').PlayerAdapter} PlayerAdapter
- * @typedef {import('./player-adapter.js').SessionOptions} SessionOptions
- * @typedef {import('./player-adapter.js').StartOptions} StartOptions
- * @typedef {import('./player-adapter.js').State} State
- */
-
-/** Seconds after the stop of a program at which the next one is asked for: offsets are whole seconds. */
-const LATE = 3;
-/** Seconds over which players spread that request, which all of a channel make. */
-const SPREAD = 5;
-const LIVE_WITHIN = 60;
-const START_TIMEOUT = 30;
-/** Seconds without a picture after which heartbeats begin all the same: without them the session ends after 35. */
-const HEARTBEAT_WITHIN = 7;
-/** A session that is lost is replaced, but not in a loop. */
-const REPLACE_EVERY_SECONDS = 60;
-/** Seconds after which media that do not come are a failure. */
-const AWAY_SECONDS = 120;
-/** Seconds until the next try where the schedule could not be asked. */
-const BORDER_RETRY = 10;
+/** @import {PlayerAdapter, SessionOptions, StartOptions, State} from './player-adapter.js' */
 
 /**
  * Fires `statechange`, `programchange`, and `refusal` (with the error as `detail`) for what play goes on in spite of. Functions never
@@ -106,7 +87,7 @@ export class PlaybackSession extends EventTarget {
     if (this.#view) await this.#end(this.#view, 'stopped');
   }
 
-  /** Ends playback; the session is not used again. */
+  /** Ends playback for good. */
   async close() {
     globalThis.removeEventListener?.('pagehide', this.#leave);
     await this.stop();
@@ -145,8 +126,7 @@ export class PlaybackSession extends EventTarget {
     await this.#try(view, async () => {
       if (!(await this.#renew(view, view.clock.now()))) return;
       this.#goOn(view);
-      if (this.#adapter.goLive) this.#adapter.goLive();
-      else view.seekMedia(view.clock.now());
+      view.goLive();
       view.heartbeats?.once();
     });
   }
@@ -164,8 +144,8 @@ export class PlaybackSession extends EventTarget {
     const interval = prepared.heartbeatInterval;
     view.heartbeats = new Heartbeats(interval, () => this.#beat(view));
     this.#listen(view);
-    view.later(HEARTBEAT_WITHIN, () => view.heartbeats?.start());
-    view.later(this.#options.startTimeout ?? START_TIMEOUT, () => {
+    view.later(timings.HEARTBEAT_WITHIN, () => view.heartbeats?.start());
+    view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => {
       if (view.shown) return;
       void this.#fail(view, new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' }));
     });
@@ -292,7 +272,7 @@ export class PlaybackSession extends EventTarget {
    */
   async #renewOnce(view, position) {
     const behind = position - view.clock.now();
-    const offset = view.live && behind < -LIVE_WITHIN ? behind : undefined;
+    const offset = view.live && behind < -timings.LIVE_WITHIN ? behind : undefined;
     try {
       const entitled = await this.#entitle(view, { offset, sessionId: view.prepared?.sessionId });
       if (this.#view !== view || !view.prepared) return false;
@@ -303,7 +283,7 @@ export class PlaybackSession extends EventTarget {
       if (this.#view !== view) return false;
       const refusal = asPlaygateError(error);
       if (view.live && isOfRights(refusal)) this.#hold(view, 'rights', refusal);
-      else if (isPassing(refusal)) view.border = view.position() + BORDER_RETRY;
+      else if (isPassing(refusal)) view.border = view.position() + timings.BORDER_RETRY;
       else throw error;
       return false;
     }
@@ -334,7 +314,7 @@ export class PlaybackSession extends EventTarget {
    */
   #enter(view, { program }, position) {
     const changed = program?.broadcastId !== view.program?.broadcastId;
-    view.enter(program, position, LATE + Math.random() * SPREAD);
+    view.enter(program, position, timings.LATE + Math.random() * timings.SPREAD);
     if (changed) this.dispatchEvent(new Event('programchange'));
   }
 
@@ -346,7 +326,7 @@ export class PlaybackSession extends EventTarget {
   async #resume(view, allowed) {
     if (view.renewal || !(await this.#renew(view, allowed))) return;
     // Players are seconds behind: what they have may still be of the program before.
-    for (let waited = 0; allowed !== undefined && view.held && !view.reaches(allowed) && waited < START_TIMEOUT; waited += 1) {
+    for (let waited = 0; allowed !== undefined && view.held && !view.reaches(allowed) && waited < timings.START_TIMEOUT; waited += 1) {
       await pause(1, view.signal);
     }
     if (view.held) this.#goOn(view, allowed ?? view.position());
@@ -404,7 +384,7 @@ export class PlaybackSession extends EventTarget {
     // The media are away, as with the network: the session lives on.
     if (view.shown && isPassing(error)) return this.#reload(view, error);
     const replaced = isOfSession(error) || (isOfEntitlement(error) && view.prepared);
-    const recent = performance.now() - view.replacedAt < REPLACE_EVERY_SECONDS * 1000;
+    const recent = performance.now() - view.replacedAt < timings.REPLACE_EVERY_SECONDS * 1000;
     if (replaced && !recent) return this.#replace(view);
     if (view.prepared && error.code !== 'PIN_CODE_REQUIRED') view.measures.failed(error);
     return this.#end(view, error.details.reason ?? (error.status ? 'refused' : 'failed'), error);
@@ -418,7 +398,7 @@ export class PlaybackSession extends EventTarget {
   async #reload(view, error) {
     const { prepared } = view;
     const away = view.held?.why === 'network' ? (performance.now() - view.held.from) / 1000 : 0;
-    if (!prepared || away > AWAY_SECONDS) return this.#end(view, 'failed', error);
+    if (!prepared || away > timings.AWAY_SECONDS) return this.#end(view, 'failed', error);
     // What is there plays out first.
     while (view.ahead() > 0.5) await pause(0.5, view.signal).catch(() => {});
     if (this.#view !== view) return;
@@ -435,12 +415,7 @@ export class PlaybackSession extends EventTarget {
 
   /** A new session in the place of one that is lost, at the same position. @param {View} lost */
   async #replace(lost) {
-    const { shown, assetId } = lost;
-    const options = { ...lost.options, ...(shown && lost.resumeOptions()) };
-    const view = new View(assetId, options, this.#adapter, this.#client.clock);
-    view.since = lost.since;
-    view.replacedAt = performance.now();
-    view.measures = lost.measures;
+    const view = lost.successor();
     this.#view = view;
     lost.close();
     await this.#adapter.unload();

@@ -127,6 +127,15 @@ export class View {
     return this.held ? this.held.position - (this.since ?? 0) : this.#adapter.media.currentTime;
   }
 
+  /** The same playback in a new session. */
+  successor() {
+    const view = new View(this.assetId, { ...this.options, ...(this.shown && this.resumeOptions()) }, this.#adapter, this.clock);
+    view.since = this.since;
+    view.measures = this.measures;
+    view.replacedAt = performance.now();
+    return view;
+  }
+
   /** Where the viewer is: Unix seconds of what was broadcast, else seconds from the start. A livestream moves on while it is held. */
   position() {
     if (this.held) return this.held.position + (this.live ? (performance.now() - this.held.from) / 1000 : 0);
@@ -150,6 +159,11 @@ export class View {
   seekMedia(position) {
     const zero = this.live || this.since !== undefined ? this.#zero() : 0;
     if (zero !== null) this.#adapter.media.currentTime = Math.max(0, position - zero);
+  }
+
+  goLive() {
+    if (this.#adapter.goLive) this.#adapter.goLive();
+    else this.seekMedia(this.clock.now());
   }
 
   /**

@@ -1,6 +1,7 @@
 // `<playgate-player>` as viewers use it: log-in, PIN pad, keys, live edge, messages in three languages, and no barrier.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
@@ -125,9 +126,13 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     page.setDefaultTimeout(WITHIN_MS);
     const viewer = new Viewer(page, appliance.demo);
     page.on('pageerror', (error) => viewer.errors.push(error.stack));
-    await page.route('**/example.html', (route) => route.fulfill({ body: html, contentType: 'text/html' }));
-    await page.route('**/shaka-player.compiled.js', (route) => route.fulfill({ path: path.join(import.meta.dirname, 'node_modules/shaka-player/dist/shaka-player.compiled.js') }));
-    await page.goto(`${site.address}example.html`);
+    const shaka = await readFile(path.join(import.meta.dirname, 'node_modules/shaka-player/dist/shaka-player.compiled.js'));
+    const server = createServer(({ url }, response) => {
+      const isScript = url.endsWith('.js');
+      response.writeHead(200, { 'Content-Type': isScript ? 'text/javascript' : 'text/html' }).end(isScript ? shaka : html);
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    await page.goto(`http://127.0.0.1:${server.address().port}/`);
     await page.evaluate(() => (window.player = document.querySelector('playgate-player')));
     await viewer.logIn();
     await viewer.plays();
@@ -137,6 +142,8 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     assert.deepEqual(viewer.errors, []);
     await page.goto('about:blank');
     await page.close();
+    server.closeAllConnections();
+    server.close();
   });
 
   for (const [width, colorScheme] of [[390, 'light'], [390, 'dark'], [1280, 'light'], [1280, 'dark']]) {

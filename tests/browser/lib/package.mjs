@@ -89,6 +89,29 @@ class PackagePage {
     await this.#page.click('#pin button');
   }
 
+  /** Enters the PIN, if the page asks for it. */
+  async answerPin(digits) {
+    if (await this.#page.locator('#pin').isVisible()) await this.enterPin(digits);
+  }
+
+  /** Starts a title if nothing plays, a few seconds after a refusal, as a viewer does; and anew in each scenario. */
+  playAgain(assetId, scenario) {
+    return this.#page.evaluate(
+      ([id, current]) => {
+        const stands = session.state === 'idle' || session.state === 'ended';
+        if (stands) window.stoodSince ??= performance.now();
+        else window.stoodSince = undefined;
+        const rested = performance.now() - window.stoodSince > 8_000;
+        const another = current !== window.scenario;
+        if (!another && !(stands && rested)) return;
+        window.scenario = current;
+        window.stoodSince = undefined;
+        void session.start(id);
+      },
+      [assetId, scenario],
+    );
+  }
+
   /** Waits until the picture moves: time and decoded frames. */
   async plays() {
     await this.state('playing');
