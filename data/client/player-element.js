@@ -11,8 +11,8 @@ import { Tracks } from './player-tracks.js';
 
 /** @typedef {import('./player-adapter.js').PlayerAdapter} PlayerAdapter */
 
-/** Ends that are no failure. */
-const QUIET = ['stopped', 'finished'];
+/** Refusals that a log-in gets round. */
+const LOGGED_OUT = ['NOT_LOGGED_IN', 'USER_TOKEN_INVALID', 'INVALID_CREDENTIALS'];
 
 /**
  * Attributes: `base-url`, `partner-token`, `asset`; `offset` (seconds behind live), `position` (seconds of a film), `header-prefix`,
@@ -34,6 +34,7 @@ export class PlaygatePlayer extends HTMLElement {
   /** @type {Panels | null} */
   #panels = null;
   #planned = false;
+  #declined = false;
   /** What the controls show; see `Playable`. */
   words = texts('en');
   /** @type {PlaybackSession | null} */
@@ -120,6 +121,8 @@ export class PlaygatePlayer extends HTMLElement {
 
   async #renew() {
     const again = this.session && this.#client && (!this.#ownClient || this.#client.baseUrl === new URL(this.getAttribute('base-url') ?? '', location.href).href);
+    // Nothing is wrong yet: a framework may set attributes and client later.
+    if (this.#ownClient && !this.hasAttribute('base-url')) return;
     try {
       if (!again) {
         await this.#close();
@@ -138,7 +141,7 @@ export class PlaygatePlayer extends HTMLElement {
         partnerToken: this.getAttribute('partner-token') ?? '',
         headerPrefix: this.getAttribute('header-prefix') ?? undefined,
         app: { name: 'playgate-player' },
-        credentials: () => /** @type {Panels} */ (this.#panels).askCredentials(null),
+        credentials: async () => (await this.#panels?.askCredentials(null)) ?? this.#decline(),
       });
     }
     const adapter = this.adapter?.(this.video) ?? (await this.#shakaAdapter()) ?? new VideoAdapter(this.video);
@@ -187,8 +190,7 @@ export class PlaygatePlayer extends HTMLElement {
     if (this.session !== session || !this.#controls) return;
     const { state, error, reason } = session;
     this.#say(state === 'starting' ? this.words.loading : state === 'held' && error ? refusalText(error, '', this.words) : '');
-    if (state === 'ended' && error && error.code !== 'PIN_CODE_REQUIRED') this.#refuse(error, reason);
-    else if (state === 'ended' && !QUIET.includes(reason) && error) this.#refuse(error, reason);
+    if (state === 'ended' && error) this.#refuse(error, reason);
     if (adapter instanceof ShakaAdapter && adapter.player) {
       this.tracks = new Tracks(adapter.player, this.words);
       this.#controls.showTracks();
@@ -203,7 +205,28 @@ export class PlaygatePlayer extends HTMLElement {
    */
   #refuse(error, reason) {
     this.dispatchEvent(new CustomEvent('refusal', { detail: error }));
+    if (LOGGED_OUT.includes(error.code) && !this.#declined) return void this.#logIn(error);
+    this.#declined = false;
     void this.#panels?.refuse(refusalText(error, reason, this.words), () => void (this.session ? this.#start() : this.#renew()));
+  }
+
+  /** The viewer does not log in, and is not asked again before the next start. */
+  #decline() {
+    this.#declined = true;
+    return null;
+  }
+
+  /** @param {PlaygateError} error */
+  async #logIn(error) {
+    const given = await this.#panels?.askCredentials(error);
+    if (!this.#controls) return;
+    try {
+      if (!given) this.#decline();
+      else await this.#client?.logIn(given.identity, given.accessKey);
+      await (given ? this.#start() : this.#refuse(error, ''));
+    } catch (refusal) {
+      this.#refuse(/** @type {PlaygateError} */ (refusal), '');
+    }
   }
 
   /** @param {string} text */

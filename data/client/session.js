@@ -228,11 +228,7 @@ export class PlaybackSession extends EventTarget {
     }
   }
 
-  /**
-   * Does what the refusal of a heartbeat obliges to.
-   * @param {View} view
-   * @param {PlaygateError} error
-   */
+  /** Does what the refusal of a heartbeat obliges to. @param {View} view @param {PlaygateError} error */
   #heed(view, error) {
     const todo = ofHeartbeat(error);
     if (todo === 'hold-live') this.#hold(view, 'live-rights', error);
@@ -324,11 +320,13 @@ export class PlaybackSession extends EventTarget {
    * @param {number} [allowed] the position that the service has allowed
    */
   async #resume(view, allowed) {
-    if (view.renewal || !(await this.#renew(view, allowed))) return;
+    if (view.renewal || view.resuming || !(await this.#renew(view, allowed))) return;
+    view.resuming = true;
     // Players are seconds behind: what they have may still be of the program before.
     for (let waited = 0; allowed !== undefined && view.held && !view.reaches(allowed) && waited < timings.START_TIMEOUT; waited += 1) {
       await pause(1, view.signal);
     }
+    view.resuming = false;
     if (view.held) this.#goOn(view, allowed ?? view.position());
   }
 

@@ -129,6 +129,8 @@ function invalid(message) {
 
 /** @param {unknown} baseUrl */
 function parseBase(baseUrl) {
+  // An empty one would be the address of the page.
+  if (!baseUrl) throw invalid('baseUrl is missing');
   let url;
   try {
     url = new URL(String(baseUrl), globalThis.location?.href);

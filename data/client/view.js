@@ -30,6 +30,8 @@ export class View {
   held = null;
   /** @type {Promise<boolean> | null} */
   renewal = null;
+  /** Whether play waits for the player to reach a position that is allowed. */
+  resuming = false;
   replacedAt = -Infinity;
   /** How often the media were loaded again since they came last. */
   reloads = 0;

@@ -98,6 +98,19 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     await viewer.plays();
   });
 
+  onPage('asks again after a wrong password, and not after the viewer has declined', ({ vod }) => ({ asset: vod.open }), async (viewer) => {
+    const { page } = viewer;
+    await page.getByLabel('E-mail').fill(viewer.demo.identity);
+    await page.getByLabel('Password').fill('wrong');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByLabel('E-mail').and(page.locator(':focus')).waitFor();
+    await page.waitForFunction(() => player.shadowRoot.querySelector('.panel input').value === '');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await viewer.logIn();
+    await viewer.plays();
+  });
+
   onPage('says that it is not set up', () => ({ 'base-url': 'nonsense://', asset: 'x', lang: 'de' }), async ({ page }) => {
     await page.getByText('Der Player ist nicht richtig eingerichtet.').waitFor();
   });

@@ -148,6 +148,7 @@ describe('a session', () => {
   test('stops the picture at 552, keeps its session, and goes on by itself', async () => {
     const { service, player, session, states, actions } = await open();
     await session.start('open');
+    player.media.currentTime -= 20; // as far as players are behind
     await pass(5);
     service.plan(BEAT, refused(552, 'NO_LIVE_RIGHTS'), refused(552, 'NO_LIVE_RIGHTS'));
     await pass(5);
@@ -214,6 +215,21 @@ describe('a session', () => {
     service.tokens.clear();
     await pass(30);
     assert.equal(service.count('POST email'), 2);
+    assert.equal(session.state, 'playing');
+    await session.stop();
+  });
+
+  test('that waits for the viewer to log in sends one heartbeat afterwards, not all that were due', async () => {
+    const { promise, answer } = later();
+    const { service, session } = await open({ credentials: () => promise });
+    await session.start('open');
+    await pass(5);
+    service.tokens.clear();
+    await pass(50);
+    const before = service.count(BEAT);
+    answer({ identity: 'ann@example.org', accessKey: 'a long pass phrase' });
+    await settle();
+    assert.equal(service.count(BEAT), before + 1);
     assert.equal(session.state, 'playing');
     await session.stop();
   });
