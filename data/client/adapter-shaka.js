@@ -2,8 +2,8 @@
 
 import { KEY_SYSTEMS, available, playerError } from './drm.js';
 
-/** A license is asked for twice more, as the interface says. */
-const RETRY = { maxAttempts: 3, baseDelay: 1000, backoffFactor: 2, fuzzFactor: 0.5, timeout: 20_000 };
+/** A license is asked for twice more, as the interface says, and not before a second has passed: the fuzz goes both ways. */
+const RETRY = { maxAttempts: 3, baseDelay: 1500, backoffFactor: 2, fuzzFactor: 0.3, timeout: 20_000 };
 /** Seconds between two tries for a segment that does not come; what is there plays on. */
 const RETRY_SECONDS = 2;
 /** Keys of CMCD that count. */

@@ -520,7 +520,7 @@ describe('24 hours of play', () => {
     const original = service.fetch;
     assert.ok(original);
     for (let hour = 0; hour < 24; hour += 1) {
-      await pass(3600, 5);
+      await pass(3600, 10);
       assert.equal(session.state, 'playing');
       assert.equal(player.media.listeners, listeners);
       assert.ok(client.telemetry.waiting < 10);
