@@ -30,13 +30,15 @@ import { Transport } from './transport.js';
 /** Seconds that a log-out waits for the last events. */
 const FAREWELL_SECONDS = 2;
 
+/** Browsers by the word in their name for servers; each also has the words of those after it. */
+const BROWSERS = ['Edg', 'OPR', 'Firefox', 'Chrome', 'Safari'];
+
 /** @returns {DeviceOptions} */
 function thisDevice() {
-  const { userAgent = '', userAgentData } = /** @type {any} */ (globalThis.navigator ?? {});
-  const brand = userAgentData?.brands?.at(-1)?.brand;
-  const known = /(Firefox|Edg|OPR|Chrome|Safari)\//.exec(userAgent)?.[1];
+  const { userAgent = '' } = globalThis.navigator ?? {};
+  const model = BROWSERS.find((name) => userAgent.includes(`${name}/`)) ?? 'unknown';
   const inBrowser = typeof document !== 'undefined';
-  return { platform: inBrowser ? 'web' : 'node', type: inBrowser ? 'browser' : 'program', model: brand ?? known ?? 'unknown' };
+  return { platform: inBrowser ? 'web' : 'node', type: inBrowser ? 'browser' : 'program', model };
 }
 
 export class PlaygateClient {
