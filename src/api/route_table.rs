@@ -288,6 +288,9 @@ static PUBLIC: &[Route] = &[
     open("/lab/", "lab_player", now!(partner::lab_player::page), Memory).own_origin(),
     open("/lab/settings.json", "lab_settings", now!(partner::lab_player::settings), Memory).own_origin(),
     open("/lab/{file}", "lab_file", now!(EmbeddedFileRequest => partner::lab_player::file), Memory).own_origin(),
+    // The JavaScript packages.
+    open("/client/index.json", "client_index", now!(partner::client_packages::index), Memory).at_any_member(),
+    open("/client/{file}", "client_file", now!(EmbeddedFileRequest => partner::client_packages::file), Memory).at_any_member(),
     // OpenAPI description and documentation.
     open("/openapi.json", "openapi", now!(partner::openapi::public_document), Memory).at_any_member(),
     open("/docs", "docs", now!(partner::openapi::public_page), Memory).at_any_member(),
@@ -456,7 +459,8 @@ mod tests {
                 "{}",
                 route.label
             );
-            let ours = ["/api/", "/origin/"].map(|base| route.pattern.starts_with(base));
+            let ours =
+                ["/api/", "/client/", "/origin/"].map(|base| route.pattern.starts_with(base));
             let described = ["openapi", "docs", "front_page"].contains(&route.label);
             let other = route.is_own_origin || described;
             assert!(ours.contains(&true) || other, "{}", route.label);

@@ -52,9 +52,9 @@ class Sessions(base: String) : UserApi(base) {
 /** Notes the operations that are called, and names the media types of pages and guides as one that the client reads. */
 class Coverage(file: String) : Interceptor {
     private val paths = Json.parseToJsonElement(File(file).readText()).jsonObject.getValue("paths").jsonObject
-    // What applications do not call: players report by CMCD themselves, browsers load the front page and the lab's,
+    // What applications do not call: players report by CMCD themselves, browsers load the front page, the lab's and scripts,
     // and the routes below `/api/lab` answer lab partners only.
-    private val ours = paths.filterKeys { !Regex("/|(/api)?/lab(/.*)?|/api/tracker/v1/cmcd/.*").matches(it) }
+    private val ours = paths.filterKeys { !Regex("/|/client/.*|(/api)?/lab(/.*)?|/api/tracker/v1/cmcd/.*").matches(it) }
     private val operations = ours.flatMap { (path, methods) -> methods.jsonObject.keys.map { it.uppercase() to path } }
     private val open = operations.toMutableSet()
 

@@ -64,10 +64,10 @@ export function refused<E extends ErrorBody>(sent: { error?: E | string; respons
 }
 
 /**
- * What applications do not call: players report by CMCD themselves, browsers load the front page and the lab's,
+ * What applications do not call: players report by CMCD themselves, browsers load the front page, the lab's and scripts,
  * and the routes below `/api/lab` answer lab partners only.
  */
-const BY_OTHERS = /^\/$|^\/(api\/)?lab($|\/)|^\/api\/tracker\/v1\/cmcd\//;
+const BY_OTHERS = /^\/$|^\/client\/|^\/(api\/)?lab($|\/)|^\/api\/tracker\/v1\/cmcd\//;
 
 /** Fails unless each operation of the description was called. */
 export class Coverage {

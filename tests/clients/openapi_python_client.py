@@ -49,9 +49,9 @@ operations = {
     (method.upper(), path): re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)))
     for path, methods in json.load(open(os.environ["PARTNER"]))["paths"].items()
     for method in methods
-    # What applications do not call: players report by CMCD themselves, browsers load the front page and the lab's,
+    # What applications do not call: players report by CMCD themselves, browsers load the front page, the lab's and scripts,
     # and the routes below `/api/lab` answer lab partners only.
-    if not re.match(r"/$|(/api)?/lab(/|$)|/api/tracker/v1/cmcd/", path)
+    if not re.match(r"/$|/client/|(/api)?/lab(/|$)|/api/tracker/v1/cmcd/", path)
 }
 not_called = set(operations)
 

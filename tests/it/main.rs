@@ -20,6 +20,7 @@ mod cdn_signing;
 mod certification;
 mod cli;
 mod cli_json_golden;
+mod client_packages;
 mod clock_jumps;
 mod codes;
 mod completions;

@@ -1,6 +1,7 @@
 //! The partner interface, one file a resource, and the pages of the public listener.
 
 pub(crate) mod catalog;
+pub(crate) mod client_packages;
 pub(crate) mod devices;
 pub(crate) mod front_page;
 pub(crate) mod guide_export;

@@ -464,7 +464,7 @@ const USERS_OF_PARTNER: [&str; 18] = [
     "admin_export_telemetry",
 ];
 
-const COMMON_VALUES: [(&str, &str); 32] = [
+const COMMON_VALUES: [(&str, &str); 33] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),
@@ -487,6 +487,7 @@ const COMMON_VALUES: [(&str, &str); 32] = [
     ("source", "main"),
     ("file", "console.js"),
     ("lab_file/file", "lab.js"),
+    ("client_file/file", "client.js"),
     ("admin_import_guide/source", "by hand"),
     ("kind", "reset"),
     ("Service-Play-DRM", "clearkey"),
