@@ -59,8 +59,9 @@ impl DriverState {
         candidacy: Candidacy,
         lease: Duration,
     ) -> Self {
-        // The previous process may have given a promise, which still counts.
-        let promised = fence.now().saturating_add(millis(lease));
+        // The previous process may have given a promise, which still counts. Its lease may have been longer.
+        let honoured = lease.max(process.may_have_promised);
+        let promised = fence.now().saturating_add(millis(honoured));
         Self {
             membership,
             process,
@@ -210,7 +211,7 @@ impl DriverState {
     ///
     /// An owner accepts the promise of the process that it knows, or of a later one after that has ended.
     pub(super) fn promise(&self, time: Duration) -> bool {
-        // After a restart this member honours a promise of its own lease only.
+        // The next process honours a promise of this lease.
         if time > self.lease {
             return false;
         }

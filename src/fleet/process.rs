@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use playgate_ports::private_file;
 
 const NAME: &str = "process.json";
 const MACHINE_ID: &str = "/etc/machine-id";
+/// The default of `fleet.lease` when this file had no lease.
+const FORMER_LEASE: u64 = 2_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProcessId {
@@ -28,6 +30,8 @@ pub(super) struct ProcessId {
     pub id: String,
     /// Ids of earlier processes of this member that have certainly ended.
     pub ended: Vec<String>,
+    /// For how long an earlier process may have promised not to become the owner.
+    pub may_have_promised: Duration,
 }
 
 /// Where a directory is. The number of its device may be another one after a boot.
@@ -44,6 +48,13 @@ struct ProcessFile {
     /// The process in the record of the member, and the one before it: the record may not have been written yet.
     processes: Vec<String>,
     place: Place,
+    /// Milliseconds of the lease: no promise is for longer. The next process may have a shorter lease.
+    #[serde(default = "former_lease")]
+    lease: u64,
+}
+
+const fn former_lease() -> u64 {
+    FORMER_LEASE
 }
 
 impl Place {
@@ -63,18 +74,26 @@ impl Place {
 impl ProcessId {
     /// The caller must have the store of the directory open.
     pub(super) fn new(directory: &Path, random: [u8; 16]) -> Self {
+        let file = read(directory);
+        let lease = file.as_ref().map_or(FORMER_LEASE, |file| file.lease);
         Self {
             id: HEXLOWER.encode(&random),
-            ended: ended(directory).unwrap_or_default(),
+            ended: file
+                .and_then(|file| ended(file, directory))
+                .unwrap_or_default(),
+            may_have_promised: Duration::from_millis(lease),
         }
     }
 
     /// Records that the record of the member names this process.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, directory: &Path, lease: Duration) -> io::Result<()> {
         let mut processes = vec![self.id.clone()];
         processes.extend(self.ended.first().cloned());
-        let place = Place::of(directory)?;
-        let text = serde_json::to_string(&ProcessFile { processes, place })?;
+        let text = serde_json::to_string(&ProcessFile {
+            processes,
+            place: Place::of(directory)?,
+            lease: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+        })?;
         private_file::write(directory, NAME, text.as_bytes())
     }
 
@@ -84,9 +103,12 @@ impl ProcessId {
     }
 }
 
-fn ended(directory: &Path) -> Option<Vec<String>> {
+fn read(directory: &Path) -> Option<ProcessFile> {
     let bytes = fs::read(directory.join(NAME)).ok()?;
-    let file: ProcessFile = serde_json::from_slice(&bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn ended(file: ProcessFile, directory: &Path) -> Option<Vec<String>> {
     let here = Place::of(directory).ok()?;
     (file.place == here).then_some(file.processes)
 }
@@ -94,6 +116,8 @@ fn ended(directory: &Path) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LEASE: Duration = Duration::from_secs(5);
 
     #[test]
     fn an_earlier_process_has_ended_only_in_its_own_directory_and_machine() {
@@ -104,13 +128,13 @@ mod tests {
         }
         let first = ProcessId::new(&own, [1; 16]);
         assert_eq!(first.ended, Vec::<String>::new());
-        first.write(&own).unwrap();
+        first.write(&own, LEASE).unwrap();
         fs::copy(own.join(NAME), copy.join(NAME)).unwrap();
         let second = ProcessId::new(&own, [2; 16]);
         assert!(second.covers(&first.id) && second.covers(&second.id));
         assert!(!ProcessId::new(&copy, [3; 16]).covers(&first.id));
         // The record of the second one may not have been written.
-        second.write(&own).unwrap();
+        second.write(&own, LEASE).unwrap();
         let third = ProcessId::new(&own, [4; 16]);
         assert!(third.covers(&first.id) && third.covers(&second.id));
         let text = fs::read_to_string(own.join(NAME)).unwrap();
@@ -123,10 +147,16 @@ mod tests {
             let mut other = file.clone();
             other["place"][key] = value;
             fs::write(own.join(NAME), other.to_string()).unwrap();
-            assert_eq!(ended(&own), None, "{key}");
+            let moved = ProcessId::new(&own, [5; 16]);
+            assert_eq!(moved.ended, Vec::<String>::new(), "{key}");
+            assert_eq!(moved.may_have_promised, LEASE);
         }
-        let golden = r#"{"processes":["ab"],"place":{"inode":7,"created":[1,2],"machine":"m"}}"#;
+        let golden = r#"{"processes":["ab"],"place":{"inode":7,"created":[1,2],"machine":"m"},"lease":5000}"#;
         let read: ProcessFile = serde_json::from_str(golden).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), golden);
+        let former = golden.replace(r#","lease":5000"#, "");
+        fs::write(own.join(NAME), former).unwrap();
+        let next = ProcessId::new(&own, [6; 16]);
+        assert_eq!(next.may_have_promised, Duration::from_secs(2));
     }
 }

@@ -262,7 +262,10 @@ impl RecordKeeper {
             return Ok(());
         }
         if self.written.is_none()
-            && let Err(error) = self.shared.process.write(&self.directory)
+            && let Err(error) = self
+                .shared
+                .process
+                .write(&self.directory, self.shared.lease())
         {
             // Before the record, so that the next process knows this one.
             tracing::debug!(%error, "failed to save the id of this process");
