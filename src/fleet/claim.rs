@@ -21,6 +21,8 @@ use super::watching::Watching;
 use playgate_store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
 
 pub(super) const TICK: Duration = Duration::from_millis(100);
+/// Least time between two reads of the claim by a standby whose watch tells no change.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct DriverState {
     pub(super) membership: Membership,
@@ -267,6 +269,10 @@ fn is_held(claim: Option<Claim>) -> bool {
     matches!(claim, Some(Claim::Held { .. }))
 }
 
+pub(super) fn is_other(claim: Option<Claim>) -> bool {
+    matches!(claim, Some(Claim::Other { .. }))
+}
+
 pub(super) struct ClaimLoop {
     pub(super) log: EtcdLog,
     pub(super) shared: Arc<DriverState>,
@@ -299,7 +305,7 @@ impl ClaimLoop {
                             self.shared.lease / 4
                         }
                         Some(Claim::Other { .. }) if self.shared.watching.is_live() => {
-                            self.shared.lease / 2
+                            POLL_EVERY.max(self.shared.lease / 2)
                         }
                         // A standby polls often, so that it takes over soon after the lease of the owner ends.
                         Some(Claim::Other { .. }) | None => TICK,

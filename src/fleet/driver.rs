@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::candidacy::Candidacy;
-use super::claim::{ClaimLoop, DriverState, TICK};
+use super::claim::{ClaimLoop, DriverState, TICK, is_other};
 use super::etcd::{EtcdLog, EtcdSettings, EtcdWatch, MemberRecord, Watermark};
 use super::etcd_watch::watch as watch_etcd;
 use super::fence::Fence;
@@ -133,8 +133,8 @@ impl FleetDriver {
         // The old lease is revoked early, so that no other member has to wait for its expiry before it takes over.
         revoke_lease_of_previous_process(&directory, &mut asking);
         let mut claims = ClaimLoop {
-            // A call must fail early enough for another attempt within the lease.
-            log: access.open(settings.lease / 3)?,
+            // Early enough for another attempt within the lease, and late enough for a slow etcd: attempts add to its load.
+            log: access.open(CALL_TIMEOUT.min(settings.lease * 2 / 3))?,
             shared: Arc::clone(&shared),
             directory: directory.clone(),
             noted: None,
@@ -425,6 +425,9 @@ impl FollowLoop {
             (MemberRole::Owner { epoch }, Some(before)) if self.status.followed == before => {
                 self.shared.fence.take(epoch);
             }
+            // The claim has ended. The next one shows whether the state is current; until then no append succeeds.
+            (MemberRole::Follower, Some(before))
+                if self.status.followed == before && !is_other(claim) => {}
             // The states of the services in memory may be outdated, so the process must restart.
             (_, Some(_)) => return Err(Ended::Deposed),
             (MemberRole::Follower, None) => {

@@ -222,7 +222,12 @@ impl FleetReport {
         let keys: BTreeSet<_> = answered()
             .flat_map(|member| member.settings.keys())
             .collect();
-        let differing = keys.into_iter().filter_map(|key| {
+        let versions: BTreeSet<_> = answered().map(|member| &member.version).collect();
+        // Its default depends on the version, so it is alike again after an upgrade.
+        let keys = keys
+            .into_iter()
+            .filter(|key| *key != "fleet.lease" || versions.len() == 1);
+        let differing = keys.filter_map(|key| {
             let mut values = BTreeMap::<&str, Vec<&str>>::new();
             for member in answered() {
                 // A member of another version may not have the key.
@@ -526,11 +531,31 @@ mod tests {
                     fleet.members[1].settings.extend(of("digest 7f"));
                 },
             ),
+            (
+                false,
+                "`fleet.lease` differs: 1s on north; 2s on",
+                lease_differs,
+            ),
             (true, "no member may own the fleet", |fleet| {
                 fleet.members[0].is_owner = false;
                 fleet.members.iter_mut().for_each(|one| one.may_own = false);
             }),
         ]);
+    }
+
+    fn lease_differs(fleet: &mut FleetReport) {
+        for (member, lease) in fleet.members.iter_mut().zip(["1s", "2s"]) {
+            let setting = ("fleet.lease".to_owned(), lease.to_owned());
+            member.settings.extend([setting]);
+        }
+    }
+
+    #[test]
+    fn leases_of_two_versions_may_differ() {
+        let mut fleet = sound();
+        lease_differs(&mut fleet);
+        fleet.members[1].version = "0.0.9".to_owned();
+        assert_eq!(fleet.problems(), []);
     }
 
     fn each_is_reported(cases: &[(bool, &str, Spoil)]) {

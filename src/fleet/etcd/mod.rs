@@ -233,12 +233,15 @@ impl SharedLog for EtcdLog {
     }
 
     fn claim(&mut self, member: MemberId) -> Result<Claim, SharedLogError> {
+        let before = self.lease;
         let lease = self.renew()?;
         let owner = self.key("owner");
-        // A renewal writes nothing, so that it succeeds while the quota of etcd is full.
-        let answer = self.txn(&[], &[get(&owner)], &[], Repeat::Safe)?;
-        if let Some(claim) = held(&answer, lease)? {
-            return Ok(claim);
+        // A new lease has no claim yet. A renewal writes nothing, so that it succeeds while the quota of etcd is full.
+        if before == Some(lease) {
+            let answer = self.txn(&[], &[get(&owner)], &[], Repeat::Safe)?;
+            if let Some(claim) = held(&answer, lease)? {
+                return Ok(claim);
+            }
         }
         let success = [
             put_bytes(&owner, &member, lease),

@@ -224,8 +224,8 @@ impl EtcdLog {
             range(&members, MEMBERS_MAX),
             range(&alive, MEMBERS_MAX),
             get(&self.key("head")),
-            get(&self.key("owner")),
-            get(&self.key("owner-process")),
+            // One read for both: they have the same lease, and no other key is between them.
+            range(&(self.key("owner")..self.key("owner-process0")), 2),
         ];
         let answer = self.txn(&[], &reads, &[], Repeat::Safe)?;
         let text = |pair: &Value| String::from_utf8_lossy(&decode(pair.get("value"))).into_owned();
@@ -250,7 +250,7 @@ impl EtcdLog {
             Some(OwnerClaim {
                 member: MemberId::try_from(decode(pair.get("value"))).ok()?,
                 epoch: number(pair.get("create_revision")),
-                process: pairs(&answer, 4).next().map(text).unwrap_or_default(),
+                process: pairs(&answer, 3).nth(1).map(text).unwrap_or_default(),
             })
         });
         Ok(Roster {

@@ -69,6 +69,8 @@ enum Defect {
     RefusedIsFailed,
     /// A plan reads the state while an append has no answer, and is appended once that is settled.
     PlannedBeforeSettled,
+    /// An owner whose claim has ended goes on with its next claim, although others have made changes in between.
+    GoesOnWithOldServices,
 }
 
 /// How often each event may happen in one history.
@@ -109,6 +111,9 @@ struct Node {
     waiting: Option<u8>,
     /// How many changes the next plan has read, if it has read them ahead of time.
     read: Option<usize>,
+    /// How many changes the services have in memory; `None` until this process is the owner. They get own changes as these are
+    /// committed, and no others.
+    services: Option<usize>,
 }
 
 #[derive(Clone, Hash)]
@@ -207,6 +212,7 @@ impl World {
             synced: 0,
             waiting: None,
             read: None,
+            services: None,
         };
         Self {
             log: MemoryLog::new(0),
@@ -285,6 +291,10 @@ impl World {
                 {
                     return Err(error.to_string());
                 }
+                let node = &mut self.nodes[at];
+                if matches!(node.member.role(), MemberRole::Owner { .. }) {
+                    node.services.get_or_insert(node.applied.len());
+                }
             }
             Step::Resign(at) => {
                 self.left.expiries -= 1;
@@ -331,7 +341,22 @@ impl World {
             }
             Step::Truncate => self.truncate(defect),
         }
-        self.check()
+        self.check()?;
+        if defect != Defect::GoesOnWithOldServices {
+            self.restart_old_services();
+        }
+        Ok(())
+    }
+
+    /// An owner, also a previous one, ends as soon as it has applied a change that its services do not have.
+    fn restart_old_services(&mut self) {
+        for at in 0..MEMBERS {
+            let node = &self.nodes[at];
+            let is_old = node.services.is_some_and(|has| has != node.applied.len());
+            if is_old && node.member.is_settled() {
+                self.restart(at);
+            }
+        }
     }
 
     fn with<R>(
@@ -366,6 +391,9 @@ impl World {
         self.left.faults -= u8::from(network != Network::Works);
         let node = &mut self.nodes[at];
         node.waiting = Some(plan);
+        if node.services.is_some_and(|has| has != node.applied.len()) {
+            return Err("the services lack a change".to_owned());
+        }
         let read = node.read.take().unwrap_or(node.applied.len());
         self.reads.insert(plan, read);
         if defect == Defect::PublishedFirst {
@@ -395,6 +423,10 @@ impl World {
             }
             other => other.map_err(|error| error.to_string())?,
         };
+        if outcome == Some(Appending::Committed) {
+            let node = &mut self.nodes[at];
+            node.services = node.services.map(|_| node.applied.len());
+        }
         let (Some(plan), Some(outcome)) = (self.nodes[at].waiting, outcome) else {
             return Ok(());
         };
@@ -420,6 +452,7 @@ impl World {
         let node = &mut self.nodes[at];
         node.waiting = None;
         node.read = None;
+        node.services = None;
         let applied = node.applied.len();
         let history = self.appended.get(..applied).unwrap_or_default().last();
         let position = history.map_or_else(begin, |entry| Position {
@@ -512,6 +545,8 @@ struct Met {
     settled_as_committed: usize,
     settled_as_moved: usize,
     joined: usize,
+    /// Owners whose claim had ended and that have claimed the log again.
+    went_on: usize,
 }
 
 fn digest(world: &World) -> u64 {
@@ -541,6 +576,8 @@ fn explore(bound: Bound, defect: Defect) -> Result<Met, String> {
                 met.settled_as_moved += usize::from(next.failed != world.failed);
             }
             met.joined += usize::from(matches!(step, Step::Join(..)));
+            met.went_on += usize::from(matches!(step, Step::Claim(at)
+                if world.nodes[at].services.is_some() && next.nodes[at].services.is_some()));
             if known.insert(digest(&next)) {
                 waiting.push((next, path));
             }
@@ -598,6 +635,7 @@ fn no_interleaving_loses_doubles_or_reorders_a_plan() {
         total.settled_as_committed += met.settled_as_committed;
         total.settled_as_moved += met.settled_as_moved;
         total.joined += met.joined;
+        total.went_on += met.went_on;
     }
     assert!(total.states > 10_000, "{}", total.states);
     for count in [
@@ -605,6 +643,7 @@ fn no_interleaving_loses_doubles_or_reorders_a_plan() {
         total.settled_as_committed,
         total.settled_as_moved,
         total.joined,
+        total.went_on,
     ] {
         assert!(count > 100, "{count}");
     }
@@ -623,6 +662,7 @@ fn every_planted_defect_is_found() {
         (Defect::TruncatedUnsynced, "nor on any disk"),
         (Defect::RefusedIsFailed, "answered as failed is in the log"),
         (Defect::PlannedBeforeSettled, "not read the change before"),
+        (Defect::GoesOnWithOldServices, "services lack a change"),
     ] {
         let why: Vec<_> = (BOUNDS.into_iter())
             .filter_map(|bound| explore(bound, defect).err())

@@ -6,6 +6,7 @@
 //! | `operations` | what operators see and do: health, mistakes, `reseed`, `dissolve` |
 //! | `etcd_data` | data of etcd that grow, are lost or old; a copied member |
 //! | `members` | each member by itself: probes, connections, whether it may be the owner |
+//! | `claims` | who claims the log, and an owner whose claim has ended |
 //! | `stale_reads` | what a member answers that may not be the owner any more |
 //! | `standby_reads` | what a standby answers itself, and what it forwards |
 //! | `partial_cuts` | a member that reaches some of the endpoints of etcd |
@@ -28,6 +29,7 @@
 //! | `figures` | what a change costs |
 
 mod campaign;
+mod claims;
 #[allow(dead_code, reason = "the crash tests use the rest")]
 #[path = "../../crash/harness/disk.rs"]
 mod disk;

@@ -211,6 +211,10 @@ impl FleetMember {
                 _ = self.standing.changed() => {}
             }
         };
+        if let StandbyEnd::Exit(_) = end {
+            // Otherwise it could become the owner just before it ends.
+            (self.driver.yields())(Duration::MAX);
+        }
         // From here on the telemetry files belong to the owner.
         self.erase.lock().take();
         Ok(end)

@@ -21,6 +21,8 @@ use playgate_store::{Store, WritePriority};
 /// A standby that knows less cannot answer reads, and should get none.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// An owner without space refuses changes until another member takes over.
+const CHECK_DISK_EVERY: Duration = Duration::from_millis(250);
 const PART: &str = "fleet";
 const SETTINGS: &str = "settings";
 
@@ -34,7 +36,7 @@ fn is_full(store: &Store) -> bool {
 pub(super) async fn watch_disk(store: Store, candidacy: Arc<Candidacy>) {
     loop {
         candidacy.set_full(is_full(&store));
-        sleep(CHECK_EVERY).await;
+        sleep(CHECK_DISK_EVERY).await;
     }
 }
 
