@@ -110,13 +110,13 @@ export class PlaygatePlayer extends HTMLElement {
   }
 
   async #close() {
-    const session = this.session;
+    const { session } = this;
+    const client = this.#ownClient ? this.#client : null;
+    // Before the wait: the element may open another client during it.
     this.session = null;
+    if (this.#ownClient) this.#client = null;
     await session?.close();
-    if (this.#ownClient) {
-      this.#client?.close();
-      this.#client = null;
-    }
+    client?.close();
   }
 
   async #renew() {
@@ -144,9 +144,11 @@ export class PlaygatePlayer extends HTMLElement {
         credentials: async () => (await this.#panels?.askCredentials(null)) ?? this.#decline(),
       });
     }
+    const client = this.#client;
     const adapter = this.adapter?.(this.video) ?? (await this.#shakaAdapter()) ?? new VideoAdapter(this.video);
+    if (this.#client !== client) return;
     const panels = () => /** @type {Panels} */ (this.#panels);
-    const session = new PlaybackSession(/** @type {PlaygateClient} */ (this.#client), adapter, {
+    const session = new PlaybackSession(/** @type {PlaygateClient} */ (client), adapter, {
       askPin: (error, signal) => panels().askPin(error, signal),
       chooseSession: (sessions, error, signal) =>
         panels().choose(error, sessions.map(({ sessionId, deviceModel, assetId }) => ({ value: sessionId, label: this.words.endSession(`${deviceModel}: ${assetId}`) })), signal),
@@ -173,6 +175,7 @@ export class PlaygatePlayer extends HTMLElement {
     this.#program = null;
     this.#title(this.getAttribute('name') ?? '');
     await session.start(asset, { offset: this.#number('offset'), position: this.#number('position') });
+    if (this.session !== session) return;
     if (!session.live && session.state !== 'ended') void this.#findTitle(session, asset);
   }
 
