@@ -57,8 +57,9 @@ const QUEUES: usize = 16;
 const QUEUE_MAX: usize = 16_384;
 /// A kill loses at most the figures of this time, a power cut those of half a second.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-/// Time between the starts of two syncs. A power cut costs at most half a second if a sync takes up to this time.
-const SYNC_EVERY: Duration = Duration::from_millis(250);
+/// Time between the starts of two syncs. With [`FLUSH_EVERY`] before it, a power cut costs at most half a second if a sync
+/// takes up to this time.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
 
 pub struct QualitySettings {
     pub directory: PathBuf,
