@@ -78,7 +78,7 @@ export class VideoAdapter {
   }
 
   zero() {
-    // Safari tells the date of second 0.
+    // Only Safari has this function: the date of second 0.
     const start = /** @type {any} */ (this.media).getStartDate?.().getTime() / 1000;
     return Number.isFinite(start) ? start : null;
   }

@@ -26,6 +26,18 @@ const MAX_AGE: u32 = 0;
 
 pub(crate) type EmbeddedFile = (&'static str, Prepared);
 
+/// The files of a folder of `data/`, with their names and media types, for [`embed`].
+macro_rules! files {
+    ($folder:literal, $($name:literal: $media:expr),* $(,)?) => {
+        [$((
+            $name,
+            $media,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/", $folder, "/", $name)),
+        )),*]
+    };
+}
+pub(crate) use files;
+
 pub(crate) fn embed(
     (name, media, text): (&'static str, HeaderValue, &'static str),
 ) -> EmbeddedFile {

@@ -68,8 +68,7 @@ use playgate_config::limits::{
 };
 use playgate_formats::catalog_file::FILE_MAX as CATALOG_FILE_MAX;
 use playgate_http::request::payload::BodyRule::{Gzip, Ignored, Streamed, Whole};
-use playgate_http::route_facts::RouteMethod;
-use playgate_http::route_facts::RouteMethod::{Delete, Get, Post, Put};
+use playgate_http::route_facts::RouteMethod::{self, Delete, Get, Post, Put};
 use playgate_http::routing::endpoint::{Handler, HandlerOutcome, bind};
 use playgate_http::routing::route::JournalRule::{Changes, Everything};
 use playgate_http::routing::route::WorkClass::{self, Bulk, Hashing, Memory, Store, Upstream};
@@ -375,7 +374,7 @@ static OPS: &[Route] = &[
     ops(Get, "/admin/v1/users/{user}/devices", "admin_user_devices", READ_USERS, later!(UserRequest => operators::users::devices::devices), Ignored, Store),
     ops(Delete, "/admin/v1/users/{user}/devices/{device}", "admin_remove_device", EDIT_USERS, later!(UserDeviceRequest => operators::users::devices::remove), Ignored, Store),
     ops(Get, "/admin/v1/users/{user}/streams", "admin_user_streams", READ_USERS, later!(UserRequest => operators::users::devices::streams), Ignored, Store),
-    ops(Delete, "/admin/v1/users/{user}/devices", "admin_clear_devices", EDIT_USERS, later!(UserRequest => operators::users::clear_devices), Ignored, Store),
+    ops(Delete, "/admin/v1/users/{user}/devices", "admin_clear_devices", EDIT_USERS, later!(UserRequest => operators::users::devices::clear), Ignored, Store),
     ops(Get, "/admin/v1/users/{user}/why/{asset}", "admin_why", READ_USERS, later!(ExplainEntitlementRequest => operators::grants::why), Ignored, Store),
     ops(Get, "/admin/v1/mail", "admin_mails", READ_USERS, later!(operators::mail::mails), Ignored, Store),
     ops(Get, "/admin/v1/mail/{mail}", "admin_show_mail", READ_USERS, later!(MailRequest => operators::mail::show), Ignored, Store).with_secrets(),

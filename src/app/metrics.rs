@@ -118,7 +118,7 @@ fn register_store(
 }
 
 fn register_health(metrics: &Registry, services: &Services) {
-    let health = Health::of(services);
+    let health = Health::new(services);
     let asked = health.clone();
     metrics.gauge_of(
         "playgate_ready",

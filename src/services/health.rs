@@ -24,7 +24,7 @@ pub struct Health {
 type HealthParts = BTreeMap<&'static str, String>;
 
 impl Health {
-    pub fn of(services: &Services) -> Self {
+    pub fn new(services: &Services) -> Self {
         Self {
             readiness: Arc::clone(&services.readiness),
             store_admin: services.store_admin.clone(),

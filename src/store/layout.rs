@@ -16,8 +16,7 @@ use data_encoding::HEXLOWER;
 use crate::error::StoreError;
 use crate::history::Lineage;
 use crate::lock::StoreLock;
-use playgate_process::data_file;
-use playgate_process::data_file::at;
+use playgate_process::data_file::{self, at};
 use playgate_process::files::{make_directory, rename, replace_file, sync_directory, with_suffix};
 use playgate_types::from_hex;
 

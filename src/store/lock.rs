@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use playgate_process::data_file;
-use playgate_process::data_file::at;
+use playgate_process::data_file::{self, at};
 use playgate_process::files::{is_in_place, make_directory};
 
 pub(super) fn lock_file(directory: &Path) -> PathBuf {

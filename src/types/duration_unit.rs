@@ -31,15 +31,6 @@ impl DurationUnit {
             _ => Err(Malformed("must be ms, s or default")),
         }
     }
-
-    pub fn to_millis(self, duration: f64) -> f64 {
-        let millis = match self {
-            Self::Millis => duration,
-            Self::Seconds => duration * 1_000.0,
-        };
-        // Over a day is an error of the player, which would dominate every average.
-        millis.clamp(0.0, 86_400_000.0)
-    }
 }
 
 #[cfg(test)]

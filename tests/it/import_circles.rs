@@ -69,6 +69,28 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "http",
+        &[
+            "connection_state",
+            "route_facts",
+            "errors",
+            "freshness",
+            "standby_fleet",
+            "metrics",
+            "request",
+            "access",
+            "offload",
+            "response",
+            "state",
+            "faults",
+            "routing",
+            "pipeline",
+            "standby",
+            "connection",
+            "server",
+        ],
+    ),
+    (
         "cli",
         &[
             "output",

@@ -160,7 +160,6 @@ fn messages_contain_no_text_of_lower_layers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A row with another number of cells than its heading belongs to another table.
 /// Everything else goes through `cli/output`, which writes out what reorders a line or controls a terminal.
 #[test]
 fn only_the_output_module_and_the_log_write_to_the_terminal() {
@@ -185,6 +184,7 @@ fn only_the_output_module_and_the_log_write_to_the_terminal() {
     }
 }
 
+/// A row with another number of cells than its heading belongs to another table.
 #[test]
 fn rows_of_tables_in_the_documentation_have_the_cells_of_their_heading() {
     let mut rows = 0;

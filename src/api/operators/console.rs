@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 
-use crate::embedded_files;
-use crate::embedded_files::{EmbeddedFile, EmbeddedFileRequest};
+use crate::embedded_files::{self, EmbeddedFile, EmbeddedFileRequest, files};
 use playgate_http::Anyone;
 use playgate_http::ApiError;
 use playgate_http::Context;
@@ -27,16 +26,11 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-macro_rules! files {
-    ($($name:literal: $media:expr),* $(,)?) => {
-        [$(($name, $media, include_str!(concat!("../../../data/console/", $name)))),*]
-    };
-}
-
 static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
 
 fn built_in() -> Vec<EmbeddedFile> {
     let files = files! {
+        "console",
         "index.html": media::HTML,
         "console.css": media::CSS,
         "icon.svg": media::SVG,

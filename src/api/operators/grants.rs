@@ -1,4 +1,4 @@
-//! Grants, and of the explanation of an entitlement decision.
+//! Grants, and the explanation of an entitlement decision.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -5,8 +5,7 @@ use serde::Serialize;
 use crate::operators::partners::TokenLine;
 use crate::operators::request_members::{label, name};
 use playgate_domain::operators::Operator;
-use playgate_http::routing::resolve;
-use playgate_http::routing::resolve::OperatorIdOrName;
+use playgate_http::routing::resolve::{self, OperatorIdOrName};
 use playgate_http::{
     ApiError, CombineResults, Context, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };

@@ -23,7 +23,7 @@ struct ReadyBody {
 }
 
 pub(crate) fn readyz(services: &Services, _cx: &Context, _: Anyone) -> Result<Reply, ApiError> {
-    let health = Health::of(services);
+    let health = Health::new(services);
     let (reasons, warnings) = (health.reasons(), health.warnings());
     let ready = reasons.is_empty();
     let status = match ready {

@@ -17,8 +17,7 @@ use playgate_http::{
     ApiError, CombineResults, Context, ErrorCode, HttpState, IdList, Input, Kept, ParseRequest,
     PartnerAuth, Payload, Prepared, Reply,
 };
-use playgate_media::loop_channel;
-use playgate_media::loop_channel::ManifestRange;
+use playgate_media::loop_channel::{self, ManifestRange};
 use playgate_process::Turn;
 use playgate_services::Services;
 use playgate_types::time::{DAY, HOUR};

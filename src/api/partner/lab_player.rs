@@ -8,8 +8,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::embedded_files;
-use crate::embedded_files::{EmbeddedFile, EmbeddedFileRequest};
+use crate::embedded_files::{self, EmbeddedFile, EmbeddedFileRequest, files};
 use playgate_config::Environment;
 use playgate_http::response::reply::media;
 use playgate_http::{Anyone, ApiError, Context, ErrorCode, HttpState, Reply};
@@ -21,16 +20,11 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
-macro_rules! files {
-    ($($name:literal: $media:expr),* $(,)?) => {
-        [$(($name, $media, include_str!(concat!("../../../data/lab/", $name)))),*]
-    };
-}
-
 static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
 
 fn built_in() -> Vec<EmbeddedFile> {
     let own = files! {
+        "lab",
         "index.html": media::HTML,
         "lab.css": media::CSS,
         "calls.js": media::SCRIPT,
@@ -43,8 +37,7 @@ fn built_in() -> Vec<EmbeddedFile> {
         "situations.js": media::SCRIPT,
         "telemetry.js": media::SCRIPT,
     };
-    let icon = include_str!("../../../data/console/icon.svg");
-    let shared = [("icon.svg", media::SVG, icon)];
+    let shared = files!("console", "icon.svg": media::SVG);
     own.into_iter()
         .chain(shared)
         .map(embedded_files::embed)

@@ -9,8 +9,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::partner::playback::request::{entitlement, session};
-use playgate_domain::playback;
-use playgate_domain::playback::{RequestTime, Session, license_challenge};
+use playgate_domain::playback::{self, RequestTime, Session, license_challenge};
 use playgate_http::metrics::LicenseResult;
 use playgate_http::pipeline::journal_entry::SERVICE_CERTIFICATE;
 use playgate_http::response::reply::media;

@@ -14,8 +14,7 @@ use playgate_http::{
     Anyone, ApiError, CompressibleBody, Context, ErrorCode, Input, Kept, ParseRequest, Payload,
     Prepared, Reply,
 };
-use playgate_media::loop_channel;
-use playgate_media::loop_channel::LoopError;
+use playgate_media::loop_channel::{self, LoopError};
 use playgate_ports::MediaDirectory;
 use playgate_ports::media::MediaFile;
 use playgate_process::Turn;

@@ -10,8 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::SyncSender;
 
 use crate::commit::writer::{WriterMessage, last_number, run_exclusive};
-use crate::disk_space;
-use crate::disk_space::WritePriority;
+use crate::disk_space::{self, WritePriority};
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::maintenance::new_snapshot;

@@ -7,8 +7,7 @@ use crate::disk_space;
 use crate::error::StoreError;
 use crate::layout::{StoreLayout, check_format};
 use crate::table::Tables;
-use playgate_process::data_file;
-use playgate_process::data_file::at;
+use playgate_process::data_file::{self, at};
 
 /// Required space in multiples of the store: for the copy itself, the backup before a format upgrade, and a rebuilt
 /// engine.

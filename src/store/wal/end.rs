@@ -12,8 +12,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::history::History;
-use playgate_process::data_file;
-use playgate_process::data_file::at;
+use playgate_process::data_file::{self, at};
 use playgate_process::files::{FileId, sync_directory, sync_file};
 use playgate_types::from_hex;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operators::faults::targets;
-use crate::operators::faults::targets::Carried;
+use crate::operators::faults::targets::{self, Carried};
 use playgate_domain::lab::{CutAt, FaultAction, FaultId, LicenseFault, PlaylistFault};
 use playgate_http::{
     ApiError, CombineResults, ErrorCode, Input, Object, ParseRequest, PartnerIdOrName, Payload,

@@ -35,6 +35,17 @@ pub(crate) async fn remove(
     Ok(Reply::no_content())
 }
 
+pub(crate) async fn clear(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: UserRequest,
+) -> Result<Reply, ApiError> {
+    let user = resolve::user(services, &request.user).await?;
+    services.playback.clear_devices(&user.id, cx.now).await?;
+    Ok(Reply::no_content())
+}
+
 pub(crate) async fn streams(
     services: &Services,
     cx: &Context,

@@ -209,14 +209,3 @@ pub(crate) async fn logout(
     services.accounts.end_logins(id).await?;
     Ok(Reply::empty_object())
 }
-
-pub(crate) async fn clear_devices(
-    services: &Services,
-    cx: &Context,
-    _auth: OperatorAuth,
-    request: UserRequest,
-) -> Result<Reply, ApiError> {
-    let user = resolve::user(services, &request.user).await?;
-    services.playback.clear_devices(&user.id, cx.now).await?;
-    Ok(Reply::no_content())
-}

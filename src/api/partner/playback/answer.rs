@@ -6,9 +6,8 @@ use serde::Serialize;
 
 use crate::partner::devices::DeviceBody;
 use crate::partner::sessions::PlaybackSessionBody;
-use playgate_domain::playback;
-use playgate_domain::playback::Issued;
 use playgate_domain::playback::model::Entitlement;
+use playgate_domain::playback::{self, Issued};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
