@@ -346,6 +346,7 @@ fn panic_while_commits_are_applied_fails_the_store() {
     let log = Box::new(wal::NoLog);
     store.start(log, 0, None, messages).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
+    assert_eq!(store.0.core.memtable.drain(), Err(StoreError::Closed));
     assert_store_failed(&store, &reported, "store-apply");
 }
 

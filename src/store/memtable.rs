@@ -13,26 +13,26 @@ use crate::error::StoreError;
 use crate::table::TreeName;
 use crate::write_batch::{NewValue, WriteBatch};
 
+/// How long commits wait for others, to be applied as one batch in the order of their keys. What is overwritten within this
+/// time, such as the state of a session, reaches the engine once; a leaf that several commits change is written once. A
+/// start after a kill replays the commits of this time from the WAL, which takes some milliseconds.
+const GATHER_TIME: Duration = Duration::from_secs(10);
+/// A batch of this size is applied without waiting. It limits the memory of the memtable and the time of a replay.
+const GATHER_BYTES: usize = 4 * 1024 * 1024;
+
 /// The writer waits above this size. It is reached only while the engine applies a batch.
-const WAITING_BYTES: usize = 4 * 1024 * 1024;
+const WAITING_BYTES: usize = 2 * GATHER_BYTES;
 /// The limit while the engine is not ready: the commits of a busy service in one or two minutes.
 /// They are later applied as one batch, which must not exceed the time limit of an engine step.
-const UNREADY_BYTES: usize = 4 * WAITING_BYTES;
+const UNREADY_BYTES: usize = 4 * GATHER_BYTES;
 
-/// Bulk writers wait above this lower size, so that the writer itself never has to.
+/// Bulk writers wait above this lower size while the engine is not ready, so that the writer itself never has to.
 const PACED_BYTES: usize = 1024 * 1024;
-
-/// How long commits wait for others, to be applied as one batch. Each batch costs a wake-up, a transaction of the engine
-/// and the wake-ups of its I/O threads: if every commit is a batch, half of the processor time of a commit. A restart
-/// replays the commits of this time from the WAL.
-const GATHER_TIME: Duration = Duration::from_millis(50);
-/// A batch of this size is applied without waiting.
-const GATHER_BYTES: usize = 256 * 1024;
 
 /// The limit while bulk writers run. The records of new users are in random order in the engine, which reads a leaf for
 /// each record of a small batch; a batch of 60,000 users takes half of the processor time. Up to twice this size is in
 /// memory.
-const BULK_BYTES: usize = 6 * WAITING_BYTES;
+const BULK_BYTES: usize = 6 * GATHER_BYTES;
 const BULK_GATHER: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -69,8 +69,8 @@ impl MemtableState {
 
     const fn paced_bytes(&self, is_ready: bool) -> usize {
         // While the engine is not ready, the rest of the memtable is reserved for other writers.
-        match self.bulk_writers > 0 && is_ready {
-            true => BULK_BYTES,
+        match is_ready {
+            true => self.gather_bytes(),
             false => PACED_BYTES,
         }
     }
@@ -433,25 +433,26 @@ mod tests {
     #[test]
     fn bulk_writers_gather_large_batches_of_a_ready_engine() {
         let memtable = Memtable::default();
-        let large = || batch(b"a", Some(&[0; PACED_BYTES]));
+        // Of different keys: what replaces another change takes no more room.
+        let large = |key: u64| batch(&key.to_be_bytes(), Some(&[0; PACED_BYTES]));
         let gathers = || memtable.state.lock().is_gathering();
         memtable.begin_bulk();
         let below = BULK_BYTES / PACED_BYTES - 1;
-        for number in 1..=below {
-            memtable.push(u64::try_from(number).unwrap(), large(), || true);
+        for number in 1..=u64::try_from(below).unwrap() {
+            memtable.push(number, large(number), || true);
             // This does not block, since there is room.
             memtable.pace(|| true);
         }
         assert!(gathers());
         // Other writers may use the reserve while the engine is busy.
-        memtable.push(100, large(), || true);
-        memtable.push(101, large(), || true);
+        memtable.push(100, large(100), || true);
+        memtable.push(101, large(101), || true);
         assert!(!gathers());
         memtable.next_batch().unwrap();
         memtable.applied();
         // A switch of engines keeps the bulk writers. The end of the last one releases the gathered commits.
         memtable.reset();
-        memtable.push(102, large(), || true);
+        memtable.push(102, large(102), || true);
         assert!(gathers());
         memtable.end_bulk();
         assert!(!gathers() && memtable.wait());

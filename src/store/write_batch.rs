@@ -35,9 +35,8 @@ pub(super) struct WriteBatch {
 
 impl WriteBatch {
     pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: NewValue) {
-        // The size of a replaced change is not subtracted: the limits of a group only need an upper bound.
-        self.bytes += key.len() + change.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD;
-        self.trees.entry(tree).or_default().insert(key, change);
+        let changes = self.trees.entry(tree).or_default();
+        replace(changes, &mut self.bytes, key, change);
     }
 
     pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
@@ -108,10 +107,11 @@ impl WriteBatch {
     }
 
     pub(super) fn merge(&mut self, later: Self) {
-        self.bytes += later.bytes;
         for (tree, changes) in later.trees {
-            // `extend` replaces the changes of equal keys, so the later batch wins.
-            self.trees.entry(tree).or_default().extend(changes);
+            let into = self.trees.entry(tree).or_default();
+            for (key, change) in changes {
+                replace(into, &mut self.bytes, key, change);
+            }
         }
     }
 
@@ -150,6 +150,19 @@ impl WriteBatch {
                 .into_iter()
                 .map(move |(key, change)| (tree, key, change))
         })
+    }
+}
+
+fn replace(
+    changes: &mut BTreeMap<Vec<u8>, NewValue>,
+    bytes: &mut usize,
+    key: Vec<u8>,
+    change: NewValue,
+) {
+    let fixed = key.len() + CHANGE_OVERHEAD;
+    *bytes += fixed + change.as_ref().map_or(0, Vec::len);
+    if let Some(earlier) = changes.insert(key, change) {
+        *bytes -= fixed + earlier.map_or(0, |value| value.len());
     }
 }
 
