@@ -272,6 +272,8 @@ fn begin(services: &Services) -> Result<(), AppError> {
     telemetry.begin(now).map_err(AppError::Telemetry)?;
     // Adds sessions whose start was lost in a power cut. A session that is already known changes nothing.
     playback.for_each_session(|session| quality.opened(OpenedSession::new(session, None)));
+    // Such a session may have ended before the next start, which then could not add it again.
+    quality.sync();
     playback.observe(Arc::new(quality.clone()));
     telemetry.observe(Arc::new(quality.clone()));
     Ok(())

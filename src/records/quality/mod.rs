@@ -108,6 +108,13 @@ impl Quality {
             .push(&user, QualityInput::Opened(Box::new(opened)));
     }
 
+    /// Writes and syncs the inputs so far, if it can: as after a failed flush, playback is not affected. Blocks.
+    pub fn sync(&self) {
+        if let Err(error) = self.inner.flush(true) {
+            tracing::error!(%error, "failed to write the log of quality inputs; figures may be lost at a restart");
+        }
+    }
+
     pub fn license_refused(&self, user: &UserId, session: SessionId, at: UnixSeconds) {
         let refused = QualityInput::LicenseRefused {
             user: *user,
