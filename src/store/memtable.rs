@@ -403,6 +403,35 @@ mod tests {
     }
 
     #[test]
+    fn new_record_that_is_deleted_again_never_reaches_the_engine() {
+        let memtable = Memtable::default();
+        let inserted = |key: &[u8]| {
+            let mut batch = WriteBatch::default();
+            batch.insert("t", key.to_vec(), b"1".to_vec());
+            batch
+        };
+        memtable.push(1, inserted(b"a"), || true);
+        memtable.push(2, batch(b"a", Some(b"2")), || true);
+        memtable.push(3, inserted(b"b"), || true);
+        memtable.push(4, batch(b"a", None), || true);
+        assert_eq!(memtable.get("t", b"a"), None);
+        let (number, taken) = memtable.next_batch().unwrap();
+        let taken: Vec<_> = WriteBatch::clone(&taken).into_changes().collect();
+        assert_eq!(
+            (number, taken),
+            (4, vec![("t", b"b".to_vec(), Some(b"1".to_vec()))])
+        );
+        // The engine may have it now, so its deletion has to get there.
+        memtable.push(5, batch(b"b", None), || true);
+        memtable.push(6, inserted(b"b"), || true);
+        memtable.push(7, batch(b"b", None), || true);
+        assert_eq!(memtable.get("t", b"b"), Some(None));
+        memtable.applied();
+        let (_, taken) = memtable.next_batch().unwrap();
+        assert_eq!(taken.get("t", b"b"), Some(&None));
+    }
+
+    #[test]
     fn apply_thread_gathers_until_somebody_waits_for_the_engine() {
         let memtable = Memtable::default();
         let gathers = |memtable: &Memtable| memtable.state.lock().is_gathering();

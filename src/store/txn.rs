@@ -142,14 +142,15 @@ impl Txn<'_> {
     }
 
     /// Like [`Txn::put`] for a key that has no record, such as a new random id. Skips the look-up of
-    /// the old record; an existing record would leave stale index entries.
+    /// the old record, and the engine never sees a record that is deleted again soon. An existing record would leave stale
+    /// index entries, and could reappear after such a deletion.
     pub fn insert<T: Table>(&mut self, key: &T::Key, record: &T::Record) -> Result<(), StoreError> {
         let bytes = key.to_bytes();
         let value = record::seal(T::NAME, &bytes, record)?;
         for (tree, entry) in table::entries::<T>(key, record) {
-            self.batch.set(tree, entry, Some(Vec::new()));
+            self.batch.insert(tree, entry, Vec::new());
         }
-        self.batch.set(T::NAME, bytes, Some(value));
+        self.batch.insert(T::NAME, bytes, value);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! ones.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,23 +25,59 @@ pub(super) struct BatchPart<'a> {
 /// `None` deletes the key.
 pub(super) type NewValue = Option<Vec<u8>>;
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Change {
+    value: NewValue,
+    /// Whether nothing below this batch has the key. If it is deleted again, nothing needs to know that it was there.
+    is_new: bool,
+}
+
 /// Key and stored value; the value is `None` if the key was deleted.
 pub(crate) type RawChange<'a> = (&'a [u8], Option<&'a [u8]>);
 
 #[derive(Default, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteBatch {
-    trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, NewValue>>,
+    trees: BTreeMap<TreeName, BTreeMap<Vec<u8>, Change>>,
     bytes: usize,
 }
 
 impl WriteBatch {
-    pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, change: NewValue) {
-        let changes = self.trees.entry(tree).or_default();
-        replace(changes, &mut self.bytes, key, change);
+    pub(super) fn set(&mut self, tree: TreeName, key: Vec<u8>, value: NewValue) {
+        let is_new = false;
+        self.change(tree, key, Change { value, is_new });
+    }
+
+    /// Like [`WriteBatch::set`] for a key that nothing below this batch has.
+    pub(super) fn insert(&mut self, tree: TreeName, key: Vec<u8>, value: Vec<u8>) {
+        let (value, is_new) = (Some(value), true);
+        self.change(tree, key, Change { value, is_new });
+    }
+
+    fn change(&mut self, tree: TreeName, key: Vec<u8>, mut change: Change) {
+        let fixed = key.len() + CHANGE_OVERHEAD;
+        let size = |value: &NewValue| fixed + value.as_ref().map_or(0, Vec::len);
+        match self.trees.entry(tree).or_default().entry(key) {
+            Entry::Vacant(place) => {
+                self.bytes += size(&change.value);
+                place.insert(change);
+            }
+            Entry::Occupied(mut place) => {
+                let earlier = place.get();
+                self.bytes -= size(&earlier.value);
+                if earlier.is_new && change.value.is_none() {
+                    place.remove();
+                    return;
+                }
+                // What follows a deletion is not new: there may be an older value below.
+                change.is_new = earlier.is_new;
+                self.bytes += size(&change.value);
+                place.insert(change);
+            }
+        }
     }
 
     pub(super) fn get(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
-        self.trees.get(tree)?.get(key)
+        Some(&self.trees.get(tree)?.get(key)?.value)
     }
 
     pub(super) fn range<'a>(
@@ -58,20 +95,24 @@ impl WriteBatch {
             .filter(|_| sound)
             .into_iter()
             .flat_map(move |changes| changes.range::<[u8], _>((Included(from), upper)))
+            .map(|(key, change)| (key, &change.value))
     }
 
-    pub(super) fn trees(&self) -> impl Iterator<Item = (TreeName, &BTreeMap<Vec<u8>, NewValue>)> {
-        self.trees.iter().map(|(tree, changes)| (*tree, changes))
+    pub(super) fn trees(
+        &self,
+    ) -> impl Iterator<Item = (TreeName, impl Iterator<Item = RawChange<'_>> + Clone)> {
+        self.trees.iter().map(|(tree, changes)| {
+            let changes = changes.iter();
+            let raw = changes.map(|(key, change)| (key.as_slice(), change.value.as_deref()));
+            (*tree, raw)
+        })
     }
 
     /// Yields at least one part, even for an empty batch.
     pub(super) fn parts(&self) -> impl Iterator<Item = BatchPart<'_>> {
         let mut rest = self
             .trees()
-            .flat_map(|(tree, changes)| {
-                let changes = changes.iter();
-                changes.map(move |(key, value)| (tree, key.as_slice(), value.as_deref()))
-            })
+            .flat_map(|(tree, changes)| changes.map(move |(key, value)| (tree, key, value)))
             .peekable();
         let mut ended = false;
         std::iter::from_fn(move || {
@@ -108,9 +149,8 @@ impl WriteBatch {
 
     pub(super) fn merge(&mut self, later: Self) {
         for (tree, changes) in later.trees {
-            let into = self.trees.entry(tree).or_default();
             for (key, change) in changes {
-                replace(into, &mut self.bytes, key, change);
+                self.change(tree, key, change);
             }
         }
     }
@@ -123,7 +163,7 @@ impl WriteBatch {
             write_length(changes.len(), &mut out);
             for (key, change) in changes {
                 write_bytes(key, &mut out);
-                match change {
+                match &change.value {
                     None => out.push(0),
                     Some(value) => {
                         out.push(1);
@@ -148,21 +188,8 @@ impl WriteBatch {
         self.trees.into_iter().flat_map(|(tree, changes)| {
             changes
                 .into_iter()
-                .map(move |(key, change)| (tree, key, change))
+                .map(move |(key, change)| (tree, key, change.value))
         })
-    }
-}
-
-fn replace(
-    changes: &mut BTreeMap<Vec<u8>, NewValue>,
-    bytes: &mut usize,
-    key: Vec<u8>,
-    change: NewValue,
-) {
-    let fixed = key.len() + CHANGE_OVERHEAD;
-    *bytes += fixed + change.as_ref().map_or(0, Vec::len);
-    if let Some(earlier) = changes.insert(key, change) {
-        *bytes -= fixed + earlier.map_or(0, |value| value.len());
     }
 }
 

@@ -235,7 +235,7 @@ impl Playback {
                     // There is no session yet, or it ended since: the first preflight consumes the unlock.
                     None => entitlement.unlock = unlock,
                 }
-                txn.put::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;
+                txn.insert::<tables::Entitlements>(&(user, token.hash()), &entitlement)?;
                 Ok(Issued {
                     token,
                     expires,

@@ -297,7 +297,7 @@ impl StartSession {
         }
         // Binds the token to the device, and marks its unlock as consumed.
         txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
-        txn.put::<tables::Sessions>(&(self.user, self.session), &self.start)?;
+        txn.insert::<tables::Sessions>(&(self.user, self.session), &self.start)?;
         Ok(playlist)
     }
 

@@ -231,10 +231,11 @@ impl Writer {
 
     pub(crate) fn publish(&self, group: &WriteBatch) -> Result<(), StoreError> {
         for (tree, changes) in group.trees() {
-            for listener in self.listeners.get(tree).into_iter().flatten() {
-                let changes = changes.iter();
-                listener
-                    .apply(&mut changes.map(|(key, change)| (key.as_slice(), change.as_deref())))?;
+            let Some(listeners) = self.listeners.get(tree) else {
+                continue;
+            };
+            for listener in listeners {
+                listener.apply(&mut changes.clone())?;
             }
         }
         Ok(())
