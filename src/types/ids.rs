@@ -35,6 +35,13 @@ fn check_foreign(text: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// An id that partners or guides chose.
+pub trait ForeignId: Sized {
+    /// Like [`ForeignId::parse`], without making the id.
+    fn check(text: &str) -> Result<(), Malformed>;
+    fn parse(text: &str) -> Result<Self, Malformed>;
+}
+
 macro_rules! foreign_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -49,6 +56,16 @@ macro_rules! foreign_id {
 
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl ForeignId for $name {
+            fn check(text: &str) -> Result<(), Malformed> {
+                check_foreign(text)
+            }
+
+            fn parse(text: &str) -> Result<Self, Malformed> {
+                Self::parse(text)
             }
         }
 

@@ -40,8 +40,8 @@ pub use email::Email;
 pub use figures_file::FiguresFile;
 pub use hex::from_hex;
 pub use ids::{
-    AssetId, BroadcastId, DeviceId, EntitlementId, LivestreamId, LoginId, MailId, OfferId,
-    OperatorId, PartnerId, SessionId, UserId,
+    AssetId, BroadcastId, DeviceId, EntitlementId, ForeignId, LivestreamId, LoginId, MailId,
+    OfferId, OperatorId, PartnerId, SessionId, UserId,
 };
 pub use media_path::MediaPath;
 pub use partner_kind::PartnerKind;

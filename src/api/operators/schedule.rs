@@ -13,7 +13,7 @@ use playgate_types::{LiveOffset, LivestreamId, TvDay};
 type LivestreamIds = Option<IdList<LivestreamId>>;
 
 fn named(input: &Input<'_>) -> Result<LivestreamIds, ApiError> {
-    input.query.ids("livestreams", LivestreamId::parse)
+    input.query.ids("livestreams")
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn respond(
     ask: impl FnOnce(&[LivestreamId]) -> Result<ScheduleResponse, QueryError>,
 ) -> Result<Reply, ApiError> {
     let answer = match named {
-        Some(named) => ask(named.as_slice())?,
+        Some(named) => ask(&named.to_vec())?,
         None => {
             let catalog = services.catalog.snapshot();
             let all: Vec<_> = catalog.livestreams().map(|one| one.id.clone()).collect();

@@ -100,7 +100,7 @@ fn exported_livestreams(services: &Services, request: &XmltvRequest) -> Vec<Arc<
         // The XMLTV validator rejects a channel without programmes.
         let asked = request.livestreams.as_ref();
         channel.is_some_and(|channel| !channel.is_empty())
-            && asked.is_none_or(|asked| asked.as_slice().contains(&livestream.id))
+            && asked.is_none_or(|asked| asked.has(livestream.id.as_str()))
     });
     exported.cloned().collect()
 }
@@ -248,11 +248,7 @@ impl ParseRequest for XmltvRequest {
             query.parsed("days", number),
             query.parsed("days_back", number),
         );
-        let (days, livestreams) = (
-            days.combine(),
-            query.ids("livestreams", LivestreamId::parse),
-        )
-            .combine()?;
+        let (days, livestreams) = (days.combine(), query.ids("livestreams")).combine()?;
         Ok(Self {
             days: days.0,
             days_back: days.1,

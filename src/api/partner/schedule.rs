@@ -49,7 +49,7 @@ pub(crate) fn livestream(input: &Input<'_>) -> Result<LivestreamId, ApiError> {
 }
 
 fn livestreams(input: &Input<'_>) -> Result<IdList<LivestreamId>, ApiError> {
-    input.query.required_ids("livestreams", LivestreamId::parse)
+    input.query.required_ids("livestreams")
 }
 
 fn tv_day(input: &Input<'_>) -> Result<TvDay, ApiError> {
@@ -132,7 +132,7 @@ impl ParseRequest for BroadcastRequest {
 impl ParseRequest for BroadcastsRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
         Ok(Self {
-            broadcasts: input.query.required_ids("broadcasts", BroadcastId::parse)?,
+            broadcasts: input.query.required_ids("broadcasts")?,
         })
     }
 
@@ -148,12 +148,9 @@ pub(crate) fn live(
     request: LiveRequest,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.schedule.snapshot();
-    let livestreams = request.livestreams.as_slice();
-    respond(
-        services,
-        cx,
-        snapshot.live(livestreams, request.offset, cx.now),
-    )
+    let livestreams = request.livestreams.to_vec();
+    let answer = snapshot.live(&livestreams, request.offset, cx.now);
+    respond(services, cx, answer)
 }
 
 pub(crate) fn live_one(
@@ -174,8 +171,8 @@ pub(crate) fn day(
     request: DayRequest,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.schedule.snapshot();
-    let livestreams = request.livestreams.as_slice();
-    let answer = snapshot.day(livestreams, request.day, services.schedule.view());
+    let livestreams = request.livestreams.to_vec();
+    let answer = snapshot.day(&livestreams, request.day, services.schedule.view());
     respond(services, cx, answer)
 }
 
@@ -210,7 +207,7 @@ pub(crate) fn broadcasts(
     request: BroadcastsRequest,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.schedule.snapshot();
-    let answer = snapshot.by_ids(request.broadcasts.as_slice(), services.schedule.view());
+    let answer = snapshot.by_ids(&request.broadcasts.to_vec(), services.schedule.view());
     respond(services, cx, Ok(answer))
 }
 

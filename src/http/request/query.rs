@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::errors::api_error::ApiError;
 use crate::request::head_validation::percent_decode;
 use playgate_config::limits::LIST_IDS;
-use playgate_types::Malformed;
+use playgate_types::{ForeignId, Malformed};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a>(&'a str);
@@ -103,24 +104,20 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Parses a list of ids, separated by commas or given as repeated parameters. It is split after decoding.
+    /// Reads a list of ids, separated by commas or given as repeated parameters. It is split after decoding.
     /// Returns `None` if the parameter is absent.
     ///
     /// # Errors
     /// `INVALID_REQUEST` that names the parameter.
-    pub fn ids<T: Ord>(
-        &self,
-        name: &'static str,
-        parse: impl Fn(&str) -> Result<T, Malformed>,
-    ) -> Result<Option<IdList<T>>, ApiError> {
+    pub fn ids<T: ForeignId>(&self, name: &'static str) -> Result<Option<IdList<T>>, ApiError> {
+        let values = self.all(name)?;
         let mut ids = Vec::new();
-        for value in self.values(name) {
-            for element in decoded(name, value)?.split(',') {
-                if element.is_empty() {
-                    return Err(ApiError::field(name, "has an empty element"));
-                }
-                ids.push(parse(element).map_err(|why| ApiError::field(name, why.0))?);
+        for element in values.iter().flat_map(|value| value.split(',')) {
+            if element.is_empty() {
+                return Err(ApiError::field(name, "has an empty element"));
             }
+            T::check(element).map_err(|why| ApiError::field(name, why.0))?;
+            ids.push(element);
         }
         ids.sort_unstable();
         // Sorted and unique before they are counted: permutations share one cached response, and the limit is
@@ -130,15 +127,11 @@ impl<'a> Query<'a> {
             return Err(ApiError::field(name, "has at most 200 different ids"));
         }
         // Every value contained at least one id, or was refused above.
-        Ok((!ids.is_empty()).then_some(IdList(ids)))
+        Ok((!ids.is_empty()).then(|| IdList(ids.join(","), PhantomData)))
     }
 
-    pub fn required_ids<T: Ord>(
-        &self,
-        name: &'static str,
-        parse: impl Fn(&str) -> Result<T, Malformed>,
-    ) -> Result<IdList<T>, ApiError> {
-        self.ids(name, parse)?
+    pub fn required_ids<T: ForeignId>(&self, name: &'static str) -> Result<IdList<T>, ApiError> {
+        self.ids(name)?
             .ok_or_else(|| ApiError::field(name, "is missing"))
     }
 
@@ -157,31 +150,25 @@ fn decoded<'a>(name: &'static str, value: &'a str) -> Result<Cow<'a, str>, ApiEr
     decode(value).ok_or_else(|| ApiError::field(name, "is not percent-encoded UTF-8"))
 }
 
-/// One to 200 distinct ids, sorted.
+/// One to 200 distinct ids, sorted. Kept as their text, since most lists only name a cached response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdList<T>(Vec<T>);
+pub struct IdList<T>(String, PhantomData<T>);
 
-impl<T> IdList<T> {
-    pub fn as_slice(&self) -> &[T] {
-        &self.0
+impl<T: ForeignId> IdList<T> {
+    pub fn to_vec(&self) -> Vec<T> {
+        // Each element was checked when the list was read.
+        let ids = self.0.split(',').map(T::parse);
+        ids.filter_map(Result::ok).collect()
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.0.split(',').any(|element| element == id)
     }
 }
 
-impl<T: fmt::Display> fmt::Display for IdList<T> {
+impl<T> fmt::Display for IdList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, id) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str(",")?;
-            }
-            id.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl<T> From<T> for IdList<T> {
-    fn from(id: T) -> Self {
-        Self(vec![id])
+        f.write_str(&self.0)
     }
 }
 
@@ -223,9 +210,9 @@ mod tests {
     fn lists_are_bounded_folded_and_without_gaps() {
         let ids = |text: &str| {
             Query::new(text)
-                .required_ids("livestreams", LivestreamId::parse)
+                .required_ids::<LivestreamId>("livestreams")
                 .map(|list| {
-                    list.as_slice()
+                    list.to_vec()
                         .iter()
                         .map(ToString::to_string)
                         .collect::<Vec<_>>()
