@@ -193,6 +193,28 @@ impl Txn<'_> {
         Some(change.is_some())
     }
 
+    /// Returns the changes of this transaction and its group to the records with a prefix: the new record, or `None` if it is
+    /// deleted. Memory tables have all commits before.
+    pub fn pending_records<T: Table>(
+        &self,
+        prefix: &impl PrefixOf<T::Key>,
+    ) -> Result<Vec<(T::Key, Option<T::Record>)>, StoreError> {
+        let from = prefix.prefix_bytes();
+        let to = after_prefix(&from);
+        let range = |batch: &'_ WriteBatch| -> Result<Vec<_>, StoreError> {
+            let changes = batch.range(T::NAME, &from, to.as_deref());
+            let records = changes.map(|(key, value)| {
+                let record = value.as_ref().map(|value| open::<T>(key, value));
+                Ok((read_key::<T>(key)?, record.transpose()?))
+            });
+            records.collect()
+        };
+        let mut changes = range(self.group)?;
+        // Of two changes of a key, the later one is behind the other.
+        changes.extend(range(&self.batch)?);
+        Ok(changes)
+    }
+
     fn pending(&self, tree: TreeName, key: &[u8]) -> Option<&NewValue> {
         self.batch
             .get(tree, key)

@@ -164,7 +164,7 @@ impl Playback {
                 if memory.get(&session.id).is_none() {
                     return Err(ended);
                 }
-                let sessions = stream_limits::sessions_of(txn, session.user)?;
+                let sessions = stream_limits::sessions_of(txn, &memory, session.user)?;
                 // An earlier transaction of the same group may have ended it.
                 if !sessions.iter().any(|(id, _)| *id == session.id) {
                     return Err(ended);

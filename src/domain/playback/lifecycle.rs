@@ -199,7 +199,7 @@ impl Playback {
         device: DeviceId,
         now: UnixSeconds,
     ) -> Commit<(), PlaybackError> {
-        let key = (*user, device);
+        let (key, memory) = ((*user, device), Arc::clone(&self.sessions));
         // Durable: a stolen device must not come back after a power cut.
         self.store.write(Durability::Durable, move |txn| {
             if txn.get::<tables::Devices>(&key)?.is_none() {
@@ -207,7 +207,7 @@ impl Playback {
             }
             txn.delete::<tables::Devices>(&key)?;
             let (user, device) = key;
-            for (id, stored) in stream_limits::sessions_of(txn, user)? {
+            for (id, stored) in stream_limits::sessions_of(txn, &memory, user)? {
                 if stored.device.id == device {
                     stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
@@ -241,11 +241,12 @@ impl Playback {
         };
         // An asset that another token still covers keeps playing: another offer may include it.
         let ending = &assets(&lost) - &assets(&kept);
+        let memory = Arc::clone(&self.sessions);
         self.store.write(Durability::Durable, move |txn| {
             for (hash, _) in &lost {
                 txn.delete::<tables::Entitlements>(&(user, *hash))?;
             }
-            for (id, stored) in stream_limits::sessions_of(txn, user)? {
+            for (id, stored) in stream_limits::sessions_of(txn, &memory, user)? {
                 if ending.contains(&stored.asset) {
                     stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }

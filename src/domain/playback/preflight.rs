@@ -259,7 +259,7 @@ impl StartSession {
         // Read again: another preflight may have bound the token to a device since.
         let mut entitlement = self.bound_entitlement(txn)?;
         let registered = self.register(txn)?;
-        let sessions = stream_limits::sessions_of(txn, self.user)?;
+        let sessions = stream_limits::sessions_of(txn, &self.memory, self.user)?;
         self.trace.steps(|| self.stream_steps(&sessions));
         let wanted = StreamRequest {
             device: &self.start.device.id,

@@ -238,6 +238,16 @@ impl Session {
         };
     }
 
+    /// The session as the store has it, but for the time of its last heartbeat.
+    pub(super) fn stored(&self) -> StoredSession {
+        let later = self.later.read();
+        StoredSession {
+            program: later.program.clone(),
+            unlocks: later.unlocks.clone(),
+            ..self.start.clone()
+        }
+    }
+
     pub fn view(&self) -> SessionView {
         SessionView {
             id: self.id,

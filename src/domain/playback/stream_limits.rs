@@ -22,10 +22,6 @@ pub enum WhenFull {
     Displace,
 }
 
-/// Maximum sessions read per user. Only a user without device limit gets near it: each device has one session, and an idle
-/// session is swept after minutes.
-const SESSIONS_READ_MAX: usize = 1_024;
-
 pub(super) struct StreamRequest<'a> {
     pub(super) device: &'a DeviceId,
     pub(super) place: &'a str,
@@ -42,13 +38,23 @@ pub(super) fn place<'a>(playing: &'a PlayedAsset, asset: &'a AssetId) -> &'a str
     }
 }
 
-/// Includes the changes of earlier transactions of the group.
+/// Includes the changes of earlier transactions of the group. Read from memory, since a scan of the engine costs more than
+/// everything else that a start reads.
 pub(super) fn sessions_of(
     txn: &Txn<'_>,
+    memory: &SessionMap,
     user: UserId,
 ) -> Result<Vec<(SessionId, StoredSession)>, StoreError> {
-    let found = txn.scan::<tables::Sessions>(&user, SESSIONS_READ_MAX)?;
-    Ok(found.into_iter().map(|((_, id), s)| (id, s)).collect())
+    let running = memory.sessions_of_user(&user);
+    let mut sessions: Vec<_> = running
+        .iter()
+        .map(|session| (session.id, session.stored()))
+        .collect();
+    for ((_, id), change) in txn.pending_records::<tables::Sessions>(&user)? {
+        sessions.retain(|(other, _)| *other != id);
+        sessions.extend(change.map(|stored| (id, stored)));
+    }
+    Ok(sessions)
 }
 
 /// The sessions that must end so that the request gets a slot: none, or under
