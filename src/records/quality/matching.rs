@@ -122,7 +122,7 @@ impl QualityState {
                 && (asset.is_empty() || view.labels.get(Dimension::Asset) == asset)
                 && !(plausible && early)
         };
-        let views = self.by_user.get(user)?.iter();
+        let views = self.by_user.get(user)?.all();
         let fitting = views.filter_map(|id| Some((id, self.views.get(id)?)));
         let at = if plausible { at } else { received };
         let is_request = event.action == PlayerAction::Requested;
@@ -139,9 +139,8 @@ impl QualityState {
     }
 
     fn without_session(&self, user: &UserId) -> usize {
-        let ids = self.by_user.get(user).into_iter().flatten();
-        let views = ids.filter_map(|id| self.views.get(id));
-        views.filter(|view| view.session.is_none()).count()
+        let views = self.by_user.get(user);
+        views.map_or(0, |views| views.without_session.len())
     }
 
     /// Begins a view without a session, unless the event names one. `None` means that the event counts as late.

@@ -18,6 +18,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod user_views;
 mod view;
 mod views;
 

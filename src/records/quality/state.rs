@@ -17,6 +17,7 @@ use super::figures::Cell;
 use super::files::{Files, InputLog};
 use super::input::{OpenedSession, QualityInput};
 use super::rollup::HourTable;
+use super::user_views::UserViews;
 use super::view::View;
 use crate::telemetry::dimensions::Dimension;
 use playgate_types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
@@ -70,7 +71,7 @@ pub struct RecentFigures {
 pub(super) struct QualityState {
     /// Boxed, since up to half of the slots of a map are empty.
     pub(super) views: HashMap<ViewId, Box<View>, RandomState>,
-    pub(super) by_user: HashMap<UserId, Vec<ViewId>, RandomState>,
+    pub(super) by_user: HashMap<UserId, UserViews, RandomState>,
     pub(super) hours: BTreeMap<i64, Arc<HourTable>>,
     /// Number of the batch that is applied next.
     pub(super) next: u64,
@@ -213,7 +214,8 @@ impl QualityState {
         let mut view = Box::new(View::opened(opened));
         // A player may report the request for playback before its preflight is answered.
         let asset = opened.labels.get(Dimension::Asset);
-        let ids = self.by_user.get(&opened.user).into_iter().flatten();
+        let views = self.by_user.get(&opened.user);
+        let ids = views.into_iter().flat_map(|views| &views.without_session);
         let early = ids.copied().find(|id| {
             self.views.get(id).is_some_and(|early| {
                 early.precedes(&opened.device, opened.at)
@@ -228,7 +230,11 @@ impl QualityState {
 
     pub(super) fn insert(&mut self, id: ViewId, mut view: Box<View>) {
         if let Some(user) = view.user {
-            self.by_user.entry(user).or_default().push(id);
+            self.by_user
+                .entry(user)
+                .or_default()
+                .list_of(&view)
+                .push(id);
         }
         view.labels
             .for_each_mut(|name| *name = shared(&mut self.names, name));
@@ -238,10 +244,10 @@ impl QualityState {
     fn remove(&mut self, id: &ViewId) -> Option<Box<View>> {
         let view = self.views.remove(id)?;
         if let Some(user) = view.user
-            && let Some(ids) = self.by_user.get_mut(&user)
+            && let Some(views) = self.by_user.get_mut(&user)
         {
-            ids.retain(|other| other != id);
-            if ids.is_empty() {
+            views.list_of(&view).retain(|other| other != id);
+            if views.all().next().is_none() {
                 self.by_user.remove(&user);
             }
         }
@@ -259,8 +265,8 @@ impl QualityState {
     }
 
     fn erase(&mut self, user: &UserId) {
-        for id in self.by_user.remove(user).unwrap_or_default() {
-            if let Some(view) = self.views.get_mut(&id) {
+        for id in self.by_user.remove(user).unwrap_or_default().all() {
+            if let Some(view) = self.views.get_mut(id) {
                 view.forget_user();
             }
         }

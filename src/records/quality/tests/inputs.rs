@@ -462,7 +462,7 @@ fn views_without_a_session_are_limited_for_each_user() {
     send(2, 0);
     figures(&quality, NOON);
     let state = quality.inner.state.lock();
-    let views = |number| state.by_user.get(&user(number)).unwrap().len();
+    let views = |number| state.by_user.get(&user(number)).unwrap().all().count();
     assert_eq!(i64::try_from(views(1)).unwrap(), most);
     assert_eq!(views(2), 1);
     assert_eq!(state.counts.late, 10);
