@@ -168,9 +168,13 @@ impl Memtable {
     pub(crate) fn end_bulk(&self) {
         let mut state = self.state.lock();
         state.bulk_writers = state.bulk_writers.saturating_sub(1);
-        // The commits gathered so far are applied without further waiting.
-        state.is_urgent = true;
         drop(state);
+        self.hurry();
+    }
+
+    /// Has the commits gathered so far applied without further waiting.
+    pub(crate) fn hurry(&self) {
+        self.state.lock().is_urgent = true;
         self.changed.notify_all();
     }
 
@@ -260,9 +264,16 @@ impl Memtable {
         self.changed.notify_all();
     }
 
-    pub(crate) fn stall(&self) {
-        self.state.lock().stage = MemtableStage::Stalled;
+    /// Returns false if the store has ended: nothing is left to wait for, and the WAL has what the engine lacks.
+    pub(crate) fn stall(&self) -> bool {
+        let mut state = self.state.lock();
+        let runs = state.stage != MemtableStage::Ended;
+        if runs {
+            state.stage = MemtableStage::Stalled;
+        }
+        drop(state);
         self.changed.notify_all();
+        runs
     }
 
     pub(crate) fn is_stalled(&self) -> bool {
@@ -492,10 +503,16 @@ mod tests {
         let memtable = Memtable::default();
         memtable.push(1, batch(b"a", Some(b"1")), || true);
         memtable.next_batch().unwrap();
-        memtable.stall();
+        assert!(memtable.stall());
         assert_eq!(memtable.get("t", b"a"), Some(Some(b"1".to_vec())));
         assert_eq!(memtable.drain(), Err(StoreError::Full));
         memtable.reset();
         assert_eq!(memtable.drain(), Ok(()));
+        // A store that closes must not wait for space.
+        memtable.push(2, batch(b"a", None), || true);
+        memtable.next_batch().unwrap();
+        memtable.end();
+        assert!(!memtable.stall());
+        assert_eq!(memtable.drain(), Err(StoreError::Closed));
     }
 }

@@ -151,9 +151,9 @@ impl Shared {
             match self.apply_memtable() {
                 Ok(()) => {}
                 // The WAL has every commit, and the memtable stays readable.
-                Err(StoreError::Full) => self.memtable.stall(),
-                // The store closes before the engine is ready.
-                Err(StoreError::Closed) => {
+                Err(StoreError::Full) if self.memtable.stall() => {}
+                // The store closes before the engine is ready, or on a full disk.
+                Err(StoreError::Closed | StoreError::Full) => {
                     self.memtable.end();
                     return;
                 }

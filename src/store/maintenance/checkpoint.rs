@@ -19,7 +19,7 @@ pub(crate) fn checkpoint(core: &Shared) -> Result<(), StoreError> {
     let applied = match synced {
         Ok(applied) => applied.number,
         Err(StoreError::Full) => {
-            core.memtable.stall();
+            let _ = core.memtable.stall();
             return Err(StoreError::Full);
         }
         Err(error) => return Err(core.failure.report(&error)),

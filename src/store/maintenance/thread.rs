@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::commit::writer::{WriterMessage, last_number, run_exclusive};
+use crate::disk_space::WritePriority;
 use crate::engine::MemoryEngine;
 use crate::error::StoreError;
 use crate::lock::StoreLock;
@@ -77,6 +78,10 @@ impl MaintenanceThread {
                     ),
                     None => tracing::info!("disk space is available again"),
                 }
+            }
+            if !disk.space.admits(WritePriority::Change) {
+                // What the engine cannot store is found out while its commits are few, and not when there is space again.
+                core.memtable.hurry();
             }
             // Connections may have used up the reserve.
             descriptor_reserve::fill();
@@ -151,7 +156,7 @@ impl MaintenanceThread {
 
     fn resume(&self, core: &Shared, disk: &OnDisk) {
         // Reopening writes a segment and perhaps an engine, which must not fill the disk again.
-        if !disk.space.admits(crate::disk_space::WritePriority::Change) {
+        if !disk.space.admits(WritePriority::Change) {
             return;
         }
         // A verification in progress must finish with the engine it started with.
@@ -233,11 +238,7 @@ fn write_snapshot_if_wal_is_long(
         return Ok(());
     }
     // A new snapshot is optional, so it must not use up the last free space.
-    if !disk
-        .space
-        .admits(crate::disk_space::WritePriority::Telemetry)
-        || disk.space.bytes().0 < size + log
-    {
+    if !disk.space.admits(WritePriority::Telemetry) || disk.space.bytes().0 < size + log {
         return Ok(());
     }
     new_snapshot::from_closed_segments(core, now).map(drop)
