@@ -1,4 +1,4 @@
-// When heartbeats are sent: at once, then at the interval from one to the next, however slow an answer is.
+// When heartbeats are sent: at once, then at the interval from one to the next, whether an answer is slow or does not come.
 
 import { after } from './timer.js';
 
@@ -14,12 +14,14 @@ export class Heartbeats {
   #due = 0;
   #last = -Infinity;
   #running = false;
-  #underway = false;
+  /** @type {AbortController | undefined} */
+  #underway;
   #cancel = () => {};
 
   /**
    * @param {number} interval seconds
-   * @param {() => Promise<number | undefined>} send resolves with the seconds that the service wants to be left alone
+   * @param {(signal: AbortSignal) => Promise<number | undefined>} send resolves with the seconds that the service wants to be left
+   * alone; the signal aborts when the next one is sent
    */
   constructor(interval, send) {
     this.interval = interval;
@@ -42,6 +44,7 @@ export class Heartbeats {
 
   stop() {
     this.#running = false;
+    this.#underway?.abort();
     this.#cancel();
   }
 
@@ -56,16 +59,14 @@ export class Heartbeats {
     // After a sleep the missed ones are not made up for.
     this.#due = (now - this.#due > LATE ? now : this.#due) + this.interval * 1000;
     this.#arm();
-    // One may be waiting for the viewer to log in.
-    if (this.#underway) return;
-    this.#underway = true;
+    // The one before may wait for the viewer to log in, or for an answer about a position that the viewer has left.
+    this.#underway?.abort();
+    const { signal } = (this.#underway = new AbortController());
     this.#last = now;
-    void this.#send()
-      .then((seconds) => {
-        if (!seconds) return;
-        this.#due = Math.max(this.#due, performance.now() + seconds * 1000);
-        this.#arm();
-      })
-      .finally(() => (this.#underway = false));
+    void this.#send(signal).then((seconds) => {
+      if (!seconds || signal.aborted) return;
+      this.#due = Math.max(this.#due, performance.now() + seconds * 1000);
+      this.#arm();
+    });
   }
 }

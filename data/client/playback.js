@@ -148,9 +148,10 @@ export class Playback {
    * A heartbeat is never repeated: the next one is due soon.
    * @param {Prepared} prepared
    * @param {Picture} picture
+   * @param {AbortSignal} [signal]
    * @returns {Promise<{interval: number, serverTime: number}>}
    */
-  heartbeat(prepared, { position, bitrate, width, height }) {
+  heartbeat(prepared, { position, bitrate, width, height }, signal) {
     const name = (/** @type {string} */ rest) => this.#transport.header(`Play-${rest}`);
     const headers = {
       ...prepared.headers,
@@ -159,7 +160,7 @@ export class Playback {
       [name('ResolutionWidth')]: String(Math.round(width)),
       [name('ResolutionHeight')]: String(Math.round(height)),
     };
-    return this.#login.request('POST', prepared.heartbeat, { headers, retry: NEVER, timeout: HEARTBEAT_TIMEOUT });
+    return this.#login.request('POST', prepared.heartbeat, { headers, retry: NEVER, timeout: HEARTBEAT_TIMEOUT, signal });
   }
 
   /**

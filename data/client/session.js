@@ -142,7 +142,7 @@ export class PlaybackSession extends EventTarget {
     if (!entitled.program) view.since ??= await broadcastStart(this.#client, view.assetId);
     if (this.#view !== view) return void this.#free(view);
     const interval = prepared.heartbeatInterval;
-    view.heartbeats = new Heartbeats(interval, () => this.#beat(view));
+    view.heartbeats = new Heartbeats(interval, (signal) => this.#beat(view, signal));
     this.#listen(view);
     view.later(timings.HEARTBEAT_WITHIN, () => view.heartbeats?.start());
     view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => {
@@ -206,9 +206,10 @@ export class PlaybackSession extends EventTarget {
 
   /**
    * @param {View} view
+   * @param {AbortSignal} signal
    * @returns {Promise<number | undefined>} seconds to wait beyond the interval
    */
-  async #beat(view) {
+  async #beat(view, signal) {
     const { prepared } = view;
     if (this.#view !== view || !prepared) return undefined;
     this.#followProgram(view);
@@ -216,14 +217,14 @@ export class PlaybackSession extends EventTarget {
     view.measures.bitrate(picture.bitrate);
     const sent = Date.now() / 1000;
     try {
-      const { interval, serverTime } = await this.#client.playback.heartbeat(prepared, picture);
+      const { interval, serverTime } = await this.#client.playback.heartbeat(prepared, picture, signal);
       if (this.#view !== view) return undefined;
       view.clock.observe(serverTime, sent);
       if (interval > 0 && view.heartbeats) view.heartbeats.interval = interval;
       if (view.held?.why === 'rights') void this.#try(view, () => this.#resume(view, picture.position));
       return undefined;
     } catch (error) {
-      if (this.#view !== view) return undefined;
+      if (this.#view !== view || signal.aborted) return undefined;
       return this.#heed(view, asPlaygateError(error));
     }
   }

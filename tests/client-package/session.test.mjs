@@ -81,6 +81,34 @@ describe('a session', () => {
     await session.stop();
   });
 
+  test('sends the next heartbeat although the one before has no answer', async () => {
+    const { service, session, seconds } = await open();
+    service.plan(BEAT, { body: { interval: 5, serverTime: service.now() } });
+    service.always(BEAT, { hangs: true });
+    await session.start('open');
+    await pass(31);
+    assert.deepEqual(seconds(BEAT), [0, 10, 15, 20, 25, 30]);
+    assert.equal(session.state, 'playing');
+    await session.stop();
+  });
+
+  test('reports a seek at once while the heartbeat before it is under way, and does not heed that one', async () => {
+    const { service, player, session, seconds } = await open();
+    await session.start('open');
+    await pass(9);
+    const { promise, answer } = later();
+    service.plan(BEAT, () => promise);
+    await pass(2);
+    await session.seek(session.position - 5);
+    await pass(2);
+    answer(refused(429, 'RATE_LIMITED', {}, { 'Retry-After': '30' }));
+    await pass(25);
+    assert.deepEqual(seconds(BEAT), [0, 10, 12, 22, 32]);
+    assert.equal(session.state, 'playing');
+    assert.equal(player.media.paused, false);
+    await session.stop();
+  });
+
   test('plays on through a minute without a network, and reports it afterwards', async () => {
     const { service, session, events } = await open();
     await session.start('open');

@@ -45,6 +45,7 @@ export class Service {
   }
 
   fetch = async (url, init) => {
+    if (init.signal?.aborted) throw new DOMException('aborted', 'AbortError'); // as in browsers, without a request
     const { pathname, search } = new URL(url);
     const name = pathname.split('/').filter(Boolean);
     const route = `${init.method} ${ROUTES.find((known) => name.includes(known)) ?? name.at(-1)}`;
