@@ -26,6 +26,11 @@
  * @property {() => number} bitrate bits per second
  * @property {() => unknown} [goLive]
  * @property {() => unknown} unload
+ * @property {TrackLists} [tracks] what `<playgate-player>` lets the viewer choose
+ *
+ * @typedef {'audio' | 'subtitles' | 'quality'} TrackKind
+ * @typedef {{value: string, label: string, chosen: boolean}} TrackOption
+ * @typedef {{options: (kind: TrackKind) => TrackOption[], choose: (kind: TrackKind, value: string) => void}} TrackLists
  *
  * @typedef {object} Questions what the application asks the viewer; null or no function leaves the refusal as it is
  * @property {(error: PlaygateError, signal: AbortSignal) => Promise<string | null>} [askPin]

@@ -11,7 +11,7 @@ import { element } from './player-panels.js';
  * @property {import('./player-texts.js').Texts} words
  * @property {{start: number, stop: number} | null} range of positions: the program of a livestream, or the film
  * @property {boolean} mayStartOver
- * @property {import('./player-tracks.js').Tracks | null} tracks
+ * @property {import('./player-adapter.js').TrackLists | null} tracks
  * @property {() => void} replay
  * @property {() => number} now of the service
  */

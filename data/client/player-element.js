@@ -2,10 +2,9 @@
 
 import { PlaybackSession, PlaygateClient, PlaygateError } from './playgate-client.js';
 import { ShakaAdapter } from './adapter-shaka.js';
-import { VideoAdapter } from './adapter-video.js';
 import { Controls } from './player-controls.js';
 import { Panels } from './player-panels.js';
-import { template } from './player-template.js';
+import { STYLE, template } from './player-template.js';
 import { refusalText, texts } from './player-texts.js';
 import { Tracks } from './player-tracks.js';
 
@@ -16,7 +15,7 @@ const LOGGED_OUT = ['NOT_LOGGED_IN', 'USER_TOKEN_INVALID', 'INVALID_CREDENTIALS'
 
 /**
  * Attributes: `base-url`, `partner-token`, `asset`; `offset` (seconds behind live), `position` (seconds of a film), `header-prefix`,
- * `lang` (en, sv, de), `muted`, `name` (shown without a schedule). Fires `statechange` and `programchange` of its session, and `refusal`.
+ * `lang` (en, sv, de), `muted`, `poster`, `name` (shown without a schedule). Fires `statechange` and `programchange` of its session, and `refusal`.
  */
 export class PlaygatePlayer extends HTMLElement {
   static observedAttributes = ['asset', 'base-url', 'partner-token', 'offset', 'position'];
@@ -34,6 +33,8 @@ export class PlaygatePlayer extends HTMLElement {
   /** @type {Panels | null} */
   #panels = null;
   #planned = false;
+  /** Counts changes: a later one ends what an earlier one is at. */
+  #turn = 0;
   #declined = false;
   /** What the controls show; see `Playable`. */
   words = texts('en');
@@ -41,7 +42,7 @@ export class PlaygatePlayer extends HTMLElement {
   session = null;
   /** @type {import('./player-controls.js').Playable['range']} */
   #program = null;
-  /** @type {Tracks | null} */
+  /** @type {import('./player-adapter.js').TrackLists | null} */
   tracks = null;
   mayStartOver = false;
   replay = () => void this.#start();
@@ -59,6 +60,8 @@ export class PlaygatePlayer extends HTMLElement {
   }
 
   set client(client) {
+    if (client === this.#client) return;
+    void this.#close();
     this.#client = client;
     this.#ownClient = false;
     this.#plan();
@@ -76,8 +79,12 @@ export class PlaygatePlayer extends HTMLElement {
     if (this.#controls) return; // moved within the page
     this.words = texts(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
     this.#controller = new AbortController();
+    const style = new CSSStyleSheet();
+    style.replaceSync(STYLE);
+    this.#root.adoptedStyleSheets = [style];
     this.#root.innerHTML = template(this.words);
     this.video.muted = this.hasAttribute('muted');
+    this.video.poster = this.getAttribute('poster') ?? '';
     this.#panels = new Panels(/** @type {HTMLElement} */ (this.#root.querySelector('.stage')), this.words);
     this.#controls = new Controls(this.#root, this, this.#controller.signal);
     this.#plan();
@@ -91,6 +98,7 @@ export class PlaygatePlayer extends HTMLElement {
       this.#controls?.close();
       this.#panels?.close();
       this.#controls = this.#panels = null;
+      this.#turn += 1;
       void this.#close();
     });
   }
@@ -123,18 +131,21 @@ export class PlaygatePlayer extends HTMLElement {
     const again = this.session && this.#client && (!this.#ownClient || this.#client.baseUrl === new URL(this.getAttribute('base-url') ?? '', location.href).href);
     // Nothing is wrong yet: a framework may set attributes and client later.
     if (this.#ownClient && !this.hasAttribute('base-url')) return;
+    const turn = (this.#turn += 1);
+    const isLast = () => this.#turn === turn;
     try {
       if (!again) {
         await this.#close();
-        await this.#open();
+        if (isLast()) await this.#open(isLast);
       }
-      await this.#start();
+      if (isLast()) await this.#start();
     } catch (error) {
       this.#refuse(/** @type {PlaygateError} */ (error), '');
     }
   }
 
-  async #open() {
+  /** @param {() => boolean} isLast */
+  async #open(isLast) {
     if (this.#ownClient) {
       this.#client = new PlaygateClient({
         baseUrl: this.getAttribute('base-url') ?? '',
@@ -144,11 +155,13 @@ export class PlaygatePlayer extends HTMLElement {
         credentials: async () => (await this.#panels?.askCredentials(null)) ?? this.#decline(),
       });
     }
-    const client = this.#client;
-    const adapter = this.adapter?.(this.video) ?? (await this.#shakaAdapter()) ?? new VideoAdapter(this.video);
-    if (this.#client !== client) return;
+    const adapter = this.adapter?.(this.video) ?? (await this.#shakaAdapter()) ?? (await this.#builtinAdapter());
+    if (!isLast()) return;
+    if (adapter.name === 'builtin' && !this.adapter) {
+      console.info('playgate-player: Shaka Player is not loaded; the built-in player has DASH of Playgate’s origin, and Clear Key');
+    }
     const panels = () => /** @type {Panels} */ (this.#panels);
-    const session = new PlaybackSession(/** @type {PlaygateClient} */ (client), adapter, {
+    const session = new PlaybackSession(/** @type {PlaygateClient} */ (this.#client), adapter, {
       askPin: (error, signal) => panels().askPin(error, signal),
       chooseSession: (sessions, error, signal) =>
         panels().choose(error, sessions.map(({ sessionId, deviceModel, assetId }) => ({ value: sessionId, label: this.words.endSession(`${deviceModel}: ${assetId}`) })), signal),
@@ -167,6 +180,12 @@ export class PlaygatePlayer extends HTMLElement {
     return shaka?.Player.isBrowserSupported() ? new ShakaAdapter(shaka, this.video) : undefined;
   }
 
+  /** Pages with Shaka Player load nothing of it. */
+  async #builtinAdapter() {
+    const { BuiltinAdapter } = await import('./adapter-builtin.js');
+    return new BuiltinAdapter(this.video);
+  }
+
   async #start() {
     const { session } = this;
     const asset = this.getAttribute('asset');
@@ -176,7 +195,7 @@ export class PlaygatePlayer extends HTMLElement {
     this.#title(this.getAttribute('name') ?? '');
     await session.start(asset, { offset: this.#number('offset'), position: this.#number('position') });
     if (this.session !== session) return;
-    if (!session.live && session.state !== 'ended') void this.#findTitle(session, asset);
+    if (!session.live && session.state !== 'ended' && !this.hasAttribute('name')) void this.#findTitle(session, asset);
   }
 
   /** @param {string} attribute */
@@ -193,11 +212,10 @@ export class PlaygatePlayer extends HTMLElement {
     if (this.session !== session || !this.#controls) return;
     const { state, error, reason } = session;
     this.#say(state === 'starting' ? this.words.loading : state === 'held' && error ? refusalText(error, '', this.words) : '');
+    this.#root.querySelector('.stage')?.classList.toggle('held', state === 'held');
     if (state === 'ended' && error) this.#refuse(error, reason);
-    if (adapter instanceof ShakaAdapter && adapter.player) {
-      this.tracks = new Tracks(adapter.player, this.words);
-      this.#controls.showTracks();
-    }
+    this.tracks = adapter.tracks ?? (adapter instanceof ShakaAdapter && adapter.player ? new Tracks(adapter.player, this.words) : null);
+    this.#controls.showTracks();
     this.#controls.show();
     this.dispatchEvent(new CustomEvent('statechange', { detail: { state, reason, error } }));
   }

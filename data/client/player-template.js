@@ -15,7 +15,8 @@ const ICONS = {
 /** @param {keyof typeof ICONS} name */
 export const icon = (name) => `<svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;
 
-const STYLE = `
+/** As a sheet of its own and no element: a page's policy may forbid inline styles. */
+export const STYLE = `
 :host { display: grid; position: relative; aspect-ratio: 16 / 9; color: #fff; background: #000; overflow: clip;
   font: 1rem/1.4 var(--playgate-font, system-ui, sans-serif); border-radius: var(--playgate-radius, 0); container-type: inline-size; }
 :host([hidden]), [hidden] { display: none !important; }
@@ -54,7 +55,9 @@ option { color: #000; background: #fff; }
 .panel .main { color: var(--playgate-on-accent, #fff); background: var(--playgate-main, #0b5cad); }
 .panel .digits { display: grid; grid-template-columns: repeat(3, 1fr); gap: .375rem; }
 .panel .pin { text-align: center; font-size: 1.25rem; letter-spacing: .4em; }
-.status { position: absolute; inset: 40% 1rem auto; margin: 0; text-align: center; text-shadow: 0 0 4px #000, 0 0 8px #000; pointer-events: none; }
+.status { position: absolute; inset: 40% 1rem auto; margin: 0 auto; width: fit-content; padding: .5rem 1.25rem; border-radius: 1.5rem; text-align: center; text-wrap: balance; background: #000c; pointer-events: none; }
+.status:empty { padding: 0; }
+.held video { opacity: .2; }
 @media (prefers-color-scheme: dark) {
   .panel { color: var(--playgate-panel-text, #e8edf2); background: var(--playgate-panel, #1b232c); }
   .panel button { background: var(--playgate-panel-button, #36414d); }
@@ -74,7 +77,6 @@ option { color: #000; background: #fff; }
  * @param {import('./player-texts.js').Texts} t
  */
 export const template = (t) => `
-<style>${STYLE}</style>
 <div class="stage" part="stage" role="region" aria-label="${t.player}">
 <video part="video" playsinline></video>
 <p class="status" part="status" role="status"></p>

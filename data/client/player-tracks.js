@@ -1,8 +1,8 @@
 // Qualities, languages of sound, and subtitles, as Shaka Player has them.
 
-/** @typedef {'audio' | 'subtitles' | 'quality'} Kind */
-/** @typedef {{value: string, label: string, chosen: boolean}} TrackOption */
+/** @import {TrackKind as Kind, TrackLists, TrackOption} from './player-adapter.js' */
 
+/** @implements {TrackLists} */
 export class Tracks {
   #player;
   #words;

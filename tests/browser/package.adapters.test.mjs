@@ -35,7 +35,7 @@ describe('@playgate/client', { concurrency: 2 }, () => {
       }
     });
 
-  for (const player of ['shaka', 'dashjs']) {
+  for (const player of ['shaka', 'dashjs', 'builtin']) {
     onPage(`plays an encrypted film with its PIN: ${player}`, player, async (page, { vod, pinCode }) => {
       await page.start(vod.adult);
       await page.state('pin');
@@ -122,7 +122,7 @@ describe('@playgate/client', { concurrency: 2 }, () => {
     }
   });
 
-  for (const [player, asset] of [['shaka', 'open'], ['dashjs', 'open'], ['hlsjs', 'news']]) {
+  for (const [player, asset] of [['shaka', 'open'], ['dashjs', 'open'], ['hlsjs', 'news'], ['builtin', 'open']]) {
     onPage(`plays on when the network comes back, in the same session: ${player}`, player, async (page) => {
       await page.start(asset);
       await page.plays();

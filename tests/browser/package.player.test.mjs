@@ -28,12 +28,13 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     await appliance?.stop();
   });
 
-  const onPage = (name, attributes, steps, { width = 1280, colorScheme = 'light' } = {}) =>
+  const onPage = (name, attributes, steps, { width = 1280, colorScheme = 'light', withoutShaka = false } = {}) =>
     test(name, { skip, timeout: TIMEOUT_MS }, async () => {
       const { demo } = appliance;
       const context = await browser.newContext({ locale: 'en-GB', colorScheme, viewport: { width, height: 800 } });
       context.setDefaultTimeout(WITHIN_MS);
       const page = await context.newPage();
+      if (withoutShaka) await page.route('**/npm/**', (route) => route.abort());
       const given = { 'base-url': demo.baseUrl, 'partner-token': demo.partnerToken, muted: '', ...attributes(demo) };
       const viewer = new Viewer(page, demo);
       page.on('pageerror', (error) => viewer.errors.push(error.stack));
@@ -110,6 +111,17 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
     await viewer.logIn();
     await viewer.plays();
   });
+
+  onPage('plays by itself where Shaka Player cannot be reached', ({ vod }) => ({ asset: vod.open }), async (viewer) => {
+    const { page } = viewer;
+    await viewer.logIn();
+    await viewer.plays();
+    assert.equal(await page.evaluate(() => player.video.mediaKeys !== null), true);
+    await page.getByLabel('Quality').selectOption({ label: '180p' });
+    await page.evaluate(() => player.setAttribute('asset', 'film-clear'));
+    await viewer.plays();
+    await page.getByText('The Test Card, in the Clear').waitFor();
+  }, { withoutShaka: true });
 
   onPage('says that it is not set up', () => ({ 'base-url': 'nonsense://', asset: 'x', lang: 'de' }), async ({ page }) => {
     await page.getByText('Der Player ist nicht richtig eingerichtet.').waitFor();

@@ -32,10 +32,13 @@ macro_rules! scripts {
 
 static SCRIPTS: &[(&str, &str)] = scripts![
     "account.js",
+    "adapter-builtin.js",
     "adapter-dash.js",
     "adapter-hls.js",
     "adapter-shaka.js",
     "adapter-video.js",
+    "builtin-manifest.js",
+    "builtin-stream.js",
     "cache.js",
     "client.js",
     "clock.js",

@@ -1,4 +1,4 @@
-// A partner's page, made of @playgate/client and one of four players. `client`, `session` and `play` are what the tests reach.
+// A partner's page, made of @playgate/client and one of five players. `client`, `session` and `play` are what the tests reach.
 import { PlaybackSession, PlaygateClient } from '/client/playgate-client.js';
 
 const settings = Object.fromEntries(new URLSearchParams(location.search));
@@ -23,6 +23,10 @@ const adapters = {
     await script('/npm/hls.min.js');
     const { HlsAdapter } = await import('/client/adapter-hls.js');
     return new HlsAdapter(Hls, video);
+  },
+  async builtin() {
+    const { BuiltinAdapter } = await import('/client/adapter-builtin.js');
+    return new BuiltinAdapter(video);
   },
   async video() {
     const { VideoAdapter } = await import('/client/adapter-video.js');
