@@ -1,5 +1,5 @@
 // A timer that keeps time in pages that nobody sees. Browsers slow the timers of such pages to one a minute, but not those of
-// workers. Where a page may have no worker (its policy, or Node.js) it is an ordinary timer.
+// workers. An ordinary timer runs beside it: a page may have no worker (its policy, or Node.js), and one that starts is late.
 
 const PROGRAM = `
   const timers = new Map();
@@ -12,20 +12,15 @@ const PROGRAM = `
 /** @type {Worker | null | undefined} undefined before the first timer, null where there is none */
 let worker;
 let count = 0;
-/** @type {Map<number, {run: () => void, due: number}>} */
+/** @type {Map<number, {run: () => void, ordinary: ReturnType<typeof setTimeout>}>} */
 const pending = new Map();
 
-/** @param {number} id */
+/** Whichever comes first counts. @param {number} id */
 function fire(id) {
   const timer = pending.get(id);
   pending.delete(id);
+  clearTimeout(timer?.ordinary);
   timer?.run();
-}
-
-/** The worker has failed: its timers become ordinary ones. */
-function doWithout() {
-  worker = null;
-  for (const [id, { due }] of pending) setTimeout(() => fire(id), due - performance.now());
 }
 
 function startWorker() {
@@ -34,7 +29,7 @@ function startWorker() {
     const address = URL.createObjectURL(new Blob([PROGRAM], { type: 'text/javascript' }));
     const started = new Worker(address);
     started.onmessage = ({ data }) => fire(data);
-    started.onerror = doWithout;
+    started.onerror = () => (worker = null);
     return started;
   } catch {
     return null;
@@ -51,14 +46,10 @@ export function after(seconds, run) {
   if (worker === undefined) worker = startWorker();
   const id = (count += 1);
   const wait = Math.max(0, seconds * 1000);
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let ordinary;
-  pending.set(id, { run, due: performance.now() + wait });
-  if (worker) worker.postMessage({ id, wait });
-  else ordinary = setTimeout(() => fire(id), wait);
+  pending.set(id, { run, ordinary: setTimeout(() => fire(id), wait) });
+  worker?.postMessage({ id, wait });
   return () => {
-    if (!pending.delete(id)) return;
-    clearTimeout(ordinary);
-    worker?.postMessage({ id });
+    clearTimeout(pending.get(id)?.ordinary);
+    if (pending.delete(id)) worker?.postMessage({ id });
   };
 }
