@@ -61,6 +61,11 @@ export class PlaybackSession extends EventTarget {
     return this.#view?.live ?? false;
   }
 
+  /** What the preflight answered: addresses, DRM system, session id. */
+  get prepared() {
+    return this.#view?.prepared ?? null;
+  }
+
   /** Unix seconds of a livestream and in catch-up, else seconds from the start; null if nothing plays. */
   get position() {
     return this.#view?.prepared ? this.#view.position() : null;
@@ -141,8 +146,7 @@ export class PlaybackSession extends EventTarget {
     view.prepare(prepared, entitled, view.options.offset);
     if (!entitled.program) view.since ??= await broadcastStart(this.#client, view.assetId);
     if (this.#view !== view) return void this.#free(view);
-    const interval = prepared.heartbeatInterval;
-    view.heartbeats = new Heartbeats(interval, (signal) => this.#beat(view, signal));
+    view.heartbeats = new Heartbeats(prepared.heartbeatInterval, (signal) => this.#beat(view, signal));
     this.#listen(view);
     view.later(timings.HEARTBEAT_WITHIN, () => view.heartbeats?.start());
     view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => {
@@ -236,8 +240,10 @@ export class PlaybackSession extends EventTarget {
     else if (todo === 'hold') this.#hold(view, 'rights', error);
     else if (todo === 'ask-pin') void this.#try(view, () => this.#resume(view));
     else if (todo === 'renew') void this.#try(view, async () => void (await this.#renew(view)));
-    else if (todo === 'end') void this.#fail(view, error);
-    else this.dispatchEvent(new CustomEvent('refusal', { detail: error }));
+    else if (todo === 'end') {
+      view.over = error.status === 410;
+      void this.#fail(view, error);
+    } else this.dispatchEvent(new CustomEvent('refusal', { detail: error }));
     return error.status === 429 || error.status === 503 ? error.retryAfter : undefined;
   }
 
@@ -263,10 +269,7 @@ export class PlaybackSession extends EventTarget {
     return view.renewal;
   }
 
-  /**
-   * @param {View} view
-   * @param {number} position
-   */
+  /** @param {View} view @param {number} position */
   async #renewOnce(view, position) {
     const behind = position - view.clock.now();
     const offset = view.live && behind < -timings.LIVE_WITHIN ? behind : undefined;
@@ -344,10 +347,7 @@ export class PlaybackSession extends EventTarget {
     this.#set(why === 'pin' ? 'pin' : 'held', error);
   }
 
-  /**
-   * @param {View} view
-   * @param {number} [position]
-   */
+  /** @param {View} view @param {number} [position] */
   #goOn(view, position) {
     if (this.#view !== view) return;
     const wasHeld = view.held !== null;
@@ -361,11 +361,7 @@ export class PlaybackSession extends EventTarget {
 
   // -- The end
 
-  /**
-   * Runs a step; what it throws ends playback.
-   * @param {View} view
-   * @param {() => Promise<void>} step
-   */
+  /** Runs a step; what it throws ends playback. @param {View} view @param {() => Promise<void>} step */
   async #try(view, step) {
     try {
       await step();
@@ -436,9 +432,9 @@ export class PlaybackSession extends EventTarget {
     view.close();
     this.reason = reason;
     this.#set('ended', error);
-    const freed = error?.status === 410 ? undefined : this.#free(view);
-    const { telemetry } = this.#client;
-    await Promise.allSettled([freed, this.#adapter.unload(), leaving ? telemetry.sendBeforeClose() : telemetry.flush()]);
+    const freed = view.over ? undefined : this.#free(view);
+    const reported = leaving ? this.#client.telemetry.sendBeforeClose() : this.#client.telemetry.flush();
+    await Promise.allSettled([freed, this.#adapter.unload(), reported]);
   }
 
   /** @param {View} view */

@@ -32,6 +32,8 @@ export class View {
   renewal = null;
   /** Whether play waits for the player to reach a position that is allowed. */
   resuming = false;
+  /** Whether a heartbeat has told that the session has ended. Media may tell it before, which the service does not see. */
+  over = false;
   replacedAt = -Infinity;
   /** How often the media were loaded again since they came last. */
   reloads = 0;

@@ -16,9 +16,6 @@ const LIVE = { shaka: 'open', dashjs: 'open', hlsjs: 'news' };
 /** Keys and offers are of DASH only, and so is the channel with programmes that need the PIN. */
 const HLS = 'asset-gone,blackout,restart,slow-network,stolen-stream,token-expired,clock-change';
 
-/** Chromium sends a request again by itself when its connection was cut before an answer: two heartbeats at once. */
-const isOfChromium = ({ id, result, scenarios }) => id === 'heartbeat-interval' && result === 'failed' && scenarios.every((name) => name === 'restart');
-
 const PLAYERS = process.env.SCENARIOS === 'all' ? ['shaka', 'dashjs', 'hlsjs'] : [];
 
 describe('a page made of the packages', { concurrency: 1 }, () => {
@@ -61,11 +58,11 @@ describe('a page made of the packages', { concurrency: 1 }, () => {
         }
         const { code, out, err } = await run.ended;
         const report = JSON.parse(out);
-        const failed = report.rules?.filter((rule) => rule.result === 'failed' && !isOfChromium(rule));
+        const failed = report.rules?.filter(({ result }) => result === 'failed');
         assert.deepEqual(failed, [], JSON.stringify(failed, null, 1));
         const stuck = report.scenarios.filter(({ passed }) => !passed);
         assert.deepEqual(stuck, [], JSON.stringify(stuck, null, 1));
-        assert.ok(code === 0 || report.rules.some(isOfChromium), err);
+        assert.equal(code, 0, err);
         const unseen = report.rules.filter(({ result }) => result === 'notSeen').map(({ id }) => id);
         console.log(`${player}: not seen: ${unseen.join(', ') || 'none'}`);
         assert.deepEqual(await page.complaints(), []);

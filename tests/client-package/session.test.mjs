@@ -207,6 +207,19 @@ describe('a session', () => {
     assert.deepEqual(actions(), ['playback_request', 'playback_started', 'playback_error', 'playback_stopped']);
   });
 
+  test('whose media tell of its end before a heartbeat does ends, and says so to the service', async () => {
+    const { service, player, session } = await open();
+    const { playerError } = await import('../../data/client/drm.js');
+    await session.start('open');
+    await pass(3);
+    const text = JSON.stringify(refused(410, 'SESSION_ENDED', { reason: 'displaced' }).body);
+    player.events.failed(playerError('a code of the player', { request: true, status: 410, text }));
+    await pass(30);
+    assert.equal(session.reason, 'displaced');
+    assert.equal(service.count(BEAT), 1);
+    assert.equal(service.count(END), 1);
+  });
+
   test('that the service does not know is replaced once, at its position', async () => {
     const { service, player, session } = await open({ live: false });
     service.always('GET broadcasts', { body: {} });

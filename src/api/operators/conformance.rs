@@ -170,6 +170,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         at: record.at_millis,
         route: record.route,
         status: record.status,
+        cut: record.fault.is_some_and(|fault| fault.contains("cut=")),
         code: record.code,
         user: record.user.map(|user| user.to_string()),
         session: record.session.map(|session| session.to_string()),

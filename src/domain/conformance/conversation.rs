@@ -24,6 +24,8 @@ pub struct ClientCall {
     pub at: i64,
     pub route: String,
     pub status: u16,
+    /// Whether a lab cut the connection, so that the client got no answer. Browsers then send a request again by themselves.
+    pub cut: bool,
     pub code: Option<String>,
     pub user: Option<String>,
     pub session: Option<String>,

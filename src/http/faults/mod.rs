@@ -18,6 +18,7 @@ use crate::request::params::Params;
 use crate::response::reply::{Answer, Reply, media};
 use crate::state::HttpState;
 use playgate_domain::lab::{AppliedFault, FaultAction, FaultableCall};
+use playgate_domain::playback::{EndReason, PlaybackError};
 use playgate_types::{PartnerId, SessionId, UserId};
 
 /// Header of an answer with a fault: the fault's id and what it did.
@@ -72,6 +73,10 @@ pub(crate) fn replacement(fault: &AppliedFault, label: &str) -> Option<Answer> {
                 ErrorCode::NoLiveRights if label == "heartbeat" => ErrorCode::NoLiveRightsNow,
                 code => code,
             };
+            // The reason tells viewers what happened to their stream.
+            if code == ErrorCode::SessionEnded {
+                return Some(Err(PlaybackError::SessionEnded(EndReason::Displaced).into()));
+            }
             Some(Err(ApiError::new(
                 code,
                 format!("fault {} of the lab", fault.id),

@@ -230,15 +230,15 @@ impl StepFile {
 impl OnFile {
     fn check(self) -> Result<Trigger, String> {
         let routes = ROUTERS.facts().public;
-        let labels: Vec<&str> = targets::routes(&routes, &self.route)
-            .iter()
-            .map(|route| route.label)
-            .collect();
-        if labels.is_empty() {
-            return Err(format!(
-                "can never happen: no route {}; it is an operation id, license or any",
-                self.route
-            ));
+        let mut labels = Vec::new();
+        for name in self.route.split(',').map(str::trim) {
+            let named = targets::routes(&routes, name);
+            if named.is_empty() {
+                return Err(format!(
+                    "can never happen: no route {name}; it is an operation id, license or any"
+                ));
+            }
+            labels.extend(named.iter().map(|route| route.label));
         }
         if self
             .status
@@ -385,6 +385,10 @@ mod tests {
                 "step 1: can never happen: no route hartbeat",
             ),
             (
+                "[[step]]\non = {route = 'login, hartbeat'}",
+                "step 1: can never happen: no route hartbeat",
+            ),
+            (
                 "[[step]]\non = {route = 'login', status = 99}",
                 "step 1: can never happen: status",
             ),
@@ -417,6 +421,9 @@ mod tests {
         let heartbeat = trigger("route = 'heartbeat', status = 552");
         assert!(heartbeat.is_met_by("heartbeat", 552));
         assert!(!heartbeat.is_met_by("heartbeat", 200) && !heartbeat.is_met_by("login", 552));
+        let end = trigger("route = 'heartbeat, end_playback', status = 410");
+        assert!(end.is_met_by("heartbeat", 410) && end.is_met_by("end_playback", 410));
+        assert!(!end.is_met_by("end_playback", 204));
         let license = trigger("route = 'license'");
         assert!(
             license.is_met_by("license_clearkey", 200)

@@ -9,7 +9,8 @@ const REPEATED_WITHIN_MILLIS: i64 = 5_000;
 const TIMER_TOLERANCE_MILLIS: i64 = 1_000;
 const PAUSE_MIN_MILLIS: i64 = 1_000;
 const REPETITIONS_WINDOW_MILLIS: i64 = 30_000;
-const REPETITIONS_MAX: usize = 3;
+/// After 1, 2, 4 and 8 seconds.
+const REPETITIONS_MAX: usize = 4;
 /// Later than this, a license is renewed.
 const SAME_KEYS_MILLIS: i64 = 10_000;
 

@@ -34,8 +34,8 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
         let mut intervals: Vec<(i64, &ClientCall, &ClientCall)> = beats
             .windows(2)
             .filter_map(|pair| match pair {
-                // After other answers a client may send a heartbeat immediately, or has to wait.
-                [one, next] if matches!(one.status, 200 | STATUS_NO_LIVE_RIGHTS) => {
+                // After other answers, and without one, a client may send a heartbeat immediately, or has to wait.
+                [one, next] if matches!(one.status, 200 | STATUS_NO_LIVE_RIGHTS) && !one.cut => {
                     Some((next.at - one.at, *one, *next))
                 }
                 _ => None,
@@ -60,7 +60,9 @@ pub(super) fn interval(conversation: &Conversation) -> Finding {
         finding.check();
         // Sorted by distance from the interval, so that too short ones count as much as too long ones.
         intervals.sort_by_key(|(length, ..)| (length - INTERVAL_MILLIS).abs());
-        let place = (intervals.len() * 95).div_ceil(100).saturating_sub(1);
+        // Of fewer than 20 the 95th percentile would be the worst, which may be a single delay.
+        let outliers = (intervals.len() * 5).div_euclid(100).max(1);
+        let place = intervals.len().saturating_sub(1 + outliers);
         let Some((length, one, next)) = intervals.get(place) else {
             continue;
         };

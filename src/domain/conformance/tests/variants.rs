@@ -187,6 +187,88 @@ fn reports(c: &mut Recording, name: &str, value: &str) {
     c.events[0].extra.push((name.to_owned(), value.to_owned()));
 }
 
+/// A failed request is repeated after the seconds, and fails each time but the last.
+fn repeats_after(c: &mut Recording, seconds: &[i64]) {
+    let failed = first(c, |call| call.has_code("INTERNAL"));
+    c.calls
+        .retain(|call| !(call.repeats(&failed) && call.at > failed.at));
+    let mut later = 0;
+    for (nth, pause) in seconds.iter().enumerate() {
+        later += pause * 1_000;
+        let mut again = failed.clone();
+        if nth + 1 == seconds.len() {
+            (again.status, again.code) = (200, None);
+        }
+        insert(c, later, again);
+    }
+}
+
+/// A browser sends a heartbeat twice again when its connection was cut.
+fn sends_again(c: &mut Recording, cut: bool) {
+    let beats: Vec<ClientCall> = c
+        .calls
+        .iter()
+        .filter(|call| of("live", "heartbeat")(call))
+        .cloned()
+        .collect();
+    let beat = beats[beats.len() - 3].clone();
+    change(c, |call| call.id == beat.id, |call| call.cut = cut);
+    insert(
+        c,
+        10,
+        ClientCall {
+            cut,
+            ..beat.clone()
+        },
+    );
+    insert(c, 20, beat);
+}
+
+/// Heartbeats that are late once, or each second time.
+fn is_late(c: &mut Recording, once: bool) {
+    let of_live = of("live", "heartbeat");
+    let beats = c.calls.iter_mut().filter(|call| of_live(call));
+    for (nth, call) in beats.enumerate() {
+        let late = if once { nth == 4 } else { nth % 2 == 1 };
+        call.at += if late { 2_500 } else { 0 };
+    }
+}
+
+fn compare(pairs: &[(&str, Change, Change)]) {
+    for (rule, correct, wrong) in pairs {
+        let mut client = good();
+        correct(&mut client);
+        assert!(
+            !failed(client).contains(rule),
+            "the correct client of {rule}"
+        );
+        let mut client = good();
+        wrong(&mut client);
+        assert!(failed(client).contains(rule), "the wrong client of {rule}");
+    }
+}
+
+#[test]
+fn repetitions_as_documented_and_single_delays_are_no_breach() {
+    compare(&[
+        (
+            "back-off-5xx",
+            |c| repeats_after(c, &[1, 2, 4, 8]),
+            |c| repeats_after(c, &[2, 2, 2, 2, 2]),
+        ),
+        (
+            "heartbeat-interval",
+            |c| sends_again(c, true),
+            |c| sends_again(c, false),
+        ),
+        (
+            "heartbeat-interval",
+            |c| is_late(c, true),
+            |c| is_late(c, false),
+        ),
+    ]);
+}
+
 #[test]
 fn correct_clients_pass_where_wrong_ones_fail() {
     let pairs: [(&str, Change, Change); 12] = [
@@ -245,17 +327,7 @@ fn correct_clients_pass_where_wrong_ones_fail() {
             |c| reports(c, "pin", "2468"),
         ),
     ];
-    for (rule, correct, wrong) in pairs {
-        let mut client = good();
-        correct(&mut client);
-        assert!(
-            !failed(client).contains(&rule),
-            "the correct client of {rule}"
-        );
-        let mut client = good();
-        wrong(&mut client);
-        assert!(failed(client).contains(&rule), "the wrong client of {rule}");
-    }
+    compare(&pairs);
 }
 
 #[test]
