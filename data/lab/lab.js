@@ -1,197 +1,140 @@
-// The page: what can be played, the situations to try, and the wiring between client, picture and calls.
-import { el } from './dom.js';
+// The page: `<playgate-player>` with its session, what can be played, the situations to try, and each call.
+import { BuiltinAdapter } from '../client/adapter-builtin.js';
+import { PlaygateClient, memoryStorage } from '../client/playgate-client.js';
+import '../client/playgate-player.js';
 import { CallList } from './calls.js';
-import { Client } from './client.js';
-import { Interface } from './interface.js';
+import { el } from './dom.js';
+import { Recorder } from './recorder.js';
 import { situations } from './situations.js';
-import { Telemetry } from './telemetry.js';
+import { clock, findTitles } from './titles.js';
 
 const element = (id) => document.getElementById(id);
-const video = element('video');
-
+const player = document.querySelector('playgate-player');
 const settings = await (await fetch('settings.json', { cache: 'no-store' })).json();
-const service = new Interface(settings.headerPrefix);
-const calls = new CallList(element('calls'), element('no-calls'), element('media-count'));
-service.addEventListener('call', ({ detail }) => calls.show(detail));
-const client = new Client(service, new Telemetry(service), video, askPin);
 element('environment').textContent = settings.environment;
-
-// -- PIN
-
-let answerPin = null;
-
-function askPin() {
-  answerPin?.(null); // one question at a time
-  element('pin').hidden = false;
-  element('pin-code').value = '';
-  element('pin-code').focus({ preventScroll: true });
-  return new Promise((done) => (answerPin = done));
-}
-
-function closePin(value) {
-  element('pin').hidden = true;
-  answerPin?.(value);
-  answerPin = null;
-}
-
-element('pin').addEventListener('submit', (event) => {
-  event.preventDefault();
-  closePin(element('pin-code').value);
-});
-element('pin-cancel').addEventListener('click', () => {
-  closePin(null);
-  client.stop();
-});
-client.addEventListener('dropped', () => closePin(null));
 if (settings.demo) element('pin-hint').textContent = `The demo’s PIN is ${settings.demo.pinCode}.`;
 
-// -- The picture and its controls
+// -- The calls
 
-client.addEventListener('message', ({ detail }) => (element('message').textContent = detail));
+let beatAt = 0; // when the last heartbeat was sent
+const calls = new CallList(element('calls'), element('no-calls'), element('media-count'));
+const recorder = new Recorder((call) => {
+  if (call.pending && call.method === 'POST' && call.url.pathname.endsWith('/heartbeat')) beatAt = call.at;
+  calls.show(call);
+});
+element('clear').addEventListener('click', () => calls.clear());
+element('show-media').addEventListener('change', ({ target }) => calls.showMedia(target.checked));
+
+// -- The player
+
+let adapter;
+player.adapter = (video) => (adapter = new BuiltinAdapter(video, { fetch: recorder.fetch(true) }));
+
+/** Starts a title; resolves with the session once it plays, or rejects when it does not. */
+function play({ assetId, name, film }, offset = '') {
+  element('begin').hidden = true;
+  player.video.loop = Boolean(film);
+  player.setAttribute('name', name);
+  player.setAttribute('offset', offset);
+  player.setAttribute('asset', assetId);
+  return new Promise((done, fail) => {
+    const look = ({ detail: { state, error } }) => {
+      if (state !== 'playing' && state !== 'ended') return;
+      player.removeEventListener('statechange', look);
+      if (state === 'playing') done(player.session);
+      else fail(error);
+    };
+    player.addEventListener('statechange', look);
+  });
+}
+
+/** From the picture: at 552 the position of the session is the live point. */
+function step(seconds) {
+  const { session, video } = player;
+  const at = session.live && session.state === 'held' ? adapter.zero() + video.currentTime : session.position;
+  void session.seek(at + seconds);
+}
 
 const controls = {
-  pause: () => client.pause(),
-  back: () => client.seek(client.viewing.player.time - 30),
-  forward: () => client.seek(client.viewing.player.time + 30),
-  'to-live': () => client.seek(client.viewing.player.livePoint),
-  stop: () => client.stop(),
+  back: () => step(-30),
+  forward: () => step(30),
+  stop: () => player.session.stop(),
 };
 for (const [id, act] of Object.entries(controls)) element(id).addEventListener('click', act);
 
-// Muted until somebody asks for sound: browsers start only silent video without a click.
-video.muted = true;
-element('mute').addEventListener('click', ({ currentTarget: button }) => {
-  video.muted = !video.muted;
-  button.textContent = video.muted ? 'Muted' : 'Sound on';
-  button.setAttribute('aria-pressed', video.muted);
-});
-
-element('quality').addEventListener('change', ({ target }) => client.viewing?.player?.choose(target.value));
-
-function showControls() {
-  const { viewing } = client;
-  const ready = Boolean(viewing?.player?.pictures);
-  for (const id of ['pause', 'forward']) element(id).disabled = !ready || Boolean(viewing.held);
-  element('back').disabled = !ready;
-  element('to-live').disabled = !ready || !viewing.live;
-  element('stop').disabled = !viewing;
-  element('pause').textContent = viewing?.state === 'paused' ? 'Play' : 'Pause';
-  const pictures = ready ? viewing.player.pictures : [];
-  const quality = element('quality');
-  quality.disabled = pictures.length < 2;
-  const known = [...quality.options].map(({ value }) => value).join();
-  if (known !== pictures.map(({ id }) => id).join()) {
-    quality.replaceChildren(...pictures.map(({ id, height }) => el('option', { value: id }, `${height}p`)));
+function ahead({ buffered, currentTime }) {
+  for (let i = 0; i < buffered.length; i += 1) {
+    if (buffered.start(i) <= currentTime && currentTime <= buffered.end(i)) return buffered.end(i) - currentTime;
   }
+  return 0;
 }
 
-const HOUR = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' };
-const time = (seconds, options) => new Date(seconds * 1000).toLocaleTimeString(undefined, options);
-
-/** The time of day with the zone, of 24 hours in each language. */
-const hour = (seconds) => time(seconds, HOUR);
-const clock = (seconds) => time(seconds, { ...HOUR, second: '2-digit' });
-
 function showFacts() {
-  const { viewing } = client;
-  const frames = video.getVideoPlaybackQuality?.().totalVideoFrames ?? 0;
-  const ready = viewing?.player?.pictures;
-  const at = ready && client.position();
-  const facts = viewing && {
-    Title: viewing.name,
-    State: viewing.state,
-    Position: ready && (viewing.live || viewing.since ? clock(at) : `${at.toFixed(1)} s`),
-    Programme: viewing.program && `until ${clock(viewing.program.stop)}`,
-    Frames: `${frames} at ${video.videoWidth} × ${video.videoHeight}`,
-    Ready: ready && `${viewing.player.ahead.toFixed(0)} s ahead`,
-    Session: viewing.session && `${viewing.session.slice(0, 8)}…`,
-    'Next heartbeat': viewing.nextBeat && `in ${Math.max(0, Math.round((viewing.nextBeat - Date.now()) / 1000))} s`,
+  const { session, video } = player;
+  const { state, prepared, position, program, reason } = session ?? {};
+  const plays = Boolean(session && !['idle', 'ended'].includes(state));
+  element('back').disabled = element('forward').disabled = position == null;
+  element('stop').disabled = !plays;
+  const next = Math.round((beatAt - Date.now()) / 1000 + (prepared?.heartbeatInterval ?? 0));
+  const facts = plays && {
+    Title: player.getAttribute('name'),
+    State: state,
+    Position: position != null && (position > 1e9 ? clock(position) : `${position.toFixed(1)} s`),
+    Programme: program && `until ${clock(program.stop)}`,
+    Frames: `${video.getVideoPlaybackQuality().totalVideoFrames} at ${video.videoWidth} × ${video.videoHeight}`,
+    Ready: `${ahead(video).toFixed(0)} s ahead`,
+    Session: prepared && `${prepared.sessionId.slice(0, 8)}…`,
+    'Next heartbeat': prepared && beatAt && `in ${Math.max(0, next)} s`,
   };
-  const pairs = Object.entries(facts ?? { State: 'nothing plays' }).filter(([, value]) => value);
+  const pairs = Object.entries(facts || { State: `nothing plays${reason ? ` (${reason})` : ''}` }).filter(([, value]) => value);
   element('facts').replaceChildren(...pairs.map(([name, value]) => el('div', el('dt', name), el('dd', value))));
 }
 
-client.addEventListener('change', () => {
-  showControls();
-  showFacts();
-});
+player.addEventListener('statechange', showFacts);
 setInterval(showFacts, 500);
 showFacts();
 
-addEventListener('pagehide', () => client.stop());
-
 // -- What can be played
 
-const play = (title, options) => () => client.start(title, options);
+const start = (title) => () => void play(title).catch(() => {}); // the player says why
 
-const tile = (title, note, options) =>
-  el('button.tile', { type: 'button', onclick: play(title, options), 'data-asset': title.assetId }, el('b', title.name), el('small', note));
+const progress = ({ now }) => now && el('progress', { max: now.stop - now.start, value: Date.now() / 1000 - now.start, 'aria-hidden': 'true' });
 
+const tile = (title) =>
+  el('button.tile', { type: 'button', onclick: start(title), 'data-asset': title.assetId }, el('b', title.name), el('small', title.note), progress(title));
 
-/** Finished broadcasts that can be caught up on, the newest of each livestream. */
-async function catchup(channels) {
-  if (!channels.length) return [];
-  const days = [0, 1].map((back) => new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10));
-  const answers = await Promise.all(days.map((date) => service.day(channels.map(({ id }) => id), date)));
-  const now = Date.now() / 1000;
-  const newest = ({ id, name, encrypted }) => {
-    const all = answers.flatMap((answer) => answer.body?.[id] ?? []);
-    const over = all.filter(({ stop, catchupInterval }) => stop < now && catchupInterval?.to > now);
-    return over.sort((a, b) => b.start - a.start).slice(0, 3).map((one) => ({ ...one, name, encrypted }));
-  };
-  return channels.flatMap(newest);
-}
+const group = (name, titles) => (titles.length ? [el('h3', name), el('div.tiles', titles.map(tile))] : []);
 
-async function playCatchup(broadcast) {
-  const answer = await service.broadcasts([broadcast.id]);
-  const { streamStart } = answer.body?.[broadcast.id] ?? {};
-  await client.start({ ...titleOf(broadcast), since: streamStart ?? broadcast.start });
-}
-
-const titleOf = ({ id, title, encrypted }) => ({ assetId: id, name: title, encrypted });
-
-const group = (name, tiles) => (tiles.length ? [el('h3', name), el('div.tiles', tiles)] : []);
-
-const age = (years) => (years === undefined ? 'not rated' : years === 0 ? 'all ages' : `from ${years}`);
-const drm = ({ encrypted }) => (encrypted ? 'encrypted' : 'in the clear');
-
-async function show() {
-  const [livestreams, assets] = await Promise.all([service.livestreams(), service.assets()]);
-  const refused = [livestreams, assets].find((answer) => !answer.ok);
-  element('choose-refusal').hidden = !refused;
-  if (refused) {
-    element('choose-refusal').textContent = refused.body?.error?.message ?? refused.message;
-    return;
+async function show(client) {
+  let found;
+  try {
+    found = await findTitles(client);
+  } catch (error) {
+    return refuse(error.message);
   }
-  const playable = (one) => one.protocols.includes('dash');
-  const channels = livestreams.body.filter(playable);
-  const live = channels.length ? (await service.live(channels.map(({ id }) => id))).body : {};
-  const found = await catchup(channels.filter(({ catchupDays }) => catchupDays));
-  const films = assets.body.filter(playable).map((one) => ({ assetId: one.id, name: one.title, ...one }));
-  const channel = (one) => ({ assetId: one.id, name: one.name, encrypted: one.encrypted, live: true });
-  element('titles').replaceChildren(
-    ...group('Films', films.map((one) => tile(one, `${drm(one)}, ${age(one.pgAge)}`))),
-    ...group(
-      'Live',
-      channels.map((one) => tile(channel(one), `${live[one.id]?.current?.title ?? 'no programme'}, ${drm(one)}`)),
-    ),
-    ...group(
-      'Catch-up',
-      found.map((one) =>
-        el('button.tile', { type: 'button', onclick: () => playCatchup(one), 'data-asset': one.id }, el('b', one.title), el('small', `${one.name}, ${hour(one.start)}`)),
-      ),
-    ),
-  );
-  const context = { client, service, films, channels: channels.map((one) => ({ ...channel(one), guide: live[one.id] })) };
+  const { films, channels, finished } = found;
+  refuse();
+  element('titles').replaceChildren(...group('Live', channels), ...group('Films', films), ...group('Catch-up', finished));
+  const first = channels.find(({ now }) => now?.liveAvailable) ?? films[0];
+  element('begin').hidden = !first || Boolean(player.session?.assetId);
+  if (first) element('begin').replaceChildren(el('span.play', '▶'), el('b', first.name), el('small', first.now?.title ?? first.note));
+  element('begin').onclick = first && start(first);
+  const tries = situations({ player, play, logIn: () => secondLogIn(client), films, channels });
   element('tries').replaceChildren(
-    ...situations(context).map(({ name, id, note, missing, run }) =>
+    ...tries.map(({ name, id, note, missing, run }) =>
       el(
         'div.try',
-        el('button', { type: 'button', id: `try-${id}`, disabled: Boolean(missing), onclick: run }, name),
+        // What is refused stands in the list of calls.
+        el('button', { type: 'button', id: `try-${id}`, disabled: Boolean(missing), onclick: () => void run().catch(() => {}) }, name),
         el('small', missing ?? note),
       ),
     ),
   );
+}
+
+function refuse(...words) {
+  element('choose-refusal').hidden = words.length === 0;
+  element('choose-refusal').replaceChildren(...words);
 }
 
 // -- The account
@@ -205,26 +148,54 @@ function pasted(text) {
   return plain.match(/^["'“„<]?([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})["'”“>]?$/i)?.[1].toLowerCase() ?? plain;
 }
 
+/** The token of a user stays in this tab; the device outlives it, because devices are counted. */
+function storage(identity) {
+  const place = (key) => (key === 'playgate:device' ? [localStorage, key] : [sessionStorage, `${key} ${identity}`]);
+  const use = (method) => (key, value) => {
+    const [kept, name] = place(key);
+    return kept[method](name, value);
+  };
+  return { getItem: use('getItem'), setItem: use('setItem'), removeItem: use('removeItem') };
+}
+
+function open(own) {
+  const { partnerToken, identity, accessKey } = Object.fromEntries(Object.entries(fields).map(([id, member]) => [member, pasted(element(id).value)]));
+  const credentials = async () => ({ identity, accessKey });
+  return new PlaygateClient({
+    baseUrl: new URL('../', document.baseURI).href,
+    partnerToken,
+    headerPrefix: settings.headerPrefix,
+    device: { model: 'Playgate lab player' },
+    app: { name: 'lab player' },
+    storage: storage(identity),
+    fetch: recorder.fetch(),
+    credentials,
+    ...own,
+  });
+}
+
+async function secondLogIn(client) {
+  const other = open({ storage: memoryStorage(), device: { id: await client.deviceId } });
+  await other.request('GET', 'api/user/v1/users/' + client.user.userId, { asUser: true });
+  return other;
+}
+
 async function connect() {
-  await client.stop();
-  service.use(Object.fromEntries(Object.entries(fields).map(([id, member]) => [member, pasted(element(id).value)])));
-  await show();
+  const before = player.client;
+  player.removeAttribute('asset');
+  player.client = open();
+  before?.close();
+  await show(player.client);
 }
 
 element('connect').addEventListener('submit', (event) => {
   event.preventDefault();
-  connect();
+  void connect();
 });
-element('clear').addEventListener('click', () => calls.clear());
-element('show-media').addEventListener('change', ({ target }) => calls.showMedia(target.checked));
 
 const published = new URL(settings.publicUrl);
 if (published.origin !== location.origin) {
   // The addresses that the service answers are on the published origin, and the page may call no other than its own.
-  element('choose-refusal').hidden = false;
-  element('choose-refusal').replaceChildren('Open this page at ', el('a', { href: `${settings.publicUrl}/lab/` }, `${settings.publicUrl}/lab/`), '.');
+  refuse('Open this page at ', el('a', { href: `${settings.publicUrl}/lab/` }, `${settings.publicUrl}/lab/`), '.');
 } else if (settings.demo) await connect();
-else {
-  element('choose-refusal').hidden = false;
-  element('choose-refusal').textContent = 'Enter a partner token and a user under Account.';
-}
+else refuse('Enter a partner token and a user under Account.');

@@ -1,4 +1,4 @@
-// The lab's player page: what it plays by the browser's own means, and how it meets what the interface answers.
+// The lab's player page and the demo's page: what they play by the browser's own means, and how they meet what the interface answers.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAppliance } from './lib/appliance.mjs';
@@ -53,7 +53,7 @@ describe('the lab player', { concurrency: 3 }, () => {
       await route.fulfill({ response, json: body });
     });
     await lab.play(vod.open);
-    await lab.sees('The browser cannot', '#message');
+    await lab.sees('This cannot be played at present', 'playgate-player');
     await lab.hears('DELETE', '/heartbeat', 204);
   });
 
@@ -71,11 +71,11 @@ describe('the lab player', { concurrency: 3 }, () => {
     await lab.page.click('#back');
     await lab.plays();
     assert.ok((await lab.position()) < live);
-    await lab.page.click('#to-live');
+    await lab.page.click('playgate-player .live');
     await lab.plays();
     assert.ok((await lab.position()) > live);
-    await lab.page.selectOption('#quality', { label: '180p' });
-    await lab.page.waitForFunction(() => document.getElementById('video').videoHeight === 180);
+    await lab.page.selectOption('playgate-player .quality', { label: '180p' });
+    await lab.page.waitForFunction(() => player.video.videoHeight === 180);
   });
 
   onPage('plays a finished broadcast in catch-up', async (lab, demo) => {
@@ -91,7 +91,7 @@ describe('the lab player', { concurrency: 3 }, () => {
   onPage('asks for the PIN, again after a wrong one, and plays', async (lab, { pinCode }) => {
     await lab.page.click('#try-pin');
     await lab.enterPin('0000');
-    await lab.sees('4 attempts left', '#message');
+    await lab.sees('Attempts left: 4', 'playgate-player');
     await lab.enterPin(pinCode);
     await lab.plays();
     assert.deepEqual(lab.statuses('POST', '/entitlement/'), [403, 403, 200]);
@@ -102,9 +102,9 @@ describe('the lab player', { concurrency: 3 }, () => {
     await lab.page.click('#try-552');
     await lab.plays();
     await lab.hears('POST', '/heartbeat', 552);
-    await lab.sees('This program cannot be shown here', '#message');
-    const frames = () => lab.page.evaluate(() => document.getElementById('video').getVideoPlaybackQuality().totalVideoFrames);
-    assert.equal(await lab.page.evaluate(() => document.getElementById('video').paused), true);
+    await lab.sees('This program cannot be shown here', 'playgate-player');
+    const frames = () => lab.page.evaluate(() => player.video.getVideoPlaybackQuality().totalVideoFrames);
+    assert.equal(await lab.page.evaluate(() => player.video.paused), true);
     const stood = await frames();
     await lab.page.waitForTimeout(1_000);
     assert.equal(await frames(), stood);
@@ -118,8 +118,8 @@ describe('the lab player', { concurrency: 3 }, () => {
     await lab.plays();
     await lab.page.click('#try-displace');
     // By a heartbeat or by the playlist, whichever comes first.
-    await lab.sees('displaced', '#message');
-    await lab.sees('nothing plays', '#facts');
+    await lab.sees('Playback has moved', 'playgate-player');
+    await lab.sees('nothing plays (displaced)', '#facts');
   });
 
   onPage('logs in once when its token has expired, and plays on', async (lab, { livestreams }) => {
@@ -176,3 +176,29 @@ test('the lab player lists more livestreams than one request may name', { skip, 
     await appliance.stop();
   }
 });
+
+for (const [width, colorScheme] of [[390, 'light'], [1280, 'dark']]) {
+  test(`the page of the demo plays at once, and what is chosen, at ${width} px in ${colorScheme}`, { skip, timeout: TEST_TIMEOUT_MS }, async () => {
+    const appliance = await startAppliance(DEVICES);
+    const browser = await launch();
+    try {
+      const { watchUrl, baseUrl, pinCode } = appliance.demo;
+      const lab = await openLab(browser, { labUrl: watchUrl, baseUrl }, { viewport: { width, height: 900 }, colorScheme });
+      await lab.plays();
+      const { current } = await lab.page.evaluate(() => player.client.guide.live([player.session.assetId]).then((live) => live[player.session.assetId]));
+      await lab.sees(current.title, '#title');
+      assert.deepEqual(lab.statuses('POST', '/preflight/'), [200], 'client and title, set one after the other, are one start');
+      await lab.play('film-adult');
+      await lab.enterPin(pinCode);
+      assert.ok(await lab.plays(), 'no decryption module is in use');
+      await lab.sees('The Test Card, Uncut', '#title');
+      assert.deepEqual(lab.statuses('POST', '/auth/email'), [200]);
+      assert.ok((await lab.page.evaluate(() => document.documentElement.scrollWidth)) <= width);
+      assert.deepEqual(await barriers(lab.page), []);
+      await lab.close();
+    } finally {
+      await browser.close();
+      await appliance.stop();
+    }
+  });
+}

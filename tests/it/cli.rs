@@ -1152,6 +1152,7 @@ fn the_demo_prints_one_line_of_json() {
     for member in [
         "baseUrl",
         "labUrl",
+        "watchUrl",
         "opsUrl",
         "operatorToken",
         "partnerToken",

@@ -66,6 +66,10 @@ fn links(http: &HttpState) -> String {
     }
     match http.services.demo.access.get() {
         Some(demo) => {
+            if http.settings.environment != Environment::Production {
+                let watch = "<li><a href=\"lab/watch.html\">Playgate TV</a>: a page made with <code>&lt;playgate-player&gt;</code></li>\n";
+                links.insert_str(0, watch);
+            }
             let mut address = String::new();
             escape(&demo.ops_url, &mut address);
             // Writing to a string cannot fail.

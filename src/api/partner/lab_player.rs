@@ -1,4 +1,4 @@
-//! The lab's player page, built into the binary. The page plays through the partner interface with the browser's own
+//! The lab's player page, built into the binary. The page is made of the JavaScript packages and plays with the browser's own
 //! media functions; it has no third-party script. In production it is refused: a page that holds tokens of viewers and
 //! ends sessions has no place next to real users.
 
@@ -14,10 +14,11 @@ use playgate_http::response::reply::media;
 use playgate_http::{Anyone, ApiError, Context, ErrorCode, HttpState, Reply};
 use playgate_services::DemoAccess;
 
-/// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`).
+/// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`), and so does the worker
+/// that times heartbeats.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; media-src blob:; \
-     frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+     worker-src blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
 static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
@@ -27,18 +28,24 @@ fn built_in() -> Vec<EmbeddedFile> {
         "lab",
         "index.html": media::HTML,
         "lab.css": media::CSS,
+        "poster.svg": media::SVG,
         "calls.js": media::SCRIPT,
-        "client.js": media::SCRIPT,
         "dom.js": media::SCRIPT,
-        "interface.js": media::SCRIPT,
         "lab.js": media::SCRIPT,
-        "manifest.js": media::SCRIPT,
-        "media.js": media::SCRIPT,
+        "recorder.js": media::SCRIPT,
         "situations.js": media::SCRIPT,
-        "telemetry.js": media::SCRIPT,
+        "titles.js": media::SCRIPT,
+    };
+    // The demo's own page, which it prints.
+    let demo = files! {
+        "demo",
+        "watch.html": media::HTML,
+        "watch.css": media::CSS,
+        "watch.js": media::SCRIPT,
     };
     let shared = files!("console", "icon.svg": media::SVG);
     own.into_iter()
+        .chain(demo)
         .chain(shared)
         .map(embedded_files::embed)
         .collect()

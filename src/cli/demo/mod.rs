@@ -84,11 +84,16 @@ fn lab_url(server: &Server) -> String {
     format!("{}/lab/", server.http.settings.public_url)
 }
 
+fn watch_url(server: &Server) -> String {
+    format!("{}watch.html", lab_url(server))
+}
+
 /// The members of the JSON line. Scripts depend on them: add members, never change or remove one.
 fn members(server: &Server, filled: &DemoData) -> Result<serde_json::Value, Failure> {
     Ok(json!({
         "baseUrl": server.http.settings.public_url,
         "labUrl": lab_url(server),
+        "watchUrl": watch_url(server),
         "opsUrl": ops_url(server)?,
         "operatorToken": filled.operator_token,
         "partnerToken": filled.partner_token,
@@ -114,10 +119,12 @@ fn print_walk(server: &Server, filled: &DemoData) -> CommandResult {
     // them.
     output::print_note(&format!(
         "The demo is running at {base}, documented at {base}/docs; stop it with Ctrl-C.\n\
-         Player: open {} in a browser; it plays through the interface and shows each call\n\
+         Watch: open {} in a browser; a page made with <playgate-player>\n\
+         Lab player: open {} in a browser; it plays through the interface and shows each call\n\
          Operators' console: open {}/console/ in a browser, token {}\n\
          Commands: `playgate --data-dir {} requests tail` shows each call and its answer\n\
          Paste these lines into another shell to try the whole interface.\n",
+        watch_url(server),
         lab_url(server),
         ops_url(server)?,
         filled.operator_token,

@@ -9,6 +9,7 @@ export async function openLab(browser, { labUrl, baseUrl }, options = {}) {
   const lab = new Lab(context, await context.newPage(), baseUrl);
   await lab.page.goto(labUrl);
   await lab.page.waitForSelector('[data-asset]');
+  await lab.page.evaluate(() => (window.player = document.querySelector('playgate-player')));
   return lab;
 }
 
@@ -48,8 +49,8 @@ class Lab {
   }
 
   async enterPin(digits) {
-    await this.page.fill('#pin-code', digits);
-    await this.page.click('#pin .main');
+    await this.page.fill('playgate-player .pin', digits);
+    await this.page.click('playgate-player .panel .main');
   }
 
   sees(words, place) {
@@ -59,7 +60,7 @@ class Lab {
   /** Waits until the picture moves: time and decoded frames. Whether it is decrypted. */
   async plays() {
     const figures = () => {
-      const video = document.getElementById('video');
+      const { video } = player;
       const { totalVideoFrames: frames } = video.getVideoPlaybackQuality();
       return { at: video.currentTime, frames, paused: video.paused, seeking: video.seeking };
     };
@@ -69,9 +70,9 @@ class Lab {
       await this.page.waitForTimeout(700);
       const next = await this.page.evaluate(figures);
       const runs = !next.paused && !next.seeking && next.at !== first.at && next.frames > first.frames + 5;
-      if (runs) return this.page.evaluate(() => document.getElementById('video').mediaKeys !== null);
+      if (runs) return this.page.evaluate(() => player.video.mediaKeys !== null);
       if (Date.now() > until) {
-        const said = await this.page.innerText('#stage');
+        const said = await this.page.evaluate(() => document.getElementById('facts').innerText + player.shadowRoot.textContent.slice(-300));
         throw new Error(`the picture does not move: ${JSON.stringify([first, next])}\n${said}`);
       }
     }
