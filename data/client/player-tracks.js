@@ -1,8 +1,10 @@
 // Qualities, languages of sound, and subtitles, as Shaka Player has them.
 
-/** @import {TrackKind as Kind, TrackLists, TrackOption} from './player-adapter.js' */
+/**
+ * @typedef {import('./player-adapter.js').TrackKind} Kind
+ * @typedef {import('./player-adapter.js').TrackOption} TrackOption
+ */
 
-/** @implements {TrackLists} */
 export class Tracks {
   #player;
   #words;

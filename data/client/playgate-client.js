@@ -25,5 +25,8 @@ export { memoryStorage } from './storage.js';
  * @typedef {import('./player-adapter.js').SessionOptions} SessionOptions
  * @typedef {import('./player-adapter.js').StartOptions} StartOptions
  * @typedef {import('./player-adapter.js').State} State
+ * @typedef {import('./player-adapter.js').TrackKind} TrackKind
+ * @typedef {import('./player-adapter.js').TrackLists} TrackLists
+ * @typedef {import('./player-adapter.js').TrackOption} TrackOption
  * @typedef {import('./storage.js').TokenStorage} TokenStorage
  */
