@@ -43,10 +43,8 @@ function partners() {
         id: 'name',
         value: ({ name }) => name,
         cell: (one) => [
-          el('strong', one.name),
+          el('strong', { title: one.partnerId }, one.name),
           one.kind === 'lab' && [' ', link(t`Lab`, 'lab', one.name)],
-          el('br'),
-          el('code.quiet', one.partnerId),
         ],
       },
       { head: t`State`, id: 'state', value: stateOf, cell: (one) => badge(stateOf(one), one.disabled ? 'bad' : 'good') },

@@ -88,6 +88,24 @@ export async function getPage(path) {
   return { rows: json, total: Number(headers.get('X-Total-Count') ?? json.length), next };
 }
 
+const pictures = new Map();
+
+/** The local address of the default picture of a livestream, broadcast or video, asked for once; `null` without one. */
+export function picture(id) {
+  if (!pictures.has(id)) pictures.set(id, waiting.then(() => load(id)));
+  // One after the other: a slow server of pictures must not keep other requests waiting.
+  waiting = pictures.get(id).catch(() => null);
+  return waiting;
+}
+
+let waiting = Promise.resolve();
+
+async function load(id) {
+  const headers = { Authorization: `Bearer ${token.get()}` };
+  const answer = await ask(at`admin/v1/pictures/${id}`, { headers, cache: 'default' });
+  return answer.status === 200 ? URL.createObjectURL(await answer.blob()) : null;
+}
+
 /** The readiness report: whether the service is ready, with reasons and warnings. In a fleet that of the owner, like all the rest. */
 export const readiness = async () => (await ask('readyz?fleet')).json();
 

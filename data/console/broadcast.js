@@ -1,12 +1,40 @@
 // One broadcast: its rights, which layer sets them, and the override of this broadcast.
 import { at, call, get } from './api.js';
-import { age, back, badge, choice, el, facts, field, link, period, quiet, table, yes } from './dom.js';
-import { t } from './i18n.js';
-import { action, form, mayChange, panel } from './panel.js';
+import { age, badge, choice, el, facts, field, link, period, quiet, table, yes } from './dom.js';
+import { isoDay, t } from './i18n.js';
+import { logo, still } from './names.js';
+import { action, form, mayChange, panel, subject } from './panel.js';
 
-const catchup = (interval) => (interval ? period(interval.from, interval.to) : badge(t`no`, 'bad'));
+const catchup = (interval) => (interval ? period(interval.from, interval.to) : badge(t`no`));
 
-export const broadcast = ({ rest: [id] }) => [back(t`Schedule`, '#/schedule'), panel(t`Rights`, (self) => rights(id, self))];
+export function broadcast({ rest: [id], head }) {
+  head(t`Broadcast`, { back: [t`Schedule`, '#/schedule'] });
+  return subject(
+    () => get(at`broadcasts/${id}/why`),
+    (said) => {
+      const { livestreamId, livestreamName, start, stop } = said;
+      const channel = el('span.named', { title: livestreamId }, logo(livestreamId, livestreamName), link(livestreamName, 'schedule', livestreamId));
+      const back = [t`Schedule`, `#/schedule?day=${isoDay(start)}`];
+      head(said.title, { back, beside: [channel, el('span', period(start, stop)), said.pgAge !== undefined && badge(age(said.pgAge))] });
+      return [panel(t`Programme`, () => about(said)), panel(t`Rights`, (self) => rights(id, self))];
+    },
+  );
+}
+
+/** What the guide says of it. */
+function about({ broadcastId, subtitle, season, episode, description, categories, pgAge }) {
+  const part = [season && t`season ${season}`, episode && t`episode ${episode}`].filter(Boolean).join(', ');
+  return [
+    still(broadcastId),
+    (subtitle || part) && el('p', el('strong', subtitle), ' ', quiet(part)),
+    description ? el('p', description) : el('p.quiet', t`The guide has no description.`),
+    facts([
+      [t`Categories`, categories.length ? categories.map((one) => [badge(one), ' ']) : undefined],
+      [t`Age rating`, age(pgAge)],
+      [t`Id`, el('code', broadcastId)],
+    ]),
+  ];
+}
 
 const RIGHTS = () => [
   ['live', t`Live`],
@@ -28,7 +56,6 @@ const NAMES = () => ({
   fastForward: t`Fast forward`,
 });
 
-const shown = (value) => (typeof value === 'boolean' ? yes(value) : String(value));
 const plain = (value) => (typeof value === 'boolean' ? (value ? t`yes` : t`no`) : value);
 
 /** The rights that a layer sets. */
@@ -38,6 +65,20 @@ function says(members) {
   return Object.entries({ ...others, ...extended })
     .map(([name, value]) => `${names[name] ?? name}: ${plain(value)}`)
     .join(', ');
+}
+
+/** The rights that hold. Catch-up is one of them: whether it is allowed and for how many days make one period. */
+function effective({ rights: all, liveAvailable, catchupInterval }) {
+  const by = new Map(all.map((one) => [one.right, one]));
+  const days = by.get('catchup_days');
+  const decides = by.get('catchup')?.value === false ? by.get('catchup') : (days ?? by.get('catchup'));
+  const value = { live: yes(liveAvailable), catchup: catchup(catchupInterval) };
+  const rows = all.filter(({ right }) => right !== 'catchup_days');
+  return rows.map((one) => [
+    NAMES()[one.right] ?? one.right,
+    value[one.right] ?? (one.value ? badge(t`yes`, 'good') : badge(t`no`)),
+    one.right === 'catchup' ? decides.by : one.by,
+  ]);
 }
 
 async function rights(id, self) {
@@ -60,26 +101,10 @@ async function rights(id, self) {
     await call('DELETE', at`broadcasts/${id}/rights`);
     await self.done(t`Override removed. The rights of the livestream and the rules apply.`);
   };
-  const noDays = said.rights.some(({ right, value }) => right === 'catchup_days' && value === 0);
-  const effective = ({ right, value }) =>
-    right === 'catchup' && value && noDays ? [shown(value), ' ', quiet(t`for 0 days, so none`)] : shown(value);
   const before = (name) => own?.effects[name] ?? '';
   return [
-    facts([
-      [t`Title`, el('strong', said.title)],
-      [t`Livestream`, link(said.livestreamId, 'schedule', said.livestreamId)],
-      [t`Time`, period(said.start, said.stop)],
-      [t`Age rating`, age(said.pgAge)],
-      [t`Live`, yes(said.liveAvailable)],
-      [t`Catch-up`, catchup(said.catchupInterval)],
-    ]),
     el('h3', t`Effective rights`),
-    table(
-      [t`Right`, t`Value`, t`Set by`],
-      said.rights.map((one) => [NAMES()[one.right] ?? one.right, effective(one), one.by]),
-      undefined,
-      { compact: true },
-    ),
+    table([t`Right`, t`Value`, t`Set by`], effective(said), undefined, { compact: true }),
     el('h3', t`Where the rights come from (later wins)`),
     table([t`Set by`, t`State`, t`Rights`], layers),
     mayChange() && el('h3', t`Override this broadcast`),

@@ -1,11 +1,13 @@
 // The catalogue: livestreams, assets, offers and rules as lists, the import of a file, and earlier versions.
 import { call, get, query } from './api.js';
-import { editor, saveWhole } from './catalog_edit.js';
+import { editor } from './catalog_edit.js';
 import { differences, importer } from './catalog_import.js';
-import { age, area, badge, count, el, link, quiet, when, yes } from './dom.js';
+import { age, badge, clipped, count, el, link, quiet, when, yes } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
-import { action, confirmed, form, mayChange, panel } from './panel.js';
+import { logo } from './names.js';
+import { action, mayChange, panel } from './panel.js';
+import { rules } from './rules.js';
 
 const TABS = () => [
   ['livestreams', t`Livestreams`],
@@ -19,7 +21,7 @@ const TABS = () => [
 const EDITED = { livestream: 'livestreams', asset: 'assets', offer: 'offers' };
 
 /** `#/catalog/LIST`, or the editor of an entry: `#/catalog/KIND/ID`, without the id for a new one. */
-export function catalog({ rest: [part = 'livestreams', id], search }) {
+export function catalog({ rest: [part = 'livestreams', id], search, head }) {
   const here = EDITED[part] ?? part;
   const tabs = el(
     'nav.tabs',
@@ -28,7 +30,10 @@ export function catalog({ rest: [part = 'livestreams', id], search }) {
       el('a', { href: `#/catalog/${path}`, 'aria-current': path === here ? 'page' : undefined }, text),
     ),
   );
-  if (EDITED[part]) return [tabs, editor(part, id)];
+  if (EDITED[part]) {
+    const [, text] = TABS().find(([path]) => path === here);
+    return editor(part, id, (title, beside) => head(title, { back: [text, `#/catalog/${here}`], beside }));
+  }
   const draws = { livestreams, assets, offers, rules, import: () => [importer()], history: versions };
   return [tabs, ...(draws[part] ?? livestreams)(search)];
 }
@@ -51,6 +56,7 @@ const livestreams = (search) => [
     search,
     csv: 'livestreams',
     sort: 'name',
+    opens: true,
     none: t`No livestreams.`,
     matches: ({ id, name: text }) => [id, text],
     filters: [
@@ -58,8 +64,14 @@ const livestreams = (search) => [
       { name: 'encrypted', label: t`Encrypted`, options: TRUTH(), test: isTrue('encrypted') },
     ],
     columns: [
-      { head: t`Name`, id: 'name', value: (one) => one.name ?? one.id, cell: (one) => name(one.id, 'livestream', one.name ?? one.id) },
-      { head: t`Id`, id: 'id', value: ({ id }) => id, cell: ({ id }) => el('code', id) },
+      {
+        head: t`Name`,
+        id: 'name',
+        grow: 3,
+        value: (one) => one.name ?? one.id,
+        cell: ({ id, name: text = id, images }) => el('span.named', { title: id }, logo(images?.length > 0 && id, text), el('span.clip', name(id, 'livestream', text), text !== id && [' ', quiet(id)])),
+      },
+      { head: t`Id`, csv: ({ id }) => id },
       { head: t`Live`, id: 'live', value: (one) => one.live_rights, cell: (one) => yes(one.live_rights) },
       {
         head: t`Catch-up`,
@@ -67,7 +79,7 @@ const livestreams = (search) => [
         value: (one) => one.catchup_days ?? 0,
         cell: (one) => (one.catchup_days ? t`${one.catchup_days} days` : badge(t`none`)),
       },
-      { head: t`Start over`, id: 'over', value: (one) => one.start_over, cell: (one) => yes(one.start_over) },
+      { head: t`Start over`, id: 'over', value: (one) => one.start_over, cell: (one) => (one.start_over ? yes(true) : badge(t`no`)) },
       { head: t`Encrypted`, id: 'encrypted', value: (one) => one.encrypted, cell: (one) => (one.encrypted ? t`yes` : t`no`) },
       { head: t`Protocols`, id: 'protocols', value: protocols, cell: protocols },
       { head: t`Schedule`, cell: ({ id }) => link(t`Show`, 'schedule', id) },
@@ -84,12 +96,13 @@ const assets = (search) => [
     search,
     csv: 'assets',
     sort: 'title',
+    opens: true,
     none: t`No videos.`,
     matches: ({ id, title }) => [id, title],
     filters: [{ name: 'encrypted', label: t`Encrypted`, options: TRUTH(), test: isTrue('encrypted') }],
     columns: [
-      { head: t`Title`, id: 'title', value: (one) => one.title ?? one.id, cell: (one) => name(one.id, 'asset', one.title ?? one.id) },
-      { head: t`Id`, id: 'id', value: ({ id }) => id, cell: ({ id }) => el('code', id) },
+      { head: t`Title`, id: 'title', grow: 3, value: (one) => one.title ?? one.id, cell: ({ id, title = id }) => clipped(id, name(id, 'asset', title), title !== id && [' ', quiet(id)]) },
+      { head: t`Id`, csv: ({ id }) => id },
       { head: t`Age rating`, id: 'age', value: (one) => one.pg_age ?? -1, cell: (one) => age(one.pg_age), csv: (one) => one.pg_age },
       {
         head: t`Available`,
@@ -104,27 +117,35 @@ const assets = (search) => [
 
 const PACK_SHOWN = 5;
 
-/** What an offer contains, shortened. */
-function pack({ pack: of }) {
+/** What an offer contains, by names, shortened. */
+function contents({ pack: of, names }) {
   if (typeof of === 'string') return of === 'all' ? t`everything` : of;
   const ids = [...(of.livestreams ?? []), ...(of.assets ?? [])];
   const more = ids.length - PACK_SHOWN;
-  const text = ids.slice(0, PACK_SHOWN).join(', ');
+  const text = ids.slice(0, PACK_SHOWN).map((id) => names.get(id) ?? id).join(', ');
   return more > 0 ? t`${text} and ${count(more)} more` : text || t`empty`;
+}
+
+/** The offers, with the names of what they contain. */
+async function named() {
+  const { livestream = [], asset = [], offer = [] } = await all();
+  const names = new Map([...livestream, ...asset].map(({ id, name: text, title }) => [id, text ?? title ?? id]));
+  return offer.map((one) => ({ ...one, names }));
 }
 
 const offers = (search) => [
   adder('offer', t`Add offer`),
-  list('', async () => (await all()).offer ?? [], {
+  list('', named, {
     search,
     csv: 'offers',
     sort: 'id',
+    opens: true,
     none: t`No offers.`,
-    matches: (one) => [one.id, one.type, pack(one)],
+    matches: (one) => [one.id, one.type, contents(one)],
     columns: [
       { head: t`Id`, id: 'id', value: ({ id }) => id, cell: ({ id }) => name(id, 'offer', id) },
       { head: t`Type`, id: 'type', value: ({ type }) => type, cell: ({ type }) => type },
-      { head: t`Contents`, id: 'pack', value: pack, cell: pack },
+      { head: t`Contents`, id: 'pack', grow: 3, value: contents, cell: (one) => clipped(contents(one)) },
       { head: t`Countries`, id: 'countries', value: (one) => one.countries?.join(' '), cell: (one) => (one.countries?.length ? one.countries.join(', ') : t`everywhere`) },
       { head: t`On sale`, cell: (one) => (one.sale ? [time(one.sale.from), ' – ', time(one.sale.to)] : t`always`) },
       {
@@ -136,74 +157,6 @@ const offers = (search) => [
     ],
   }),
 ];
-
-const RULE_EXAMPLE = '{\n  "livestream": "sport",\n  "title": "Match*",\n  "live": false\n}';
-
-function rules(search) {
-  const rulesPanel = list('', () => get('rules'), {
-    search,
-    csv: 'rules',
-    none: t`No rules.`,
-    matches: ({ text }) => [text],
-    columns: [
-      { head: t`No.`, id: 'number', value: ({ number }) => number, cell: ({ number }) => number },
-      { head: t`Rule`, id: 'text', value: ({ text }) => text, cell: (rule, self) => [rule.text, mayChange() && ruleEditor(rule, self)] },
-      { head: '', cell: (rule, self) => mayChange() && ruleRemover(rule, self) },
-    ],
-  });
-  const add = (self) =>
-    form(
-      t`Add rule`,
-      [area(t`Rule (JSON, as in the catalogue file)`, 'rule', '', { placeholder: RULE_EXAMPLE, required: true })],
-      async ({ rule }) => {
-        if (!(await addRule(parsed(rule)))) return;
-        await self.done(t`Added the rule.`);
-        rulesPanel.renew();
-      },
-      { stacked: true },
-    );
-  return [el('p.quiet', t`Later rules override earlier ones.`), rulesPanel, mayChange() && panel(t`Add rule`, add)];
-}
-
-/** Adds a rule, if need be after a question. Returns whether it was added. */
-async function addRule(rule) {
-  try {
-    await call('POST', 'rules', rule);
-  } catch (error) {
-    if (error.code !== 'IMPORT_HELD') throw error;
-    if (!(await confirmed(t`This rule has no condition: every broadcast loses rights. Add it?`, t`Add rule`))) return false;
-    await call('POST', 'rules?accept', rule);
-  }
-  return true;
-}
-
-/** JSON that a person typed. */
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw Object.assign(new Error(t`This is not JSON: ${error.message}`), { status: 0 });
-  }
-}
-
-function ruleRemover({ number, text }, self) {
-  const remove = async () => {
-    await call('DELETE', `rules/${number}${query({ text })}`);
-    await self.done(t`Removed rule ${number}.`);
-  };
-  return action(t`Remove`, remove, { ask: t`Remove rule ${number}: ${text}?`, label: t`Remove rule ${number}` });
-}
-
-function ruleEditor({ number, rule }, self) {
-  const details = el('details', el('summary', t`Edit`));
-  details.addEventListener('toggle', () => {
-    if (!details.open || details.children.length > 1) return;
-    const save = (values) =>
-      saveWhole(details, (catalogue) => (catalogue.rule[number - 1] = parsed(values.rule)), () => self.done(t`Saved.`));
-    details.append(form(t`Preview`, [area(t`Rule`, 'rule', JSON.stringify(rule, null, 2))], save, { stacked: true }));
-  });
-  return details;
-}
 
 const REMOVED_SHOWN = 8;
 

@@ -29,12 +29,19 @@ function marks(from, to, most) {
 const short = (value) => number(value, { notation: 'compact', maximumSignificantDigits: 3 });
 
 /**
- * A chart. `series`: { name, points: [[seconds, value or null], …] }, all with the same times. `bars` stacks the series;
- * else they are lines, with a gap where a value is absent; one that is `earlier` is drawn lighter. `unit` stands at the
- * axis. `open(seconds)` is called when a time is clicked. `none` says that all values are 0 or
- * absent.
+ * Charts of one period. Pointing at a time of one shows that time in all of them, and dragging over one calls
+ * `zoom([from, to])`. `open(seconds)` is called when a time is clicked.
+ *
+ * A chart: { title, unit, series, bars, none }. `series`: { name, points: [[seconds, value or null], …] }, all with the
+ * same times. `bars` stacks the series; else they are lines, with a gap where a value is absent; one that is `earlier` is
+ * drawn lighter. `unit` stands at the axis. `none` says that all values are 0 or absent.
  */
-export function chart({ title, unit, series, from, to, bars = false, step = 60, open, none }) {
+export function charts(period, list) {
+  const figures = list.map((one) => figure(one, period, (at) => figures.forEach(({ point }) => point(at))));
+  return el('div.charts', figures.map(({ element }) => element));
+}
+
+function figure({ title, unit, series, bars = false, none }, { from, to, step = 60, zoom, open }, point) {
   const shown = series.slice(0, 6);
   const times = shown[0]?.points.map(([at]) => at) ?? [];
   const sums = times.map((_, i) => shown.reduce((sum, { points }) => sum + (points[i][1] ?? 0), 0));
@@ -43,16 +50,14 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
   const top = most > 0 ? nice(most / 4) * 4 : 1;
   const x = (at) => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
-  const lines = most > 0 ? [0, 1, 2, 3, 4].map((part) => (top * part) / 4) : [0];
-  const isDays = to - from > 2 * 86_400;
-  const label = (at) => (isDays ? dayName(at) : clockTime(at));
   const last = shown.map(({ name, points }) => [name, points.at(-1)?.[1]]).filter(([, value]) => value != null);
   const nonzero = last.filter(([, value]) => value !== 0);
   const said = nonzero.map(([name, value]) => `${name ? `${name}: ` : ''}${short(value)}`).join(', ');
   const spoken = said || (last.length > 0 ? short(0) : '');
   const isEmpty = shown.every(({ points }) => points.every(([, value]) => value === null || value === undefined));
   const nothing = (most === 0 && none) || (isEmpty && t`no figures in this period`);
-  const readout = el('p.readout', quiet(!nothing && spoken ? t`now ${spoken}` : ''));
+  const readout = el('p.readout');
+  const pointer = svg('line', { class: 'pointer', y1: TOP, y2: HEIGHT - BOTTOM });
   const picture = svg(
     'svg',
     {
@@ -60,6 +65,38 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
       role: 'img',
       'aria-label': nothing ? `${title}: ${nothing}` : t`${title} (${unit}): ${spoken}, at most ${short(most)}`,
     },
+    axes({ from, to, most, top, x, y }),
+    bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
+    nothing && svg('text', { class: 'nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 }, nothing),
+    pointer,
+  );
+  /** Shows the values at a time; without one the last values. */
+  const show = (at) => {
+    const i = at === undefined ? -1 : nearest(times, at);
+    pointer.setAttribute('x1', i < 0 ? -9 : x(times[i]));
+    pointer.setAttribute('x2', i < 0 ? -9 : x(times[i]));
+    const all = i < 0 ? [] : shown.map(({ name, points }) => `${name ? `${name} ` : ''}${format(points[i][1], unit)}`);
+    readout.replaceChildren(...(i < 0 ? [quiet(!nothing && spoken ? t`now ${spoken}` : '')] : [clock(times[i]), ` · ${all.join(' · ')}`]));
+  };
+  show();
+  choose(picture, { from, to, x }, { point, zoom, open: open && ((at) => open(times[nearest(times, at)])), step });
+  const element = el(
+    'figure',
+    el('figcaption', el('strong', title), ' ', quiet(`${unit} · ${zoneShort(to)}`)),
+    picture,
+    shown.length > 1 && legend(shown),
+    readout,
+    numbers(shown, times, unit, open),
+  );
+  return { element, point: show };
+}
+
+/** The lines of values and the marks of times. */
+function axes({ from, to, most, top, x, y }) {
+  const lines = most > 0 ? [0, 1, 2, 3, 4].map((part) => (top * part) / 4) : [0];
+  const isDays = to - from > 2 * 86_400;
+  const label = (at) => (isDays ? dayName(at) : clockTime(at));
+  return [
     lines.map((value) => [
       svg('line', { class: 'axis', x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
       svg('text', { class: 'tick end', x: LEFT - 6, y: y(value) + 4 }, short(value)),
@@ -68,36 +105,41 @@ export function chart({ title, unit, series, from, to, bars = false, step = 60, 
       svg('line', { class: 'mark', x1: x(at), x2: x(at), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 4 }),
       svg('text', { class: 'tick', x: Math.min(WIDTH - (isDays ? 30 : 18), x(at)), y: HEIGHT - 5 }, label(at)),
     ]),
-    bars ? stacks(shown, times, x, y, step) : shown.map((one, i) => path(one, i, x, y)),
-    nothing && svg('text', { class: 'nothing', x: (LEFT + WIDTH - RIGHT) / 2, y: (TOP + HEIGHT - BOTTOM) / 2 }, nothing),
-  );
-  const pointer = svg('line', { class: 'pointer', x1: -9, x2: -9, y1: TOP, y2: HEIGHT - BOTTOM });
-  picture.append(pointer);
-  const under = (event) => {
+  ];
+}
+
+/** Lets a pointer choose a time, by pointing or a click, or a period, by dragging. */
+function choose(picture, { from, to, x }, { point, zoom, open, step }) {
+  let start;
+  const chosen = svg('rect', { class: 'chosen', y: TOP, height: HEIGHT - TOP - BOTTOM, width: 0 });
+  picture.append(chosen);
+  if (zoom) picture.classList.add('zooms');
+  else if (open) picture.classList.add('opens-time');
+  const time = (event) => {
     const box = picture.getBoundingClientRect();
     const at = from + (((event.clientX - box.left) / box.width) * WIDTH - LEFT) * ((to - from) / (WIDTH - LEFT - RIGHT));
-    return nearest(times, at);
+    return Math.round(Math.min(to, Math.max(from, at)));
   };
-  if (open) {
-    picture.classList.add('opens');
-    picture.addEventListener('click', (event) => under(event) >= 0 && open(times[under(event)]));
-  }
-  picture.addEventListener('pointermove', (event) => {
-    const i = under(event);
-    if (i < 0) return;
-    pointer.setAttribute('x1', x(times[i]));
-    pointer.setAttribute('x2', x(times[i]));
-    const all = shown.map(({ name, points }) => `${name ? `${name} ` : ''}${format(points[i][1], unit)}`);
-    readout.replaceChildren(clock(times[i]), ` · ${all.join(' · ')}`);
+  const period = (event) => [start, time(event)].sort((a, b) => a - b);
+  picture.addEventListener('pointerdown', (event) => {
+    start = zoom && time(event);
+    if (zoom) picture.setPointerCapture(event.pointerId);
   });
-  return el(
-    'figure',
-    el('figcaption', el('strong', title), ' ', quiet(`${unit} · ${zoneShort(to)}`)),
-    picture,
-    shown.length > 1 && legend(shown),
-    readout,
-    numbers(shown, times, unit, open),
-  );
+  picture.addEventListener('pointermove', (event) => {
+    point(time(event));
+    if (start === undefined) return;
+    const [first, last] = period(event);
+    chosen.setAttribute('x', x(first));
+    chosen.setAttribute('width', x(last) - x(first));
+  });
+  picture.addEventListener('pointerleave', () => point());
+  picture.addEventListener('pointerup', (event) => {
+    const [first, last] = start === undefined ? [] : period(event);
+    start = undefined;
+    chosen.setAttribute('width', 0);
+    if (last - first >= 2 * step) zoom([first, last]);
+    else open?.(time(event));
+  });
 }
 
 const format = (value, unit) => (value === null || value === undefined ? '–' : `${number(value, { maximumFractionDigits: 2 })} ${unit}`);

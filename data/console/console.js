@@ -1,8 +1,10 @@
 // Login and page routing. Each page has a URL fragment below `#/`, so it can be bookmarked.
 import { Refusal, get, preference, session, token } from './api.js';
-import { back, choice, el } from './dom.js';
+import { choice, el } from './dom.js';
 import { LANGUAGES, speak, spoken, t } from './i18n.js';
-import { action, readsOnly, refusal } from './panel.js';
+import { icon } from './icons.js';
+import { keys } from './keyboard.js';
+import { action, panel, readsOnly, refusal } from './panel.js';
 import { access } from './access.js';
 import { audit } from './audit.js';
 import { broadcast } from './broadcast.js';
@@ -26,25 +28,38 @@ const CONTENT = ['admin', 'content', 'observer'];
 const SUPPORT = ['admin', 'agent', 'observer'];
 const ADMIN = ['admin', 'observer'];
 
-// First path segment, title, roles that see the page in the navigation, and render function. A page without a title is
-// reached from another page, whose entry in the navigation it keeps. The server enforces roles: a page that the role does not allow shows the server's error.
-const PAGES = () => [
-  ['overview', t`Overview`, ALL, overview],
-  ['why', t`Entitlement check`, SUPPORT, why],
-  ['requests', t`Requests`, SUPPORT, requests],
-  ['users', t`Users`, SUPPORT, users],
-  ['sessions', t`Playback sessions`, SUPPORT, sessions],
-  ['mail', t`Mail`, SUPPORT, mail],
-  ['schedule', t`Schedule`, ALL, schedule],
-  ['broadcast', '', CONTENT, broadcast, 'schedule'],
-  ['catalog', t`Catalogue`, CONTENT, catalog],
-  ['guides', t`EPG sources`, CONTENT, guides],
-  ['quality', t`Quality`, CONTENT, quality],
-  ['lab', t`Lab`, ADMIN, lab],
-  ['store', t`Backups`, ADMIN, store],
-  ['fleet', t`Fleet`, ADMIN, fleet],
-  ['audit', t`Audit log`, ADMIN, audit],
-  ['access', t`Partners, operators`, ADMIN, access],
+// The groups of the menu. A page: first path segment, title, roles that see it in the menu, render function, and the key
+// that opens it after `g`. A page without a title is reached from another page, whose entry in the menu it keeps. The
+// server enforces roles: a page that the role does not allow shows the server's error.
+const GROUPS = () => [
+  [
+    t`Now`,
+    ['overview', t`Overview`, ALL, overview, 'o'],
+    ['sessions', t`Playback sessions`, SUPPORT, sessions, 'p'],
+    ['requests', t`Requests`, SUPPORT, requests, 'r'],
+    ['quality', t`Quality`, CONTENT, quality, 'q'],
+  ],
+  [
+    t`Users`,
+    ['users', t`Users`, SUPPORT, users, 'u'],
+    ['why', t`Entitlement check`, SUPPORT, why, 'c'],
+    ['mail', t`Mail`, SUPPORT, mail, 'm'],
+  ],
+  [
+    t`Content`,
+    ['schedule', t`Schedule`, ALL, schedule, 's'],
+    ['broadcast', '', CONTENT, broadcast, 'schedule'],
+    ['catalog', t`Catalogue`, CONTENT, catalog, 'k'],
+    ['guides', t`EPG sources`, CONTENT, guides, 'e'],
+  ],
+  [
+    t`System`,
+    ['access', t`Partners, operators`, ADMIN, access, 'a'],
+    ['lab', t`Lab`, ADMIN, lab, 'l'],
+    ['store', t`Backups`, ADMIN, store, 'b'],
+    ['fleet', t`Fleet`, ADMIN, fleet, 'f'],
+    ['audit', t`Audit log`, ADMIN, audit, 'h'],
+  ],
 ];
 
 const part = (id) => document.getElementById(id);
@@ -86,16 +101,21 @@ function arrange() {
   part('bar').hidden = part('main').hidden = false;
   document.body.dataset.environment = about.environment;
   part('environment').textContent = about.environment;
-  part('who').textContent = `${about.name ?? t`operator`} · ${about.role}`;
+  part('who').replaceChildren(el('strong', about.name ?? t`operator`), ` · ${about.role}`);
   part('log-out').textContent = t`Log out`;
+  part('show-keys').ariaLabel = part('show-keys').title = t`Keyboard`;
   part('nav').ariaLabel = t`Pages`;
   part('choices').replaceChildren(languageChoice(), zoneChoice());
   const production = about.environment === 'production';
   const has = ([path, name, roles]) => name && roles.includes(about.role) && !(production && path === 'lab');
-  const reached = PAGES().filter(has);
-  part('nav').replaceChildren(...reached.map(([path, name]) => el('a', { href: `#/${path}` }, name)));
+  const groups = GROUPS().map(([name, ...pages]) => [name, pages.filter(has)]);
+  const there = groups.filter(([, pages]) => pages.length);
+  part('nav').replaceChildren(...there.map(([name, pages]) => el('div.group', el('h2', name), pages.map(entry))));
+  keys(there);
   show();
 }
+
+const entry = ([path, name]) => el('a', { href: `#/${path}` }, icon(path), name);
 
 part('log-in').addEventListener('submit', async (event) => {
   event.preventDefault();
@@ -149,20 +169,31 @@ function show() {
 
 function draw() {
   const [[first, ...rest], search] = place();
-  const page = PAGES().find(([path]) => path === (first || 'overview'));
-  const missing = () => [el('p', t`The console has no page at this address.`), back(t`Overview`, '#/overview')];
-  const [path, name, , contents, entry = path] = page ?? ['', t`Page not found`, ALL, missing];
-  for (const anchor of part('nav').children) {
-    if (anchor.hash === `#/${entry}`) anchor.setAttribute('aria-current', 'page');
+  const pages = GROUPS().flatMap(([, ...all]) => all);
+  const page = pages.find(([path]) => path === (first || 'overview'));
+  const missing = () => [panel('', () => t`The console has no page at this address.`)];
+  const [path, name, , contents, key] = page ?? ['', t`Page not found`, ALL, missing];
+  const current = `#/${name ? path : key}`;
+  for (const anchor of part('nav').querySelectorAll('a')) {
+    if (anchor.hash === current) anchor.setAttribute('aria-current', 'page');
     else anchor.removeAttribute('aria-current');
   }
   showCurrent();
   openMenu(false);
-  const title = name || t`Broadcast`;
-  part('menu').textContent = t`Menu: ${part('nav').querySelector('[aria-current]')?.textContent ?? title}`;
-  document.title = `${title} · Playgate ${about.environment}`;
-  const heading = el('h1', { tabindex: '-1' }, title);
-  part('main').replaceChildren(heading, ...contents({ rest, search, about }));
+  const entry = part('nav').querySelector('[aria-current]')?.textContent;
+  part('menu').textContent = t`Menu: ${entry ?? name}`;
+  const heading = el('h1', { tabindex: '-1' });
+  const [way, side] = [el('nav.back', { 'aria-label': t`Page above` }), el('div.beside')];
+  /** Heads the page by the thing that it is about; `beside` stands next to it, `back` leads to the page above. */
+  const head = (title, { beside = [], back } = {}) => {
+    heading.textContent = title;
+    document.title = `${title} · Playgate ${about.environment}`;
+    side.replaceChildren(...[beside].flat(Infinity).filter(Boolean));
+    way.hidden = !back;
+    if (back) way.replaceChildren(el('a', { href: back[1] }, `← ${back[0]}`));
+  };
+  head(name);
+  part('main').replaceChildren(el('header.top', way, heading, side), ...[contents({ rest, search, about, head })].flat(Infinity).filter(Boolean));
   heading.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }

@@ -1,6 +1,6 @@
 // Element construction. Only this module creates elements, and it inserts content as text: an e-mail address or a title
 // is never parsed as markup.
-import { clockSeconds, clockTime, dateTime, exactTime, fullTime, isoDay, longTime, number, t, zoneShort } from './i18n.js';
+import { briefTime, clockSeconds, clockTime, dateTime, exactTime, fullTime, isoDay, longTime, number, t, zoneShort } from './i18n.js';
 
 const isAttributes = (value) =>
   value !== null && typeof value === 'object' && !(value instanceof Node) && !Array.isArray(value);
@@ -45,14 +45,18 @@ export const badge = (text, kind = '') => el(`span.badge${kind && `.${kind}`}`, 
 
 export const quiet = (...text) => el('span.quiet', ...text);
 
+/** Marks the places in a translated sentence at which `phrase` puts nodes. */
+export const [A, B, C] = ['\u0001', '\u0002', '\u0003'];
+
+/** A translated sentence with nodes in the places of its marks. */
+export const phrase = (text, ...nodes) =>
+  text.split(/([\u0001-\u0003])/).map((piece) => (/^[\u0001-\u0003]$/.test(piece) ? nodes[piece.charCodeAt(0) - 1] : piece));
+
 /** A dash for what is not there. Cards of small screens omit it. */
 export const absent = () => el('span.quiet.absent', '–');
 
-/** A long text on one line, cut at its end, with all of it as tooltip. Small screens show all of it. */
+/** A text with all of it as tooltip: in a column that grows it is cut at the end of its room. Small screens show all of it. */
 export const clipped = (text, ...nodes) => el('span.clip', { title: text }, nodes.length ? nodes : text);
-
-/** The way back from the page of an entry. */
-export const back = (text, hash) => el('p.back', el('a', { href: hash }, `← ${text}`));
 
 /** The age from which a broadcast or a video may be watched; `undefined` where nobody rated it. */
 export const age = (years) => (years === undefined ? quiet(t`not rated`) : years === 0 ? t`all ages` : `${years}+`);
@@ -75,6 +79,13 @@ export const full = (seconds) => moment(seconds, fullTime(seconds));
 
 /** Time to the second in the chosen zone, with the day if it is another, for what happens often. */
 export const exact = (seconds) => moment(seconds, exactTime(seconds));
+
+/** Times without the zone, which a list names once: as short as they can be, and with their date. */
+export const brief = (seconds) => (seconds === undefined || seconds === null ? absent() : moment(seconds, briefTime(seconds)));
+export const stamp = (seconds) => (seconds === undefined || seconds === null ? absent() : moment(seconds, dateTime(seconds)));
+
+/** The zone of the times on a page or in a list. */
+export const zoneNote = () => quiet(t`times in ${zoneShort(Date.now() / 1000)}`);
 
 /** The time of day only. A heading near it names the zone. */
 export const clock = (seconds) => moment(seconds, clockTime(seconds));
@@ -121,21 +132,44 @@ export function bytes(value) {
 
 // -- Tables and lists
 
-/** A table. Each row is a list of cells; `none` replaces the table if there are no rows. */
-export function table(heads, rows, none = t`No entries.`, { compact } = {}) {
+/**
+ * A table. Each row is a list of cells; `none` replaces the table if there are no rows. A column is its head, or
+ * { head, sort, sorted, grow, kind }: `sort` is the button in its head, `grow` its part of the room that others leave,
+ * `kind` a class of its cells. With `opens`, a click anywhere on a row follows its first link. A `compact` table needs no
+ * cards on small screens.
+ */
+export function table(columns, rows, none = t`No entries.`, { compact, opens } = {}) {
   if (rows.length === 0) return el('p.quiet', none);
-  const head = el(
-    'tr',
-    heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td'))),
-  );
-  // Small screens show each row as a card; `data-head` labels its cells there. A `compact` table fits them as it is.
+  const all = columns.map((one) => (typeof one === 'object' ? one : { head: one }));
+  const name = ({ grow, kind }) => [grow && `grow g${grow}`, kind].filter(Boolean).join(' ') || undefined;
+  const title = (one) =>
+    one.head || one.sort
+      ? el('th', { scope: 'col', class: name(one), 'aria-sort': one.sorted }, one.sort ?? one.head)
+      : el('td', { class: name(one) });
+  // Small screens show each row as a card; `data-head` labels its cells there.
   const row = (cells) =>
     el(
       'tr',
-      cells.map((cell, i) => el('td', { 'data-head': heads[i] }, el('div', cell))),
+      cells.map((cell, i) => el('td', { class: name(all[i]), 'data-head': all[i].head ?? '' }, el('div', cell))),
     );
-  return el('div.scroll', el(compact ? 'table' : 'table.cards', el('thead', head), el('tbody', rows.map(row))));
+  const body = el('tbody', rows.map(row));
+  if (opens) body.addEventListener('click', follow);
+  const kinds = [!compact && 'cards', all.some(({ grow }) => grow) && 'sized', opens && 'opens'].filter(Boolean);
+  const place = el('div.scroll', el('table', { class: kinds.join(' ') || undefined }, el('thead', el('tr', all.map(title))), body));
+  // What scrolls must be reached by the keyboard. It has a size once it is drawn.
+  requestAnimationFrame(() => place.scrollWidth > place.clientWidth && set(place, { tabindex: '0', role: 'group', 'aria-label': t`Table` }));
+  return place;
 }
+
+/** Follows the first link of the clicked row, unless the click was for something else in it or marked a text. */
+function follow({ target }) {
+  const marked = !getSelection().isCollapsed;
+  if (marked || target.closest('a, button, input, label, select, summary, details')) return;
+  target.closest('tr').querySelector('a')?.click();
+}
+
+/** What stands in the place of contents that do not exist (yet), with what to do about it. */
+export const empty = (text, ...more) => el('div.empty', el('p', text), ...more);
 
 /** A description list of [['Name', value], …]; `undefined` values are skipped. */
 export const facts = (pairs) =>

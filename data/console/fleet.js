@@ -2,6 +2,7 @@
 import { call, get } from './api.js';
 import { absent, badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
 import { t } from './i18n.js';
+import { notice } from './icons.js';
 import { action, panel } from './panel.js';
 
 const EVERY = 10; // seconds
@@ -32,8 +33,7 @@ async function draw() {
   ];
 }
 
-const trouble = ({ severe, problem, fix }) =>
-  el('li', badge(severe ? t`problem` : t`warning`, severe ? 'bad' : 'warn'), ' ', problem, el('br'), quiet(fix));
+const trouble = ({ severe, problem, fix }) => notice(severe ? 'bad' : 'warn', problem, fix);
 
 const member = (one) => [
   el('strong', one.name),

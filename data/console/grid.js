@@ -1,6 +1,7 @@
 // The grid of the programme guide. Places are set through the object model: the page's policy allows no inline styles.
-import { el, svg } from './dom.js';
+import { el } from './dom.js';
 import { clockTime, t } from './i18n.js';
+import { logo } from './names.js';
 
 const HOUR = 3_600;
 // Pixels of an hour: as many as the shorter programmes need for their titles, within limits.
@@ -27,18 +28,6 @@ function place(element, from, to, origin) {
   return element;
 }
 
-/** The initials of a channel. Pictures of the catalogue lie on other hosts, from which the console loads nothing. */
-function mark(name) {
-  const words = name.split(/[^\p{L}\p{N}]+/u).filter(Boolean);
-  const initials = (words.length > 1 ? words[0][0] + words[1][0] : (words[0] ?? '?').slice(0, 2)).toUpperCase();
-  return svg(
-    'svg',
-    { class: 'mark', viewBox: '0 0 32 32', 'aria-hidden': 'true' },
-    svg('rect', { width: 32, height: 32, rx: 7 }),
-    svg('text', { x: 16, y: 21 }, initials),
-  );
-}
-
 function programme(one, { from, to, now, content }) {
   const start = Math.max(from, one.start);
   const stop = Math.min(to, one.stop);
@@ -53,7 +42,7 @@ function programme(one, { from, to, now, content }) {
   const wide = pixels(stop - start) >= NARROW;
   return place(
     el(
-      `a.programme.${is}`,
+      `a.programme.${is}${one.liveAvailable ? '' : '.barred'}`,
       { href, title: text, 'aria-label': wide ? undefined : text },
       wide && [el('span.title', one.title), ' ', el('span.time', [time, ...notes].join(' · '))],
     ),
@@ -72,11 +61,12 @@ export function grid(options) {
   const ruler = el(
     'div.track',
     { 'aria-hidden': 'true' },
-    hours.map((at) => place(el('span.hour', el('span', clockTime(at))), at, at + HOUR, from)),
+    // The time at the present covers the one beside it.
+    hours.map((at) => place(el('span.hour', Math.abs(at - now) > HOUR / 6 && el('span', clockTime(at))), at, at + HOUR, from)),
   );
   ruler.style.width = width;
   const sparse = []; // rows that say so where they have no programme in view
-  const rows = channels.map(({ id, name }) => {
+  const rows = channels.map(({ id, name, picture }) => {
     const list = lists.get(id) ?? [];
     const track = el(
       'ul.track',
@@ -86,12 +76,17 @@ export function grid(options) {
     );
     if (list.length) sparse.push([track.firstChild, list]);
     track.style.width = width;
-    const head = el('a.channel', { href: `#/schedule/${encodeURIComponent(id)}` }, mark(name), el('span', name));
+    const head = el('a.channel', { href: `#/schedule/${encodeURIComponent(id)}` }, logo(picture && id, name), el('span', name));
     return el('div.row', head, track);
   });
   const isToday = from <= now && now < to;
   const line = isToday && el('div.now-line', { 'aria-hidden': 'true' });
-  if (line) line.style.insetInlineStart = `calc(var(--channel) + ${pixels(now - from)}px)`;
+  if (line) {
+    line.style.insetInlineStart = `calc(var(--channel) + ${pixels(now - from)}px)`;
+    const time = el('span.now-time', clockTime(now));
+    time.style.insetInlineStart = `${pixels(now - from)}px`;
+    ruler.append(time);
+  }
   const body = el('div.grid-body', el('div.row.ruler', el('div.channel', { 'aria-hidden': 'true' }), ruler), rows, line);
   const box = el('div.grid', { tabindex: '0', role: 'region', 'aria-label': t`Programme guide` }, body);
   const scale = hourWidth;

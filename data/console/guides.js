@@ -1,21 +1,72 @@
 // EPG sources: state, last import, the mapping of their channels, and imports that are held for approval.
 import { at, call, get, query, upload } from './api.js';
-import { badge, choice, count, el, facts, field, period, quiet, save, span, table, when } from './dom.js';
+import { absent, badge, choice, clipped, count, el, facts, field, link, period, quiet, save, span, stamp, table, when } from './dom.js';
 import { t } from './i18n.js';
-import { action, form, mayChange, panel, refusal } from './panel.js';
+import { notice } from './icons.js';
+import { list } from './list.js';
+import { action, form, mayChange, panel, refusal, subject } from './panel.js';
 
 const KINDS = { ok: 'good', held: 'warn', failing: 'bad', new: '' };
+// The troubled ones first.
+const ORDER = ['failing', 'held', 'new', 'ok'];
+const STATES = () => ({ ok: t`up to date`, held: t`held for approval`, failing: t`failing`, new: t`not fetched yet` });
 const EDITS_SHOWN = 40;
 
-export const guides = () => [panel('', sources), mayChange() && panel(t`Import a guide file`, importer)];
+const stateOf = ({ state }) => badge(STATES()[state] ?? state, KINDS[state]);
 
-async function sources() {
-  const list = await get('epg/sources');
-  if (list.length === 0) {
-    return el('p.quiet', t`No EPG sources. Configure them as epg.sources in playgate.toml, or import a file below.`);
-  }
-  return list.map(({ name }) => panel(name, (self) => source(name, self)));
+/** `#/guides`, or one source: `#/guides/NAME`. */
+export function guides({ rest: [name], search, head }) {
+  if (!name) return [sources(search), mayChange() && panel(t`Import a guide file`, importer)];
+  const back = [t`All EPG sources`, '#/guides'];
+  head(name, { back });
+  return subject(
+    () => get(at`epg/sources/${name}`),
+    () => [panel('', (self) => source(name, self, (one) => head(name, { back, beside: stateOf(one) })))],
+  );
 }
+
+const sources = (search) =>
+  list('', () => get('epg/sources'), {
+    search,
+    csv: 'epg-sources',
+    key: ({ name }) => name,
+    sort: 'state',
+    opens: true,
+    zoned: true,
+    none: t`No EPG sources. Configure them as epg.sources in playgate.toml, or import a file below.`,
+    matches: ({ name, url, error }) => [name, url, error],
+    filters: [{ name: 'state', label: t`State`, options: Object.entries(STATES()), test: ({ state }, value) => state === value }],
+    columns: [
+      { head: t`Source`, id: 'name', grow: 2, value: ({ name }) => name, cell: ({ name, url }) => el('span.clip', { title: url }, link(name, 'guides', name)) },
+      { head: t`State`, id: 'state', value: ({ state }) => ORDER.indexOf(state), cell: stateOf, csv: ({ state }) => state },
+      { head: t`What is wrong`, grow: 3, cell: wrong, csv: wrongText },
+      { head: t`Last taken`, id: 'taken', value: (one) => one.lastSuccess ?? 0, cell: (one) => stamp(one.lastSuccess) },
+      { head: t`Next attempt`, id: 'next', value: ({ next }) => next ?? 0, cell: ({ next }) => stamp(next) },
+      number(t`Programmes`, 'programmes'),
+      number(t`Unmapped`, 'unmapped'),
+    ],
+    bulk: [
+      {
+        verb: t`Import now`,
+        work: ({ name }) => call('POST', at`epg/sources/${name}/refresh`),
+      },
+    ],
+  });
+
+/** A figure of the last import. */
+const number = (head, member) => ({
+  head,
+  id: member,
+  kind: 'number',
+  value: ({ lastImport }) => lastImport?.[member] ?? 0,
+  cell: ({ lastImport }) => (lastImport ? count(lastImport[member]) : absent()),
+});
+
+const wrongText = ({ state, error, failures, lastImport }) => {
+  if (state === 'held') return lastImport.doubts.join('; ');
+  return state === 'failing' ? [failures > 1 && t`${count(failures)} times:`, error].filter(Boolean).join(' ') : '';
+};
+const wrong = (one) => wrongText(one) && clipped(wrongText(one));
 
 /** Summarizes what an import changed, or would change. */
 const outcome = ({ added, changed, removed, unchanged }) =>
@@ -37,8 +88,9 @@ function preview(report) {
   ]);
 }
 
-async function source(name, self) {
+async function source(name, self, shown) {
   const one = await get(at`epg/sources/${name}`);
+  shown(one);
   const { state, lastImport: last } = one;
   const send = (how) => call('POST', at`epg/sources/${name}/refresh` + how);
   // A failed import changes the state of the source as well (held, failure count), so the panel is redrawn.
@@ -52,23 +104,27 @@ async function source(name, self) {
       self.show(refusal(error), error.details?.changes ? preview(error.details) : '');
     }
   };
+  const held = state === 'held' ? last.doubts : [];
   return [
+    el('ul.troubles', [
+      held.map((doubt) => notice('warn', t`Held`, doubt)),
+      one.error && notice('bad', t`Error`, one.error),
+    ]),
     facts([
-      [t`State`, [badge(state, KINDS[state]), one.failures ? t` consecutive failures: ${count(one.failures)}` : '']],
-      [t`Error`, one.error ?? undefined],
+      [t`State`, [stateOf(one), one.failures ? t` consecutive failures: ${count(one.failures)}` : '']],
       ['URL', el('code', one.url)],
       [t`Interval`, span(one.interval)],
       [t`Priority`, one.priority],
       [t`Time zone`, one.zone],
       [t`Last attempt`, when(one.lastAttempt)],
-      [t`Last success`, when(one.lastSuccess)],
+      [t`Last taken`, when(one.lastSuccess)],
       [t`Next attempt`, when(one.next)],
     ]),
-    last && el('h3', t`Last import`),
+    last && el('h2', t`Last import`),
     last &&
       facts([
         [t`Time`, when(last.at)],
-        [t`Plausibility issues`, last.doubts.length ? last.doubts.join('; ') : undefined],
+        [t`Plausibility issues`, last.doubts.length && !held.length ? last.doubts.join('; ') : undefined],
         [t`Channels`, count(last.channels)],
         [t`Programmes`, count(last.programmes)],
         [t`Changes`, outcome(last)],

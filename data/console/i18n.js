@@ -66,6 +66,10 @@ export function exactTime(seconds) {
   return format({ ...(isToday ? {} : DAY), ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(seconds * 1000);
 }
 
+/** The time to the second, or day and time if the day is not today. A heading near it names the zone. */
+export const briefTime = (seconds) =>
+  isoDay(seconds) === isoDay(Date.now() / 1000) ? clockSeconds(seconds) : format({ ...DAY, ...CLOCK }).format(seconds * 1000);
+
 export const clockTime = (seconds) => format(CLOCK).format(seconds * 1000);
 export const clockSeconds = (seconds) => format({ ...CLOCK, second: '2-digit' }).format(seconds * 1000);
 export const dayName = (seconds) => format({ weekday: 'short', ...DAY }).format(seconds * 1000);

@@ -1,9 +1,9 @@
 // The partner lab: the clock of the server, and of each lab partner its faults, clock, scenario and reset.
 import { at, call, get } from './api.js';
-import { absent, back, badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
+import { absent, badge, choice, count, el, facts, field, link, quiet, span, table, when } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
 import { list } from './list.js';
-import { action, form, once, panel } from './panel.js';
+import { action, form, once, panel, subject } from './panel.js';
 
 const REDRAW = 5; // seconds
 const STEPS = [60, 900, 3_600, 86_400, 604_800];
@@ -20,16 +20,16 @@ const ACTIONS = {
 const ONLY_ROUTE = { license: 'license', playlist: 'preflight' };
 const ROUTES = ['any', 'license', 'heartbeat', 'entitlement', 'preflight', 'login', 'live', 'end_playback'];
 
-export function lab({ rest: [name] }) {
+export function lab({ rest: [name], head }) {
   if (!name) return [serverClock(), partners()];
-  return [
-    back(t`All lab partners`, '#/lab'),
-    el('p', t`Lab partner`, ' ', el('strong', name)),
+  head(name, { back: [t`All lab partners`, '#/lab'], beside: t`Lab partner` });
+  const draw = () => [
     faults(name),
     partnerClock(name),
     scenario(name),
     reset(name),
   ];
+  return subject(() => get(at`partners/${name}/clock`), draw);
 }
 
 // -- Clocks

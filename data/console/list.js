@@ -1,7 +1,7 @@
 // A list with the controls that every list of the console has: search, filters, sorting, count, pages, bulk actions and
 // CSV.
 import { csvFile } from './csv.js';
-import { choice, count, el, quiet, save } from './dom.js';
+import { choice, count, el, empty, quiet, save, table, zoneNote } from './dom.js';
 import { finder, spoken, t } from './i18n.js';
 import { PHONE, confirmed, mayChange, panel, refusal } from './panel.js';
 
@@ -27,13 +27,16 @@ function cut(all, { columns, filters, matches }, { text, chosen, sort, descendin
 
 /**
  * A panel with a list. `load(view)` returns all entries, or `{ rows, total }` of the page that `view` asks for.
- * `columns`: { head, id, cell(row, panel), value(row), csv(row) }; a column with `value` or `sorted` can be sorted by.
+ * `columns`: those of a table with { id, cell(row, panel), value(row), csv(row) }; one with `value` or `sorted` can be
+ * sorted by, and one without `cell` is in the CSV only. `opens` follows the first link of a clicked row, `zoned`
+ * names the zone of its times.
  * `filters`: { name, label, options, test(row, value) }. `matches(row)` are the texts that the search compares.
  * `bulk`: { verb, ask(number), danger, fields, work(row, values) }, for entries with a `key`. `search` has the state, which
  * stays in the address, with the members of `keep` (a list for a repeated one). `none` is shown instead of an empty list. The panel's `renew` redraws it.
  */
 export function list(title, load, options) {
-  const { columns, filters = [], matches, bulk = [], key, search, csv, none, every, more } = options;
+  const { filters = [], matches, bulk = [], key, search, csv, none, every, more } = options;
+  const columns = options.columns.filter(({ cell }) => cell);
   const state = read(search, filters, options.sort);
   const selected = new Map();
   const changes = mayChange() ? bulk : [];
@@ -54,8 +57,9 @@ export function list(title, load, options) {
   const download = el('button', { type: 'button' }, t`Export CSV`);
   const bar = el('form.line.bulk', { hidden: true });
   // One landmark on a page: the list whose state is in the address.
-  const tools = el('div.line.tools', { role: search ? 'search' : 'group', 'aria-label': title || undefined }, searcher, chooser, sorter(), csv && el('div', download));
-  const controls = el('div.controls', tools, bar, total_);
+  const tools = el('div.line.tools', { role: search ? 'search' : 'group', 'aria-label': title || undefined }, searcher, chooser, sorter(), csv && el('div.last', download));
+  const counts = el('div.counts', total_, options.zoned && zoneNote());
+  const controls = el('div.controls', tools, bar, counts);
 
   let timer;
   input.addEventListener('input', () => {
@@ -86,7 +90,7 @@ export function list(title, load, options) {
 
   async function page(asked) {
     const got = await load(asked);
-    return Array.isArray(got) ? cut([...got], { columns, filters, matches }, asked) : got;
+    return Array.isArray(got) ? cut([...got], { ...options, filters }, asked) : got;
   }
 
   async function draw(panelSelf) {
@@ -107,17 +111,17 @@ export function list(title, load, options) {
         : total === 1
           ? t`1 entry`
           : t`${count(total)} entries`;
-    total_.hidden = tools.hidden;
+    counts.hidden = tools.hidden;
     drawBulk();
-    const empty = el('p.quiet', isPlain ? (none ?? t`No entries.`) : t`Nothing matches.`);
-    return [got.rows.length === 0 ? empty : table(got.rows), pager(pages), more?.(got, self)];
+    const nothing = empty(isPlain ? (none ?? t`No entries.`) : t`Nothing matches.`);
+    return [got.rows.length === 0 ? nothing : drawTable(got.rows), pager(pages), more?.(got, self)];
   }
 
-  function table(rows) {
+  function drawTable(rows) {
     const boxes = changes.length > 0;
-    const head = el('tr', boxes && el('th', { scope: 'col' }, !PHONE.matches && allBox(rows)), columns.map(header));
-    const body = rows.map((row) => el('tr', boxes && el('td.box', box(row)), columns.map((column) => cell(column, row))));
-    const whole = el('div.scroll', el('table.cards', el('thead', head), el('tbody', body)));
+    const heads = [boxes && { sort: PHONE.matches ? ' ' : allBox(rows), kind: 'box' }, ...columns.map(header)];
+    const cells = rows.map((row) => [boxes && box(row), ...columns.map((column) => column.cell(row, self))].slice(boxes ? 0 : 1));
+    const whole = table(heads.filter(Boolean), cells, undefined, { opens: options.opens });
     // Cards have no heads, and so no box in them.
     return boxes && PHONE.matches ? [el('label.all', allBox(rows), t`Select this page`), whole] : whole;
   }
@@ -138,8 +142,9 @@ export function list(title, load, options) {
     return element;
   }
 
-  function header({ head, id, value, sorted }) {
-    if (!value && !sorted) return head ? el('th', { scope: 'col' }, head) : el('td');
+  function header(column) {
+    const { head, id, value, sorted } = column;
+    if (!value && !sorted) return column;
     const is = state.sort === id;
     const sort = () => {
       state.descending = is && !state.descending;
@@ -150,10 +155,8 @@ export function list(title, load, options) {
     const mark = is ? (state.descending ? ' ↓' : ' ↑') : '';
     const button = el('button.sort', { type: 'button', onclick: sort, 'data-focus': `sort-${id}` }, head, mark);
     const direction = state.descending ? 'descending' : 'ascending';
-    return el('th', { scope: 'col', 'aria-sort': is ? direction : undefined }, button);
+    return { ...column, sort: button, sorted: is ? direction : undefined };
   }
-
-  const cell = ({ head, cell: draws }, row) => el('td', { 'data-head': head }, el('div', draws(row, self)));
 
   function pager(pages) {
     if (pages === 1) return false;
@@ -246,7 +249,7 @@ export function list(title, load, options) {
     download.disabled = true;
     try {
       const rows = await (options.loadAll?.(view()) ?? page(view({ offset: 0, limit: Infinity })).then((got) => got.rows));
-      const there = columns.filter((column) => column.csv ?? column.value);
+      const there = options.columns.filter((column) => column.csv ?? column.value);
       const lines = [there.map(({ head }) => head), ...rows.map((row) => there.map((one) => (one.csv ?? one.value)(row)))];
       save(`${csv}.csv`, 'text/csv', csvFile(lines, spoken()));
       self.say(t`Exported ${count(rows.length)} entries.`);

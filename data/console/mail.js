@@ -1,10 +1,10 @@
 // The mail queue, or the mail sink if no mail server is configured. The HTML of a mail is shown as source: rendered, it
 // would be foreign markup in the console.
 import { at, call, get } from './api.js';
-import { back, badge, clipped, el, facts, field, link, quiet, when } from './dom.js';
+import { badge, clipped, el, facts, field, link, quiet, stamp, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
-import { action, form, panel } from './panel.js';
+import { action, form, panel, subject } from './panel.js';
 
 const KINDS = { sent: 'good', failed: 'bad', expired: 'bad', queued: 'warn', sink: '' };
 
@@ -17,8 +17,18 @@ const STATES = () => ({
 });
 const state = ({ status }) => badge(STATES()[status] ?? status, KINDS[status]);
 
-export function mail({ rest: [id], about, search }) {
-  if (id) return [back(t`All mail`, '#/mail'), panel('', (self) => one(id, self, about))];
+export function mail({ rest: [id], about, search, head }) {
+  if (id) {
+    const back = [t`All mail`, '#/mail'];
+    head(t`Mail`, { back });
+    return subject(
+      () => get(at`mail/${id}`),
+      (letter) => {
+        head(letter.subject, { back, beside: [state(letter), letter.to] });
+        return [panel('', (self) => one(letter, self, about))];
+      },
+    );
+  }
   return [letters(search), ...(about.role === 'admin' ? [panel(t`Test mail`, test)] : [])];
 }
 
@@ -27,6 +37,8 @@ const letters = (search) =>
     search,
     csv: 'mail',
     none: t`No mail.`,
+    opens: true,
+    zoned: true,
     sort: '-at',
     matches: ({ subject, to, kind, server }) => [subject, to, kind, server],
     filters: [
@@ -38,25 +50,25 @@ const letters = (search) =>
       },
     ],
     columns: [
-      { head: t`Created`, id: 'at', value: (one) => one.createdAt, cell: (one) => when(one.createdAt) },
-      { head: t`Subject`, id: 'subject', value: ({ subject }) => subject, cell: ({ subject, id }) => link(subject, 'mail', id) },
-      { head: t`To`, id: 'to', value: ({ to }) => to, cell: ({ to }) => clipped(to) },
+      { head: t`Created`, id: 'at', value: (one) => one.createdAt, cell: (one) => stamp(one.createdAt) },
+      { head: t`Subject`, id: 'subject', grow: 2, value: ({ subject }) => subject, cell: ({ subject, id }) => clipped(subject, link(subject, 'mail', id)) },
+      { head: t`To`, id: 'to', grow: 2, value: ({ to }) => to, cell: ({ to }) => clipped(to) },
       { head: t`Type`, id: 'kind', value: ({ kind }) => kind, cell: ({ kind }) => kind },
       { head: t`State`, id: 'status', value: ({ status }) => status, cell: state },
       {
         head: t`Server`,
         id: 'server',
+        grow: 2,
         value: ({ server }) => server,
-        cell: ({ attempts, server }) => [attempts ? t`attempts: ${attempts}` : '', server && [el('br'), quiet(server)]],
+        cell: ({ attempts, server }) => el('span.clip', { title: server }, attempts ? t`attempts: ${attempts}` : '', server && [' ', quiet(server)]),
       },
     ],
   });
 
-async function one(id, self, about) {
-  const letter = await get(at`mail/${id}`);
+function one(letter, self, about) {
+  const { id } = letter;
   return [
     facts([
-      [t`Subject`, letter.subject],
       [t`To`, el('strong', letter.to)],
       [t`Created`, when(letter.createdAt)],
       [t`Type`, letter.kind],

@@ -1,30 +1,42 @@
-// The start page: readiness, problems with the place where they are fixed, charts of what is happening, key figures, and
-// the first steps on an empty server.
-import { get, metrics, readiness } from './api.js';
-import { chart } from './chart.js';
-import { badge, bytes, count, el, facts, quiet, span, table, when, yes } from './dom.js';
-import { t } from './i18n.js';
+// The start page: what needs a hand, with the place where it is fixed; key figures; charts of what is happening; the
+// server; and the first steps on an empty one.
+import { get, metrics, query, readiness } from './api.js';
+import { charts } from './chart.js';
+import { badge, bytes, count, el, facts, quiet, span, when, yes } from './dom.js';
+import { number, t } from './i18n.js';
+import { notice } from './icons.js';
 import { panel } from './panel.js';
 
 const EVERY = 15; // seconds
 const OLD_BACKUP = 26 * 3_600; // a nightly backup plus two hours to finish
 const SCARCE = 2e9; // free bytes
 const CODES_SHOWN = 5;
+const RECENT = 300; // seconds of the figures per minute
+// Refusals of each minute that need a hand, and their part of all requests: some are as they should be.
+const MANY_REFUSALS = 20;
+const LARGE_PART = 0.3;
 
-/** The page on which the problem of a component is fixed. */
-const PLACES = { backup: 'store', store: 'store', disk: 'store', mail: 'mail', EPG: 'guides', epg: 'guides', clock: '', fleet: 'fleet' };
+/** The component of a problem, and the page on which it is fixed. */
+const PLACES = () => ({
+  backup: [t`Backups`, 'store'],
+  store: [t`Store`, 'store'],
+  disk: [t`Disk`, 'store'],
+  mail: [t`Mail`, 'mail'],
+  EPG: [t`EPG sources`, 'guides'],
+  epg: [t`EPG sources`, 'guides'],
+  clock: [t`Clock`, ''],
+  fleet: [t`Fleet`, 'fleet'],
+  rules: [t`Rules`, 'catalog/rules'],
+  requests: [t`Requests`, 'requests'],
+});
 
-/** Problems that need attention, each with the component that it concerns. */
-function troubles(ready, figures, offset) {
-  const said = (kind, of, text) => {
-    const place = PLACES[of.split(/[ :]/)[0]];
-    return el('li', badge(of, kind), ' ', text, place && [' ', el('a', { href: `#/${place}` }, t`Fix it`)]);
-  };
+/** What needs a hand, the worst first: severity, component, text, address. */
+function troubles(ready, figures, offset, now) {
   const found = [
-    ...Object.entries(ready.reasons).map(([of, text]) => said('bad', of, text)),
-    ...Object.entries(ready.warnings).map(([of, text]) => said('warn', of, text)),
+    ...Object.entries(ready.reasons).map(([of, text]) => ['bad', of, text]),
+    ...Object.entries(ready.warnings).map(([of, text]) => ['warn', of, text]),
   ];
-  const note = (is, ...what) => is && found.push(said(...what));
+  const note = (is, ...what) => is && found.push(what);
   const moved = span(Math.abs(offset));
   note(offset !== 0, 'warn', 'clock', offset < 0 ? t`${moved} behind real time` : t`${moved} ahead of real time`);
   const free = figures.value('playgate_store_free_bytes');
@@ -40,59 +52,85 @@ function troubles(ready, figures, offset) {
   for (const { labels, value } of figures.series('playgate_job_failures_total')) {
     note(value > 0, 'warn', 'job', t`${labels.task}: failed runs since the start: ${count(value)}`);
   }
+  const source = ({ source: name }) => `guides/${encodeURIComponent(name)}`;
   for (const { labels, value } of figures.series('playgate_epg_import_awaiting_approval')) {
-    note(value > 0, 'warn', 'EPG', t`${labels.source}: the last import is held and waits for approval`);
+    note(value > 0, 'warn', 'EPG', t`${labels.source}: the last import is held and waits for approval`, source(labels));
   }
   for (const { labels, value } of figures.series('playgate_epg_import_failures')) {
-    note(value > 0, 'warn', 'EPG', t`${labels.source}: consecutive failures: ${count(value)}`);
+    note(value > 0, 'warn', 'EPG', t`${labels.source}: consecutive failures: ${count(value)}`, source(labels));
   }
-  return found;
+  const { refused, requests, code } = now;
+  const many = refused >= MANY_REFUSALS && refused >= LARGE_PART * requests;
+  const refusals = () => t`${whole(refused)} of ${whole(requests)} requests a minute are refused, most with ${code}`;
+  note(many, 'bad', 'requests', many && refusals(), `requests${query({ status: 'refused', code })}`);
+  return found.sort(([a], [b]) => (a === b ? 0 : a === 'bad' ? -1 : 1));
 }
 
-async function draw(about) {
-  const [ready, clock, figures] = await Promise.all([readiness(), get('clock'), metrics()]);
+const whole = (value) => number(value, { maximumFractionDigits: value < 10 ? 1 : 0 });
+
+function trouble([kind, of, text, address]) {
+  const [name, page] = PLACES()[of.split(/[ :]/)[0]] ?? [of];
+  const to = address ?? page;
+  const button = to && el('a.button.small', { href: `#/${to}`, 'aria-label': t`Fix it: ${name}` }, t`Fix it`);
+  return notice(kind, name, text, button);
+}
+
+/** The figures per minute of the last minutes, from the samples of an hour. */
+function recent({ step, samples }, now) {
+  const there = samples.filter(({ at }) => at > now - RECENT);
+  const minutes = Math.max(1, (there.length * step) / 60);
+  const total = (member) => there.flatMap((one) => Object.entries(one[member]));
+  const sum = (entries) => entries.reduce((all, [, value]) => all + value, 0) / minutes;
+  const codes = new Map();
+  for (const [code, value] of total('refusals')) codes.set(code, (codes.get(code) ?? 0) + value);
+  const [code] = [...codes.keys()].sort((a, b) => codes.get(b) - codes.get(a));
+  return { refused: sum([...codes]), requests: sum(total('requests')), failed: sum(total('requests').filter(([status]) => status === '5xx')), code, known: there.length > 0 };
+}
+
+/** Draws what is needed at once, and into `server` what is known of the server. */
+async function draw(about, server) {
+  const [ready, clock, figures, hour] = await Promise.all([readiness(), get('clock'), metrics(), get('activity?period=hour')]);
   const value = (name, labels) => figures.value(`playgate_${name}`, labels);
-  const found = troubles(ready, figures, clock.offset);
+  const now = recent(hour, clock.now);
+  const found = troubles(ready, figures, clock.offset, now);
   const age = value('backup_newest_age_seconds');
   const queued = value('mail_queued');
-  return [
-    el(`div.verdict.${ready.ready ? 'good' : 'bad'}`, ready.ready ? t`Ready` : t`Not ready`),
-    found.length ? el('ul.troubles', found) : el('p.quiet', t`No problems.`),
-    el('div.tiles', [
-      tile(t`Playback sessions`, count(value('playback_sessions')), t`active`),
-      tile(t`Connections`, count(value('http_connections')), t`open`),
-      tile(t`Failed requests`, count(value('http_requests_total', { status: '5xx' }) ?? 0), t`5xx since the start`),
-      tile(t`Last backup`, age === undefined ? t`none` : span(age), age === undefined ? t`yet` : t`ago`),
-      tile(t`Mail queue`, count(queued), queued ? t`oldest ${span(value('mail_oldest_seconds'))}` : t`waiting`),
-      tile(t`Disk`, bytes(value('store_free_bytes') ?? 0), t`free`),
-    ]),
+  server.replaceChildren(
+    el('h2', t`This server`),
     facts([
       [t`Environment`, badge(about.environment, about.environment)],
       [t`Version`, about.version],
       [t`Public URL`, el('code', about.publicUrl)],
       [t`Clock`, [when(clock.now), clock.offset !== 0 && badge(t` moved by ${clock.offset} s`, 'warn')]],
       [t`Store`, yes(value('store_writable'), t`writable`, t`read-only`)],
+      [t`Connections`, count(value('http_connections'))],
       [t`Backups`, t`${count(value('backups') ?? 0)} kept`],
       [t`Mail sent`, t`${count(value('mail_attempts_total', { outcome: 'sent' }) ?? 0)} since the start`],
     ]),
-    guides(figures),
+  );
+  const rate = (of) => (now.known ? whole(of) : '–');
+  return [
+    el('div.panel', [
+      el('h2', found.length ? t`Needs a hand` : t`Nothing needs a hand`),
+      el('ul.troubles', [
+        found.map(trouble),
+        ready.ready && notice('good', t`Ready`, found.length ? t`Requests are answered.` : t`No problems.`),
+      ]),
+    ]),
+    el('div.tiles', [
+      tile(t`Playback sessions`, count(value('playback_sessions')), t`active`, 'sessions'),
+      tile(t`Requests`, rate(now.requests), t`per minute`, 'requests'),
+      tile(t`Refused`, rate(now.refused), t`per minute`, 'requests?status=refused'),
+      tile(t`Failed requests`, count(value('http_requests_total', { status: '5xx' }) ?? 0), t`5xx since the start`, 'requests?status=5xx'),
+      tile(t`Mail queue`, count(queued), queued ? t`oldest ${span(value('mail_oldest_seconds'))}` : t`waiting`, 'mail'),
+      tile(t`Last backup`, age === undefined ? t`none` : span(age), age === undefined ? t`yet` : t`ago`, 'store'),
+      tile(t`Disk`, bytes(value('store_free_bytes') ?? 0), t`free`),
+    ]),
   ];
 }
 
-const tile = (name, figure, unit) => el('div.tile', el('span', name), el('strong', figure), quiet(unit));
-
-function guides(figures) {
-  const rows = figures
-    .series('playgate_epg_import_last_success_timestamp_seconds')
-    .map(({ labels, value }) => [
-      labels.source,
-      value ? when(value) : quiet(t`never`),
-      count(figures.value('playgate_epg_import_failures', labels)),
-      count(figures.value('playgate_epg_unmapped_channels', labels)),
-    ]);
-  const heads = [t`Source`, t`Last success`, t`Failures`, t`Unmapped channels`];
-  return rows.length > 0 && [el('h3', t`EPG sources`), table(heads, rows)];
-}
+const tile = (name, figure, unit, page) =>
+  el(page ? 'a.tile' : 'div.tile', { href: page && `#/${page}` }, el('span', name), el('strong', figure), quiet(unit));
 
 // -- Charts
 
@@ -103,7 +141,7 @@ const perMinute = (samples, step, of) => samples.map((sample) => [sample.at, ((o
 function byName(samples, step, member, most) {
   const totals = new Map();
   for (const sample of samples) {
-    for (const [name, number] of Object.entries(sample[member])) totals.set(name, (totals.get(name) ?? 0) + number);
+    for (const [name, value] of Object.entries(sample[member])) totals.set(name, (totals.get(name) ?? 0) + value);
   }
   const names = [...totals].sort(([, a], [, b]) => b - a).map(([name]) => name);
   const shown = names.slice(0, most).map((name) => ({ name, points: perMinute(samples, step, (one) => one[member][name]) }));
@@ -118,27 +156,34 @@ function byName(samples, step, member, most) {
 /** By name, so that each class of status keeps its colour. */
 const byClass = (a, b) => a.name.localeCompare(b.name);
 
-async function activity(period) {
+/** `range` is what the charts were zoomed to, if they were. */
+async function activity(period, range, self) {
   const [{ step, samples }, { now }] = await Promise.all([get(`activity?period=${period}`), get('clock')]);
-  const from = now - (period === 'day' ? 86_400 : 3_600);
-  const there = samples.filter(({ at }) => at >= from && at <= now + step);
+  const [from, to] = range.chosen ?? [now - (period === 'day' ? 86_400 : 3_600), now];
+  // A sample that is not over yet would be drawn as a fall.
+  const there = samples.filter(({ at }) => at >= from && at <= Math.min(to, now));
   const millis = (member) => there.map((one) => [one.at, one[member] === undefined ? null : one[member] / 1000]);
   const other = period === 'day' ? 'hour' : 'day';
   // Before the first sample nothing is known, which is not the same as none.
   const known = there.length > 0;
-  const draws = (title, unit, none, series, bars = false) => chart({ title, unit, none: known && none, series, from, to: now, bars, step });
-  const empty = (series) => (series.length ? series : [{ name: '', points: perMinute(there, step, () => 0) }]);
+  const chart = (title, unit, none, series, bars = false) => ({ title, unit, none: known && none, series, bars });
+  const all = (series) => (series.length ? series : [{ name: '', points: perMinute(there, step, () => 0) }]);
+  const zoom = (chosen) => {
+    range.chosen = chosen;
+    self.reload();
+  };
   return [
     el('p.actions', [
       el('strong', period === 'day' ? t`Last 24 hours` : t`Last hour`),
       el('a', { href: `#/overview?period=${other}` }, other === 'day' ? t`Last 24 hours` : t`Last hour`),
+      range.chosen && el('button.small', { type: 'button', onclick: () => zoom(null) }, t`Show all`),
       !known && quiet(t`The first sample comes within 30 seconds of the start.`),
     ]),
-    el('div.charts', [
-      draws(t`Streams`, t`sessions`, t`no streams in this period`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),
-      draws(t`Requests by status`, t`per minute`, t`no requests in this period`, empty(byName(there, step, 'requests', 5).sort(byClass)), true),
-      draws(t`Refusals by code`, t`per minute`, t`no refusals in this period`, empty(byName(there, step, 'refusals', CODES_SHOWN)), true),
-      draws(
+    charts({ from, to, step, zoom }, [
+      chart(t`Streams`, t`sessions`, t`no streams in this period`, [{ name: '', points: there.map(({ at, streams }) => [at, streams]) }]),
+      chart(t`Requests by status`, t`per minute`, t`no requests in this period`, all(byName(there, step, 'requests', 5).sort(byClass)), true),
+      chart(t`Refusals by code`, t`per minute`, t`no refusals in this period`, all(byName(there, step, 'refusals', CODES_SHOWN)), true),
+      chart(
         t`Log-ins`,
         t`per minute`,
         t`no log-ins in this period`,
@@ -148,7 +193,7 @@ async function activity(period) {
         ],
         true,
       ),
-      draws(t`Latency`, 'ms', t`no requests in this period`, [
+      chart(t`Latency`, 'ms', t`no requests in this period`, [
         { name: t`median`, points: millis('latencyP50Micros') },
         { name: t`99th percentile`, points: millis('latencyP99Micros') },
       ]),
@@ -193,9 +238,9 @@ export function overview({ about, search }) {
       () => {}, // The page itself shows what is wrong.
     );
   }
-  return [
-    steps,
-    panel(t`Service`, () => draw(about), { every: EVERY }),
-    panel(t`Activity`, () => activity(period), { every: EVERY }),
-  ];
+  const range = {};
+  const server = el('section.panel', { 'aria-label': t`This server` });
+  const service = panel('', () => draw(about, server), { every: EVERY, bare: true });
+  const drawn = panel(t`Activity`, (self) => activity(period, range, self), { every: EVERY });
+  return [steps, service, drawn, server];
 }

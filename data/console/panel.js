@@ -1,5 +1,5 @@
 // Panels, buttons and forms. Errors and confirmations appear next to the control that caused them.
-import { el, quiet } from './dom.js';
+import { el, empty, quiet } from './dom.js';
 import { clockSeconds, t, zoneShort } from './i18n.js';
 
 /** A small screen. */
@@ -28,13 +28,14 @@ export function refusal(error) {
  * A section with a title. `draw(panel)` returns its contents or a promise of them. `panel.say` sets the status line,
  * `panel.show` the result area, and `panel.done` redraws the panel and then sets the status line. `every` is the
  * interval of automatic redraws in seconds, which the panel shows. `controls` stay where they are when it is redrawn.
+ * `bare` draws no frame: its contents have their own.
  */
-export function panel(title, draw, { every, controls } = {}) {
+export function panel(title, draw, { every, controls, bare } = {}) {
   const status = el('p.status', { role: 'status', tabindex: '-1' });
   let body = el('div');
   const result = el('div');
   const fresh = el('p.fresh', { hidden: !every });
-  const element = el('section.panel', title && el('h2', title), controls, status, result, body, fresh);
+  const element = el(`section.panel${bare ? '.bare' : ''}`, title && el('h2', title), controls, status, result, body, fresh);
   const self = { say, show, done, reload };
   let turn = 0;
 
@@ -88,6 +89,22 @@ export function panel(title, draw, { every, controls } = {}) {
   return element;
 }
 
+/**
+ * The panels of a page about one thing: `load` fetches it and `draw` makes them. That it does not exist is said once, in
+ * place of them all.
+ */
+export function subject(load, draw) {
+  const place = el('section.panel', { 'aria-busy': 'true' });
+  load().then(
+    (thing) => place.replaceWith(...draw(thing)),
+    (error) => {
+      place.removeAttribute('aria-busy');
+      place.replaceChildren(error.status === 404 ? empty(refusal(error)) : refusal(error));
+    },
+  );
+  return place;
+}
+
 /** Shows the confirmation dialog; resolves to whether it was confirmed. */
 export function confirmed(question, verb, safe) {
   const dialog = document.getElementById('question');
@@ -130,11 +147,11 @@ export const mayChange = () => !readOnly;
 /**
  * A button. `ask` is the confirmation question of a destructive action, or a function that fetches it; the dialog's
  * button has the same label. `safe` marks an action that asks and destroys nothing. `reads` marks one that changes
- * nothing, which observers see too. `main` marks the button that a page leads to.
+ * nothing, which observers see too. `main` marks the button that a page leads to, `danger` one that is asked about by other means.
  */
-export function action(verb, work, { ask, label, reads, safe, main } = {}) {
+export function action(verb, work, { ask, label, reads, safe, main, danger } = {}) {
   if (readOnly && !reads) return false;
-  const button = el(`button${ask && !safe ? '.danger' : main ? '.main' : ''}`, { type: 'button', 'aria-label': label }, verb);
+  const button = el(`button${danger || (ask && !safe) ? '.danger' : main ? '.main' : ''}`, { type: 'button', 'aria-label': label }, verb);
   button.addEventListener('click', async () => {
     try {
       const question = typeof ask === 'function' ? await ask() : ask;
@@ -149,12 +166,13 @@ export function action(verb, work, { ask, label, reads, safe, main } = {}) {
 
 /**
  * A one-line form. `work` gets the trimmed values of the fields by name. `reads` marks a form that changes nothing,
- * which observers see too; `stacked` one with more fields than fit in a line.
+ * which observers see too; `stacked` one with more fields than fit in a line, `fill` one whose fields share the line, `plain` one
+ * that is not what the page is for.
  */
-export function form(verb, contents, work, { reads, stacked } = {}) {
+export function form(verb, contents, work, { reads, stacked, fill, plain } = {}) {
   if (readOnly && !reads) return false;
-  const button = el('button.main', verb);
-  const element = el(stacked ? 'form.stack' : 'form.line', contents, el('div', button));
+  const button = el(plain ? 'button' : 'button.main', verb);
+  const element = el(stacked ? 'form.stack' : fill ? 'form.line.fill' : 'form.line', contents, el('div', button));
   element.addEventListener('submit', (event) => {
     event.preventDefault();
     const values = Object.fromEntries([...new FormData(element)].map(([name, value]) => [name, typeof value === 'string' ? value.trim() : value]));

@@ -1,10 +1,11 @@
 // Playback quality: charts over time and figures by a dimension, from the series of the quality figures. Each value of
 // a table narrows the page to it; the single views lead to the requests behind them.
 import { get, query } from './api.js';
-import { chart } from './chart.js';
-import { absent, badge, choice, clipped, count, el, exact, link, quiet, table, when } from './dom.js';
+import { charts } from './chart.js';
+import { absent, badge, brief, choice, clipped, count, el, quiet, table, when } from './dom.js';
 import { isoTime, number, t } from './i18n.js';
 import { list } from './list.js';
+import { person, watched, watchedText } from './names.js';
 import { form, panel } from './panel.js';
 
 const HOUR = 3_600;
@@ -49,19 +50,14 @@ const megabits = (bits) => `${tenths(bits / 1e6)} Mbit/s`;
 /** Attempts that failed to start, as a part of all. */
 const failing = ({ startFailures, attempts }) => (attempts ? startFailures / attempts : undefined);
 
-// Title, unit, factor, and the lines with their names. A line that others are compared with is the first one.
+// Title, unit, factor, the lines with their names, and whether it is a number of events. A line that others are compared with is the first one.
 const CHARTS = () => [
   [t`Start failures`, '%', 100, [[t`of attempts`, failing]]],
-  [t`Attempts`, t`views`, 1, [['', ({ attempts }) => attempts]]],
-  [
-    t`Start-up time`,
-    's',
-    1e-3,
-    [
-      [t`median`, ({ startupP50Millis }) => startupP50Millis],
-      [t`95th percentile`, ({ startupP95Millis }) => startupP95Millis],
-    ],
-  ],
+  [t`Attempts`, t`views`, 1, [['', ({ attempts }) => attempts]], true],
+  [t`Start-up time`, 's', 1e-3, [
+    [t`median`, ({ startupP50Millis }) => startupP50Millis],
+    [t`95th percentile`, ({ startupP95Millis }) => startupP95Millis],
+  ]],
   [t`Rebuffering`, '%', 100, [['', ({ rebufferRatio }) => rebufferRatio]]],
   [t`Concurrent streams`, t`sessions`, 1, [['', ({ maxConcurrent }) => maxConcurrent]]],
   [t`Mean bitrate`, 'Mbit/s', 1e-6, [['', ({ meanBitrate }) => meanBitrate]]],
@@ -106,7 +102,7 @@ async function span({ hours, to: end }) {
 }
 
 async function figures(now) {
-  const { from, to } = await span(now);
+  const [{ from, to }, { now: clock }] = await Promise.all([span(now), get('clock')]);
   const series = (shift) => get(`telemetry/series${query({ from: from - shift, to: to - shift })}${filters(now)}`);
   const [of, earlier, { rows }] = await Promise.all([
     series(0),
@@ -121,7 +117,7 @@ async function figures(now) {
     none
       ? el('p.quiet', t`No views in this period.`)
       : [
-          el('div.charts', CHARTS().map((one) => plot(one, of, earlier, now))),
+          charts(period(of, now), CHARTS().map((one) => plot(one, of, earlier, clock))),
           el('h2', DIMENSIONS()[now.by]),
           breakdown(rows, now, of.total),
           codes(of.total),
@@ -169,11 +165,22 @@ function chosen(now) {
   );
 }
 
-function plot([title, unit, factor, lines], { from, to, step, points }, earlier, now) {
+/** The period of the charts. A click shows a step and the ones beside it, with a point for each minute. */
+function period({ from, to, step }, now) {
+  const show = (first, last) => {
+    const hours = Math.max(1, Math.ceil((last - first) / HOUR));
+    location.hash = place({ ...now, hours, to: Math.min(to, Math.ceil((first + last + hours * HOUR) / 2)) });
+  };
+  return { from, to, step, zoom: ([first, last]) => show(first, last), open: (at) => show(at - step, at + 2 * step) };
+}
+
+function plot([title, unit, factor, lines, counts], { from, to, step, points }, earlier, clock) {
   const times = Array.from({ length: Math.ceil((to - from) / step) }, (_, i) => from + i * step);
+  // The number of a step that is not over yet would be drawn as a fall; a part or a mean would not.
+  const isOver = (time) => !counts || time + step <= clock;
   const line = (name, of, there, shift) => {
     const at = new Map(there.map((point) => [point.at + shift, point]));
-    const value = (time) => (at.has(time) ? (of(at.get(time)) ?? null) : null);
+    const value = (time) => (at.has(time) && isOver(time) ? (of(at.get(time)) ?? null) : null);
     return { name, points: times.map((time) => [time, value(time) === null ? null : value(time) * factor]) };
   };
   const series = lines.map(([name, of]) => line(name, of, points, 0));
@@ -182,12 +189,7 @@ function plot([title, unit, factor, lines], { from, to, step, points }, earlier,
     series.push({ ...line([name, t`day before`].filter(Boolean).join(', '), of, earlier.points, DAY), earlier: true });
     series[0].name ||= t`this period`;
   }
-  // A click shows this step and the ones beside it, with a point for each minute.
-  const open = (at) => {
-    const hours = Math.max(1, Math.ceil((3 * step) / HOUR));
-    location.hash = place({ ...now, hours, to: Math.min(to, at + Math.ceil((hours * HOUR + step) / 2)) });
-  };
-  return chart({ title, unit, series, from, to, open });
+  return { title, unit, series };
 }
 
 const figure = (value, write) => (value === undefined ? absent() : write(value));
@@ -248,6 +250,7 @@ function views(now, search) {
     get(`telemetry/views${query({ ...(await span(now)), outcome, limit: VIEWS })}${filters(now)}`);
   const requests = ({ began, userId, sessionId, key }) =>
     sessionId && el('a', { href: `#/requests${query({ user: userId, asset: key.asset, time: isoTime(began) })}` }, t`Requests`);
+  const named = (one) => watchedText({ ...one, asset: one.key.asset });
   const software = ({ key }) => [key.platform, key.appVersion].filter(Boolean).join(' ');
   const ending = ({ outcome, failureCode }) => {
     const [name, kind] = outcomes[outcome];
@@ -257,8 +260,9 @@ function views(now, search) {
     search,
     keep: { ...now, before: now.before ? 1 : '' },
     csv: 'views',
+    zoned: true,
     none: t`No views of this kind. Single views are kept for an hour after their end.`,
-    matches: ({ email, userId, failureCode, key }) => [email, userId, failureCode, ...Object.values(key)],
+    matches: ({ email, userId, failureCode, key, title, livestreamName }) => [email, userId, failureCode, title, livestreamName, ...Object.values(key)],
     filters: [
       {
         name: 'outcome',
@@ -268,14 +272,10 @@ function views(now, search) {
       },
     ],
     columns: [
-      { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => exact(began) },
-      {
-        head: t`User`,
-        csv: ({ email, userId }) => email ?? userId,
-        cell: ({ email, userId }) => (userId ? clipped(email ?? userId, link(email ?? userId, 'users', userId)) : quiet(t`erased`)),
-      },
-      { head: t`Asset`, id: 'asset', value: ({ key }) => key.asset, cell: ({ key }) => (key.asset ? el('code', clipped(key.asset)) : absent()) },
-      { head: t`Device`, id: 'device', value: ({ key }) => key.deviceModel, cell: (one) => clipped(`${one.key.deviceModel ?? ''} ${software(one)}`.trim(), one.key.deviceModel, ' ', quiet(software(one))) },
+      { head: t`Began`, id: 'began', value: ({ began }) => began, cell: ({ began }) => brief(began) },
+      { head: t`User`, grow: 2, csv: ({ email, userId }) => email ?? userId, cell: (one) => (one.userId ? person(one) : quiet(t`erased`)) },
+      { head: t`Asset`, id: 'asset', grow: 3, value: named, cell: (one) => watched({ ...one, asset: one.key.asset }) },
+      { head: t`Device`, id: 'device', grow: 2, value: ({ key }) => key.deviceModel, cell: (one) => clipped(`${one.key.deviceModel ?? ''} ${software(one)}`.trim(), one.key.deviceModel, ' ', quiet(software(one))) },
       { head: t`Outcome`, id: 'outcome', value: ({ outcome, failureCode = '' }) => `${outcome} ${failureCode}`.trim(), cell: ending },
       {
         head: t`Start-up time`,

@@ -1,25 +1,39 @@
 // The request journal: what clients asked, what they were answered, and why at that moment.
 import { at, get, getPage, query } from './api.js';
-import { absent, back, badge, clipped, el, exact, facts, field, full, link, table } from './dom.js';
+import { badge, brief, clipped, el, facts, field, full, link, table } from './dom.js';
 import { localTime, number, t, zoneName } from './i18n.js';
 import { list } from './list.js';
-import { folded, form, panel } from './panel.js';
+import { person, watched, watchedText } from './names.js';
+import { folded, form, panel, subject } from './panel.js';
 import { identified } from './users.js';
 
 const PART = 500; // requests that are searched at a time
 const MINUTES_AROUND = 5;
 
 const WANTED = ['user', 'asset', 'session', 'code', 'time', 'before'];
+// Those that the server searches for as well, chosen above the list.
+const CHOSEN = ['status', 'route', 'partner'];
+const ROUTES = ['login', 'sign_up', 'entitlement', 'preflight', 'license', 'heartbeat', 'end_playback', 'live', 'none'];
 
 /** `#/requests?user=…&asset=…&session=…&code=…&time=…`, or one request: `#/requests/ID`. */
-export function requests({ rest: [id], search }) {
-  if (id) return [back(t`All requests`, '#/requests'), panel('', () => one(id))];
+export function requests({ rest: [id], search, head }) {
+  if (id) return single(id, head);
   const asked = Object.fromEntries(WANTED.map((name) => [name, search.get(name) ?? '']));
-  return [panel('', () => finder(asked)), records(asked, search)];
+  const place = panel('', async () => {
+    const partners = await get('partners');
+    place.replaceWith(records(asked, search, partners));
+    return [];
+  });
+  return [panel('', () => finder(asked)), place];
 }
 
 function finder({ user, asset, session, code, time }) {
-  const show = (values) => (location.hash = `#/requests${query(values)}`);
+  // With what is chosen above the list meanwhile.
+  const chosen = () => {
+    const now = new URLSearchParams(location.hash.split('?')[1]);
+    return Object.fromEntries(CHOSEN.map((name) => [name, now.get(name)]));
+  };
+  const show = (values) => (location.hash = `#/requests${query({ ...values, ...chosen() })}`);
   const go = async (values, element) => {
     const wanted = { ...values, code: values.code.toUpperCase() };
     if (!values.user) return show(wanted);
@@ -28,18 +42,18 @@ function finder({ user, asset, session, code, time }) {
     // The operator may have gone to another page before the answer came.
     if (known !== null && element.isConnected) show(wanted);
   };
-  const plain = { spellcheck: 'false' };
+  const plain = { spellcheck: 'false', size: 16 };
   const contents = form(
     t`Find requests`,
     [
-      field(t`User`, 'user', { ...plain, value: user, placeholder: t`e-mail or id`, size: 28 }),
+      field(t`User`, 'user', { ...plain, value: user, placeholder: t`e-mail or id`, size: 22 }),
       field(t`Asset`, 'asset', { ...plain, value: asset }),
-      field(t`Playback session`, 'session', { ...plain, value: session, size: 24 }),
+      field(t`Playback session`, 'session', { ...plain, value: session }),
       field(t`Error code`, 'code', { ...plain, value: code, placeholder: 'NOT_ENTITLED' }),
-      field(t`Time (${zoneName()}, five minutes before and after)`, 'time', { type: 'datetime-local', value: time }),
+      field(t`Around (${zoneName()})`, 'time', { type: 'datetime-local', value: time, title: t`five minutes before and after` }),
     ],
     go,
-    { reads: true },
+    { reads: true, fill: true },
   );
   return folded(t`Find requests`, contents);
 }
@@ -53,13 +67,40 @@ function around(time) {
 
 /** What a request was for. */
 function named(route) {
-  const names = { send_reset: t`Reset mail requested`, send_reset_email: t`Reset mail requested`, preflight: t`Prepare playback` };
+  const names = {
+    login: t`Log in`,
+    sign_up: t`Sign up`,
+    entitlement: t`Entitlement`,
+    preflight: t`Prepare playback`,
+    license: t`License`,
+    heartbeat: t`Heartbeat`,
+    end_playback: t`End playback`,
+    live: t`Now and next`,
+    none: t`unknown path`,
+    send_reset: t`Reset mail requested`,
+    send_reset_email: t`Reset mail requested`,
+  };
   return names[route] ?? route.replaceAll('_', ' ');
 }
 
+const STATUSES = () => [
+  ['refused', t`refused`],
+  ['answered', t`answered`],
+  ['4xx', t`refused (4xx)`],
+  ['401', t`401 not logged in`],
+  ['403', t`403 not allowed`],
+  ['404', t`404 not found`],
+  ['429', t`429 too many`],
+  ['552', t`552 playback withdrawn`],
+  ['5xx', t`failed (5xx)`],
+];
+const selects = ({ status }, value) => {
+  if (value === 'refused') return status >= 400;
+  if (value === 'answered') return status < 400;
+  return value.endsWith('xx') ? String(status)[0] === value[0] : String(status) === value;
+};
+
 const kind = ({ status }) => (status < 400 ? 'good' : status < 500 || status === 552 ? 'warn' : 'bad');
-/** The user's e-mail address; the id if the user was erased since. */
-const viewer = ({ email, user }) => user && link(email ?? user, 'users', user);
 /** The check that refused a request, with its finding: `password: is wrong`. */
 function reason({ steps, message }) {
   const failed = steps.findLast(({ passed }) => !passed);
@@ -76,16 +117,19 @@ const asked = ({ route, path, id }) => {
 };
 
 /** The requests, newest first; those of one session oldest first, with the time since the first of them. */
-function records({ time, before, ...wanted }, search) {
+function records({ time, before, ...wanted }, search, partners) {
   const { session } = wanted;
   let all = [];
   let next;
-  const load = async () => {
-    ({ rows: all, next } = await getPage(`requests${query({ ...wanted, before, ...around(time), limit: PART })}`));
+  let chosen = {};
+  const load = async (view) => {
+    // The server searches the whole journal, and the list only what came.
+    chosen = view.chosen;
+    ({ rows: all, next } = await getPage(`requests${query({ ...wanted, ...chosen, before, ...around(time), limit: PART })}`));
     return all;
   };
   // A long search is interrupted: then there may be older ones even if the page is empty.
-  const older = () => next && el('p', el('a', { href: `#/requests${query({ ...wanted, time, before: next })}` }, t`Older`));
+  const older = () => next && el('p', el('a', { href: `#/requests${query({ ...wanted, ...chosen, time, before: next })}` }, t`Older`));
   const sinceFirst = ({ atMillis }) => (atMillis - all.at(-1).atMillis) / 1000;
   const sinceStart = { head: t`After`, id: 'after', value: sinceFirst, cell: (row) => `${number(sinceFirst(row), { maximumFractionDigits: 1 })} s` };
   return list('', load, {
@@ -95,25 +139,21 @@ function records({ time, before, ...wanted }, search) {
     csv: 'requests',
     sort: session && 'number',
     none: t`No requests.`,
-    matches: (one) => [named(one.route), one.route, one.path, one.code, one.message, one.email, one.user, one.asset, one.id],
+    matches: (one) => [named(one.route), one.route, one.path, one.status, one.status < 400 ? t`answered` : t`refused`, one.code, one.message, one.email, one.user, one.asset, watchedText(one), one.partner, one.id],
     more: older,
+    opens: true,
+    zoned: true,
     filters: [
-      {
-        name: 'result',
-        label: t`Result`,
-        options: [
-          ['good', t`answered`],
-          ['bad', t`refused`],
-        ],
-        test: ({ status }, value) => status < 400 === (value === 'good'),
-      },
+      { name: 'status', label: t`Result`, options: STATUSES(), test: selects },
+      { name: 'route', label: t`Request`, options: ROUTES.map((one) => [one, named(one)]), test: () => true },
+      { name: 'partner', label: t`Partner`, options: partners.map(({ name }) => [name, name]), test: () => true },
     ],
     columns: [
-      { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => exact(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
+      { head: t`Time`, id: 'number', value: (row) => row.number, cell: (row) => brief(row.at), csv: (row) => new Date(row.atMillis).toISOString() },
       ...(session ? [sinceStart] : []),
       { head: t`Request`, id: 'route', value: ({ route }) => route, cell: (row) => asked(row) },
-      { head: t`User`, id: 'user', value: (row) => row.email ?? row.user, cell: (row) => (row.user ? clipped(row.email ?? row.user, viewer(row)) : absent()) },
-      { head: t`Asset`, id: 'asset', value: (row) => row.asset, cell: (row) => (row.asset ? clipped(row.asset) : absent()) },
+      { head: t`User`, id: 'user', grow: 2, value: (row) => row.email ?? row.user, cell: person },
+      { head: t`Asset`, id: 'asset', grow: 2, value: watchedText, cell: watched, csv: (row) => row.asset },
       {
         head: t`Result`,
         id: 'status',
@@ -121,14 +161,26 @@ function records({ time, before, ...wanted }, search) {
         cell: (row) => el('span.calm', badge(row.status, kind(row)), ' ', row.code ?? '', row.fault && [' ', badge(t`fault`, 'warn')]),
         csv: (row) => `${row.status} ${row.code ?? ''}`,
       },
-      { head: t`Reason`, id: 'reason', value: reason, cell: reason },
+      { head: t`Reason`, id: 'reason', grow: 3, value: reason, cell: (row) => reason(row) && clipped(reason(row)) },
       { head: t`Took`, id: 'ms', value: ({ micros }) => micros, cell: ({ micros }) => el('span.calm', took(micros)), csv: ({ micros }) => micros / 1000 },
     ],
   });
 }
 
-async function one(id) {
-  const said = await get(at`requests/${id}`);
+function single(id, head) {
+  const back = [t`All requests`, '#/requests'];
+  head(t`Request`, { back });
+  return subject(
+    () => get(at`requests/${id}`),
+    (said) => {
+      const result = [badge([said.status, said.code].filter(Boolean).join(' '), kind(said)), said.fault && badge(t`fault`, 'warn')];
+      head([named(said.route), watchedText(said)].filter(Boolean).join(': '), { back, beside: [result, full(said.at)] });
+      return [panel('', () => one(said))];
+    },
+  );
+}
+
+function one(said) {
   const pairs = (members) => Object.entries(members).map(([name, value]) => [el('code', name), typeof value === 'string' ? value : JSON.stringify(value)]);
   const sent = [...pairs(said.query), ...pairs(said.headers), ...pairs(said.body)];
   const { device = {} } = said;
@@ -139,12 +191,13 @@ async function one(id) {
       [t`Time`, full(said.at)],
       [t`Request`, el('code', `${said.method} ${said.path}`)],
       [t`Partner`, said.partner],
-      [t`User`, viewer(said)],
-      [t`Asset`, said.asset],
+      [t`User`, said.user && person(said)],
+      [t`Asset`, said.asset && watched(said)],
       [t`Playback session`, said.session && el('a', { href: `#/requests${query({ session: said.session })}` }, said.session)],
       [t`Device`, [device.model, device.platform, device.type].filter(Boolean).join(' ') || undefined],
       [t`Network`, said.network],
       [t`Fault`, said.fault],
+      [t`Took`, took(said.micros)],
       [t`Id`, el('code', said.id)],
     ]),
     said.steps.length > 0 && [

@@ -1,10 +1,11 @@
 // The programme guide as a grid: channels below one another, a day from left to right, with a line at the present.
 import { at, get, query } from './api.js';
-import { back, badge, clock, el, field, link, quiet, table } from './dom.js';
+import { badge, clock, el, field, link, quiet, table } from './dom.js';
 import { clockTime, dayName, finder, isoDay, localTime, shiftDay, t, zoneName, zoneShort } from './i18n.js';
 import { grid } from './grid.js';
 import { list } from './list.js';
-import { folded, form, panel } from './panel.js';
+import { logo } from './names.js';
+import { folded, form, panel, subject } from './panel.js';
 
 const EVERY = 60; // seconds
 const CHANNELS = 25; // of a page of the grid
@@ -12,9 +13,9 @@ const IDS_MAX = 200; // livestreams that the API takes at a time
 const LIST_LENGTH = 6000; // characters of them: the target of a request has at most 8 KiB
 
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
-export function schedule({ rest: [livestream], search, about }) {
+export function schedule({ rest: [livestream], search, about, head }) {
   const content = about.role !== 'agent';
-  if (livestream) return [back(t`All livestreams`, '#/schedule'), panel('', () => day(livestream, search.get('day'), content))];
+  if (livestream) return one(livestream, search.get('day'), content, head);
   const view = {
     day: search.get('day') ?? '',
     page: Math.max(1, Number(search.get('page')) || 1),
@@ -35,23 +36,23 @@ async function tools(view) {
   const { now } = await get('clock');
   const shown = view.day || isoDay(now);
   const go = (change) => (location.hash = address(view, { page: 1, ...change }));
-  return [
+  return el('div.line', [
     days(shown, (day) => address(view, { day, find: '' })),
     folded(t`Find programme`, el('div.pair', [
       form(
         t`Find programme`,
-        [field(t`Programme title`, 'find', { type: 'search', value: view.find })],
+        [field(t`Programme title`, 'find', { type: 'search', value: view.find, size: 12 })],
         ({ find }) => go({ find }),
-        { reads: true },
+        { reads: true, plain: true },
       ),
       form(
         t`Filter channels`,
-        [field(t`Channel name or id`, 'channel', { type: 'search', value: view.channel })],
+        [field(t`Channel name or id`, 'channel', { type: 'search', value: view.channel, size: 12 })],
         ({ channel }) => go({ channel, find: '' }),
-        { reads: true },
+        { reads: true, plain: true },
       ),
     ])),
-  ];
+  ]);
 }
 
 /** The choice of a day; `href(day)` is the address of one, without a day that of today. */
@@ -70,7 +71,7 @@ async function channels(wanted) {
   let all;
   try {
     const { livestream } = await get('catalog?format=json');
-    all = livestream.map(({ id, name }) => ({ id, name: name ?? id }));
+    all = livestream.map(({ id, name, images }) => ({ id, name: name ?? id, picture: images?.length > 0 }));
   } catch (error) {
     if (error.status !== 403) throw error;
     all = Object.keys(await get('schedule/live')).map((id) => ({ id, name: id }));
@@ -187,13 +188,26 @@ function found(view, content, search) {
 
 // -- One livestream
 
-async function day(livestream, asked, content) {
-  const { now } = await get('clock');
-  const date = asked ?? isoDay(now);
-  const [from, to] = period({ day: date }, now);
-  const [lists, all] = await Promise.all([broadcasts([livestream], from, to), channels(livestream)]);
-  const list = lists.get(livestream);
-  const { name } = all.find(({ id }) => id === livestream) ?? { name: livestream };
+function one(livestream, asked, content, head) {
+  const load = async () => {
+    const [{ now }, all] = await Promise.all([get('clock'), channels('')]);
+    const channel = all.find(({ id }) => id === livestream);
+    if (!channel) throw Object.assign(new Error(t`the catalogue has no livestream “${livestream}”`), { status: 404 });
+    const period_ = period({ day: asked }, now);
+    const lists = await broadcasts([livestream], ...period_);
+    return { channel, now, from: period_[0], list: lists.get(livestream) };
+  };
+  const back = [t`All livestreams`, '#/schedule'];
+  head(t`Livestream`, { back });
+  return subject(load, (found) => {
+    const { id, name, picture } = found.channel;
+    const edit = content && el('a.button.small', { href: `#/catalog/livestream/${encodeURIComponent(id)}` }, t`Edit`);
+    head(name, { back, beside: [logo(picture && id, name), name !== id && el('code', id), edit] });
+    return [panel('', () => day(found, asked, content))];
+  });
+}
+
+function day({ channel: { id }, now, from, list }, asked, content) {
   // What a viewer may not do is named; a badge for each right would make the list three times as tall.
   const rows = list.map((one) => [
     [clock(one.start), '–', clock(one.stop)],
@@ -203,13 +217,12 @@ async function day(livestream, asked, content) {
       one.start <= now && now < one.stop && [' ', badge(t`now`, 'good')],
       one.pgAge > 0 && [' ', badge(`${one.pgAge}+`)],
       !one.liveAvailable && [' ', badge(t`no live rights`, 'bad')],
-      !one.catchupInterval && [' ', badge(t`no catch-up`, 'bad')],
+      !one.catchupInterval && [' ', badge(t`no catch-up`)],
     ],
   ]);
-  const path = `#/schedule/${encodeURIComponent(livestream)}`;
+  const path = `#/schedule/${encodeURIComponent(id)}`;
   return [
-    el('h2', name, name !== livestream && [' ', el('code', livestream)]),
-    days(date, (other) => path + query({ day: other })),
+    days(asked || isoDay(now), (other) => path + query({ day: other })),
     el('p', el('strong', dayName(from)), ' ', quiet(zoneTitle(from))),
     table([t`Time`, t`Title`], rows, t`No broadcasts on this day.`, { compact: true }),
   ];

@@ -1,8 +1,9 @@
 // Active playback sessions, of all users or of one.
 import { at, call, get, query } from './api.js';
-import { absent, clipped, el, exact, link, quiet, second, table } from './dom.js';
+import { absent, brief, clipped, el, quiet, second, table } from './dom.js';
 import { number, t } from './i18n.js';
 import { list } from './list.js';
+import { logo, person, watchedText } from './names.js';
 import { action } from './panel.js';
 
 const EVERY = 15; // seconds
@@ -11,8 +12,9 @@ const MOST = 1_000; // the API's limit
 const bitrate = (bits) => `${number(bits / 1e6, { maximumFractionDigits: 1 })} Mbit/s`;
 const resolution = ({ resolutionWidth: width, resolutionHeight: height }) => `${width}×${height}`;
 
-const asset = ({ assetId, broadcastId }) => [assetId, broadcastId].filter(Boolean).join(' ');
+const ids = ({ assetId, broadcastId }) => [assetId, broadcastId].filter(Boolean).join(' ');
 const device = (one) => `${one.deviceModel} ${one.devicePlatform} ${one.deviceType}`;
+const details = (one) => [device(one), `${one.drm} ${one.protocol}`, one.deviceId].join(' · ');
 
 /** Bitrate and height of the picture; its whole size as tooltip. */
 const quality = (one) =>
@@ -20,51 +22,48 @@ const quality = (one) =>
 
 const end = ({ sessionId }) => call('DELETE', at`sessions/${sessionId}`);
 
+const channel = ({ livestreamId, livestreamName }) =>
+  livestreamName ? el('span.named', { title: livestreamId }, logo(livestreamId, livestreamName), el('span.clip', livestreamName)) : absent();
+
+const programme = (one) => el('span.clip', { title: ids(one) }, one.title ?? (one.livestreamName ? absent() : one.assetId));
+
 const COLUMNS = () => [
-  {
-    head: t`User`,
-    id: 'user',
-    value: ({ email, userId }) => email ?? userId,
-    cell: ({ email, userId }) => clipped(email ?? userId, link(email ?? userId, 'users', userId)),
-  },
-  {
-    head: t`Asset`,
-    id: 'asset',
-    value: ({ assetId }) => assetId,
-    cell: (one) => el('div.short', clipped(asset(one), el('code', one.assetId), ' ', quiet(one.broadcastId ?? ''))),
-    csv: asset,
-  },
+  { head: t`User`, id: 'user', grow: 2, value: ({ email, userId }) => email ?? userId, cell: person },
+  { head: t`Channel`, id: 'channel', grow: 2, value: ({ livestreamName }) => livestreamName ?? '', cell: channel },
+  { head: t`Programme`, id: 'asset', grow: 2, value: (one) => one.title ?? one.assetId, cell: programme },
   {
     head: t`Device`,
     id: 'device',
+    grow: 1,
     value: ({ deviceModel }) => deviceModel,
-    cell: (one) => clipped(device(one), one.deviceModel, ' ', quiet(`${one.devicePlatform} ${one.deviceType}`)),
+    cell: (one) => clipped(details(one), one.deviceModel, ' ', quiet(`${one.devicePlatform} ${one.deviceType}`)),
     csv: device,
   },
-  { head: 'DRM', id: 'drm', value: ({ drm, protocol }) => `${drm} ${protocol}`, cell: (one) => el('span.calm', `${one.drm} ${one.protocol}`) },
+  { head: 'DRM', csv: ({ drm, protocol }) => `${drm} ${protocol}` },
   { head: t`Quality`, id: 'quality', value: ({ bitrate: bits }) => bits ?? 0, cell: quality, csv: (one) => (one.bitrate ? `${bitrate(one.bitrate)} ${resolution(one)}` : '') },
-  { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => exact(since) },
+  { head: t`Started`, id: 'since', value: ({ since }) => since, cell: ({ since }) => brief(since) },
+  { head: t`Ids`, csv: ids },
   { head: t`Heartbeat`, id: 'seen', value: ({ lastSeen }) => lastSeen, cell: ({ lastSeen }) => second(lastSeen) },
-  { head: t`Requests`, cell: ({ sessionId }) => el('a', { href: `#/requests${query({ session: sessionId })}` }, t`Requests`) },
+  { head: '', cell: ({ sessionId }) => el('a', { href: `#/requests${query({ session: sessionId })}` }, t`Requests`) },
 ];
 
 function ender(one, self) {
+  const name = watchedText(one);
   const work = async () => {
     await end(one);
-    await self.done(t`Ended the session playing “${one.assetId}”.`);
+    await self.done(t`Ended the session playing “${name}”.`);
   };
   return action(t`End`, work, {
-    ask: t`End this session? “${one.assetId}” stops on ${one.deviceModel} at its next heartbeat.`,
-    label: t`End ${one.assetId} on ${one.deviceModel}`,
+    ask: t`End this session? “${name}” stops on ${one.deviceModel} at its next heartbeat.`,
+    label: t`End ${name} on ${one.deviceModel}`,
   });
 }
 
 /** The active playback sessions of a user, in a panel. */
-export async function playing(self, user) {
-  const shown = (await get('sessions')).filter(({ userId }) => userId === user);
-  const columns = COLUMNS().slice(1);
+export function playing(shown, self) {
+  const columns = COLUMNS().filter(({ id, cell }) => cell && ['channel', 'asset', 'device', 'since', undefined].includes(id));
   const rows = shown.map((one) => [...columns.map(({ cell }) => cell(one)), ender(one, self)]);
-  return table([...columns.map(({ head }) => head), ''], rows, t`No playback sessions.`);
+  return table([...columns, ''], rows, t`No playback sessions.`);
 }
 
 export function sessions({ search }) {
@@ -79,11 +78,12 @@ export function sessions({ search }) {
       {
         search,
         every: EVERY,
+        zoned: true,
         csv: 'sessions',
         key: ({ sessionId }) => sessionId,
         none: t`No playback sessions.`,
         sort: '-since',
-        matches: (one) => [one.email, one.userId, one.assetId, one.broadcastId, one.deviceModel, one.deviceId],
+        matches: (one) => [one.email, one.userId, one.title, one.livestreamName, ids(one), one.deviceModel, one.deviceId],
         filters: [
           {
             name: 'drm',

@@ -1,30 +1,49 @@
 // One user: account, offers, playback and login sessions.
 import { at, call, get, query } from './api.js';
-import { badge, choice, clipped, el, facts, field, quiet, table, when } from './dom.js';
+import { badge, choice, el, facts, field, quiet, stamp, table, when, zoneNote } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
-import { action, form, mayChange, panel } from './panel.js';
+import { action, form, mayChange, panel, subject } from './panel.js';
 import { playing } from './sessions.js';
 import { giveable } from './users.js';
 import { whyForm } from './why.js';
 
-export function one(id) {
-  return [
-    panel(t`Account`, (self) => account(id, self)),
-    panel(t`Entitlement check`, async () => [
-      await whyForm({ known: id }),
-      el('p', el('a', { href: `#/requests${query({ user: id })}` }, t`Requests of this user`)),
-    ]),
-    panel(t`Offers`, (self) => grants(id, self)),
-    panel(t`Playback sessions`, (self) => playing(self, id)),
-    panel(t`Devices`, (self) => devices(id, self)),
-    panel(t`Login sessions`, (self) => logins(id, self)),
-  ];
+const ALL = () => [t`All users`, '#/users'];
+
+/** The page of a user: what plays and may be played, and beside it the account. */
+export function one(id, head) {
+  const draw = () => {
+    const streams = panel(t`Playback sessions`, async (self) => playing(await get(at`users/${id}/streams`), self));
+    return [
+      el(
+        'div.sides',
+        el(
+          'div',
+          streams,
+          panel(t`Devices`, (self) => devices(id, self)),
+          panel(t`Offers`, (self) => grants(id, self)),
+          panel(t`Login sessions`, (self) => logins(id, self)),
+        ),
+        el(
+          'div',
+          panel(t`Account`, (self) => account(id, self, head)),
+          panel(t`Entitlement check`, () => whyForm({ known: id })),
+        ),
+      ),
+    ];
+  };
+  head(t`User`, { back: ALL() });
+  return subject(() => get(at`users/${id}`), draw);
 }
 
-async function account(id, self) {
+async function account(id, self, head) {
   const [user, partners] = await Promise.all([get(at`users/${id}`), get('partners')]);
   const partner = partners.find(({ partnerId }) => partnerId === user.partnerId);
   const { email, parentalControl: parental } = user;
+  const state = () => (user.disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good'));
+  head(email, {
+    back: ALL(),
+    beside: [state(), el('span', [user.name, partner?.name].filter(Boolean).join(' · ')), el('a.button.small', { href: `#/requests${query({ user: id })}` }, t`Requests of this user`), zoneNote()],
+  });
   /** Returns a handler that changes the user and reports `text`. */
   const change = (text, method, path, members) => async () => {
     await call(method, at`users/${id}` + path, members);
@@ -32,10 +51,9 @@ async function account(id, self) {
   };
   return [
     facts([
-      [t`E-mail`, el('strong', email)],
       [t`Name`, user.name],
       [t`Partner`, partner?.name ?? user.partnerId],
-      [t`State`, user.disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')],
+      [t`State`, state()],
       [t`Country`, user.country],
       [t`Language`, user.locale],
       [t`Date of birth`, user.birthDate],
@@ -113,11 +131,11 @@ async function grants(id, self) {
     await self.done(t`Revoked “${offer}”.`);
   };
   const rows = list.reverse().map(({ offerId, type, state, purchasedAt, expiry, revokedAt }) => [
-    el('code', offerId),
+    el('code.clip', offerId),
     type ?? quiet(t`not in the catalogue`),
     badge(STATES()[state] ?? state, kinds[state]),
-    when(purchasedAt),
-    when(revokedAt ?? expiry),
+    stamp(purchasedAt),
+    stamp(revokedAt ?? expiry),
     state === 'active' &&
       action(t`Revoke`, () => revoke(offerId), {
         ask: t`Revoke the offer “${offerId}” from this user? Playback that needs it ends.`,
@@ -130,7 +148,7 @@ async function grants(id, self) {
     await self.done(t`Granted “${offer}”.`);
   };
   return [
-    table([t`Offer`, t`Type`, t`State`, t`Granted`, t`Ends`, ''], rows, t`No grants. All users have the default offers.`),
+    table([{ head: t`Offer`, grow: 2 }, t`Type`, t`State`, t`Granted`, t`Ends`, ''], rows, t`No grants. All users have the default offers.`),
     form(
       t`Grant`,
       [
@@ -145,33 +163,32 @@ async function grants(id, self) {
 }
 
 async function devices(id, self) {
-  const list = await get(at`users/${id}/devices`);
+  const [list, streams] = await Promise.all([get(at`users/${id}/devices`), get(at`users/${id}/streams`)]);
+  const plays = new Map(streams.map((one) => [one.deviceId, one.title ?? one.livestreamName ?? one.assetId]));
   const remove = async (device) => {
     await call('DELETE', at`users/${id}/devices/${device}`);
     await self.done(t`Removed “${device}”.`);
   };
   const rows = list.map(({ deviceId, deviceModel, devicePlatform, deviceType, since, lastStart }) => [
-    clipped(deviceId),
-    [deviceModel, el('br'), quiet(`${deviceType}, ${devicePlatform}`)],
-    when(since),
-    when(lastStart),
+    el('span.clip', { title: `${deviceId} · ${t`since`} ${new Date(since * 1000).toISOString().slice(0, 10)}` }, deviceModel, ' ', quiet(`${deviceType}, ${devicePlatform}`)),
+    plays.has(deviceId) && el('span.clip', { title: plays.get(deviceId) }, badge(t`plays ${plays.get(deviceId)}`, 'good')),
+    stamp(lastStart),
     mayChange() &&
       action(t`Remove`, () => remove(deviceId), {
         ask: t`Remove the device “${deviceId}”? Playback on it ends.`,
         label: t`Remove ${deviceId}`,
       }),
   ]);
-  return table([t`Device`, t`Model`, t`Created`, t`Last start`, ''], rows, t`No devices.`);
+  return table([{ head: t`Device`, grow: 2 }, { head: t`Now`, grow: 2 }, t`Last start`, ''], rows, t`No devices.`);
 }
 
 async function logins(id, self) {
   const list = await get(at`users/${id}/sessions`);
   const rows = list.map(({ sessionId, createdTimestamp, lastUsedTimestamp, expires, program, deviceId }) => [
-    el('code', sessionId),
-    [program ?? quiet(t`unknown`), deviceId && [el('br'), quiet(deviceId)]],
-    when(createdTimestamp),
-    when(lastUsedTimestamp),
-    when(expires),
+    el('span.clip', { title: [sessionId, deviceId].filter(Boolean).join(' · ') }, program ?? quiet(t`unknown`)),
+    stamp(createdTimestamp),
+    stamp(lastUsedTimestamp),
+    stamp(expires),
   ]);
   const out = async () => {
     await call('POST', at`users/${id}/logout`);
@@ -182,7 +199,7 @@ async function logins(id, self) {
     await self.done(t`Queued a password reset mail.`);
   };
   return [
-    table([t`Session`, t`Program`, t`Created`, t`Last use`, t`Expires`], rows, t`No login sessions.`),
+    table([{ head: t`Program`, grow: 2 }, t`Created`, t`Last use`, t`Expires`], rows, t`No login sessions.`),
     el(
       'p.actions',
       action(t`Send password reset mail`, link),

@@ -1,8 +1,9 @@
 // The list of users: search, filters, bulk actions, export.
 import { at, call, get, getPage, query } from './api.js';
-import { absent, back, badge, choice, clipped, el, field, link, quiet, when } from './dom.js';
+import { absent, badge, choice, el, field, quiet, stamp } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
+import { person } from './names.js';
 import { mayChange, panel, form } from './panel.js';
 import { one } from './user.js';
 
@@ -64,8 +65,8 @@ export async function giveable() {
   }
 }
 
-export function users({ rest: [id], search }) {
-  if (id) return [back(t`All users`, '#/users'), ...one(id)];
+export function users({ rest: [id], search, head }) {
+  if (id) return one(id, head);
   const place = panel('', async (self) => {
     const [partners, offers] = await Promise.all([get('partners'), mayChange() ? giveable() : []]);
     place.replaceWith(all(partners, offers, search));
@@ -102,6 +103,8 @@ function all(partners, offers, search) {
     key: ({ userId }) => userId,
     searchLabel: t`Part of e-mail, name or id`,
     none: t`No users.`,
+    opens: true,
+    zoned: true,
     filters: [
       ...(partners.length > 1 ? [{ name: 'partner', label: t`Partner`, options: [...names] }] : []),
       {
@@ -114,15 +117,15 @@ function all(partners, offers, search) {
       },
     ],
     columns: [
-      { head: t`E-mail`, id: 'email', sorted: true, cell: ({ email, userId }) => link(email, 'users', userId), csv: ({ email }) => email },
-      { head: t`Name`, id: 'name', sorted: true, cell: ({ name }) => name ?? absent(), csv: ({ name }) => name },
+      { head: t`E-mail`, id: 'email', grow: 3, sorted: true, cell: person, csv: ({ email }) => email },
+      { head: t`Name`, id: 'name', grow: 2, sorted: true, cell: ({ name }) => (name ? el('span.clip', { title: name }, name) : absent()), csv: ({ name }) => name },
       { head: t`Partner`, cell: ({ partnerId }) => names.get(partnerId) ?? partnerId, csv: ({ partnerId }) => names.get(partnerId) ?? partnerId },
       { head: t`Country`, cell: ({ country }) => country ?? absent(), csv: ({ country }) => country },
       {
         head: t`Created`,
         id: 'created',
         sorted: true,
-        cell: ({ createdTimestamp }) => when(createdTimestamp),
+        cell: ({ createdTimestamp }) => stamp(createdTimestamp),
         csv: ({ createdTimestamp }) => new Date(createdTimestamp * 1000).toISOString(),
       },
       {
@@ -130,7 +133,7 @@ function all(partners, offers, search) {
         cell: ({ disabled }) => (disabled ? badge(t`disabled`, 'bad') : badge(t`active`, 'good')),
         csv: ({ disabled }) => (disabled ? 'disabled' : 'active'),
       },
-      { head: t`Id`, id: 'id', sorted: true, cell: ({ userId }) => el('code.id', clipped(userId)), csv: ({ userId }) => userId },
+      { head: t`Id`, csv: ({ userId }) => userId },
     ],
     bulk: [
       {

@@ -6,11 +6,11 @@ import { form, panel } from './panel.js';
 import { identified, whom } from './users.js';
 
 /** `#/why`, or with a result `#/why/USER/ASSET?offset=…&country=…`. */
-export function why({ rest: [user, asset], search }) {
+export function why({ rest: [user, asset], search, head }) {
   const more = { offset: search.get('offset') ?? '', country: search.get('country') ?? '' };
   return [
     panel(t`Check`, () => whyForm({ user, asset: asset ?? search.get('asset') ?? undefined, ...more })),
-    ...(asset ? [panel(t`Result`, () => answer(user, asset, more))] : []),
+    ...(asset ? [panel(t`Result`, () => answer(user, asset, more, head))] : []),
   ];
 }
 
@@ -47,8 +47,9 @@ function mark(check, passed, granted) {
   return granted ? badge('–') : badge('✗', 'bad');
 }
 
-async function answer(id, asset, more) {
+async function answer(id, asset, more, head) {
   const [user, said] = await Promise.all([get(at`users/${id}`), get(at`users/${id}/why/${asset}` + query(more))]);
+  head(t`May ${user.email} play ${asset}?`, { back: [t`Entitlement check`, '#/why'] });
   const { granted, code, reason, pinNeeded, steps } = said;
   const yes = pinNeeded ? [t`Granted, PIN required`, 'warn'] : [t`Granted`, 'good'];
   const [verdict, kind] = granted ? yes : [t`Denied`, 'bad'];

@@ -24,6 +24,7 @@ use crate::operators::operator_accounts::{
 use crate::operators::partners::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerTokenRequest,
 };
+use crate::operators::pictures::PictureRequest;
 use crate::operators::playback::EndPlaybackSessionRequest;
 use crate::operators::request_members::PartnerRequest;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
@@ -31,6 +32,7 @@ use crate::operators::reset::ResetPartnerRequest;
 use crate::operators::rights::{
     AddRuleRequest, BroadcastRightsRequest, RemoveRuleRequest, SetDefaultsRequest, SetRightsRequest,
 };
+use crate::operators::rule_preview::PreviewRuleRequest;
 use crate::operators::schedule::{ScheduleDayRequest, ScheduleLiveRequest};
 use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
@@ -352,9 +354,11 @@ static OPS: &[Route] = &[
     ops(Put, "/admin/v1/livestreams/{livestream}/rights", "admin_set_defaults", EDIT_CONTENT, later!(SetDefaultsRequest => operators::rights::set_defaults), SMALL, Bulk),
     ops(Get, "/admin/v1/rules", "admin_rules", READ_CONTENT, now!(operators::rights::rules), Ignored, Memory),
     ops(Post, "/admin/v1/rules", "admin_add_rule", EDIT_CONTENT, later!(AddRuleRequest => operators::rights::add_rule), SMALL, Bulk),
+    ops(Post, "/admin/v1/rules/preview", "admin_preview_rule", EDIT_CONTENT, later!(PreviewRuleRequest => operators::rule_preview::preview), SMALL, Bulk).read_only(),
     ops(Delete, "/admin/v1/rules/{rule}", "admin_remove_rule", EDIT_CONTENT, later!(RemoveRuleRequest => operators::rights::remove_rule), Ignored, Bulk),
     ops(Get, "/admin/v1/schedule/live", "admin_schedule_live", ANY_ROLE, now!(ScheduleLiveRequest => operators::schedule::live), Ignored, Memory),
     ops(Get, "/admin/v1/schedule/day/{date}", "admin_schedule_day", ANY_ROLE, now!(ScheduleDayRequest => operators::schedule::day), Ignored, Memory),
+    ops(Get, "/admin/v1/pictures/{asset}", "admin_picture", ANY_ROLE, later!(PictureRequest => operators::pictures::picture), Ignored, Upstream),
     ops(Get, "/admin/v1/epg/sources", "admin_guide_sources", READ_CONTENT, now!(operators::epg_sources::sources), Ignored, Memory),
     ops(Get, "/admin/v1/epg/sources/{source}", "admin_guide_source", READ_CONTENT, now!(SourceRequest => operators::epg_sources::source), Ignored, Memory),
     ops(Post, "/admin/v1/epg/sources/{source}/refresh", "admin_refresh_source", EDIT_CONTENT, later!(RefreshSourceRequest => operators::epg_sources::refresh), Ignored, Bulk).with_dry_run(),

@@ -31,7 +31,16 @@ impl RuleLine {
 pub struct ExplainRightsReply {
     broadcast_id: String,
     livestream_id: String,
+    livestream_name: String,
     title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subtitle: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    season: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    episode: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
     start: i64,
     stop: i64,
     zone: &'static str,
@@ -79,7 +88,12 @@ impl ExplainRightsReply {
         Ok(Self {
             broadcast_id: broadcast.id.as_str().to_owned(),
             livestream_id: explained.livestream.id.as_str().to_owned(),
+            livestream_name: explained.livestream.name.clone(),
             title: metadata.title.to_string(),
+            subtitle: metadata.subtitle.as_deref().map(str::to_owned),
+            season: metadata.season,
+            episode: metadata.episode,
+            description: metadata.description.as_deref().map(str::to_owned),
             start: broadcast.start.0,
             stop: broadcast.stop.0,
             zone: explained.livestream.zone.name(),

@@ -175,8 +175,8 @@ pub async fn get(
 ) -> Result<Option<ServerResponse>, FetchError> {
     let mut address = first.to_owned();
     let mut cookies = Cookies::default();
-    // None at first: the operator chose the first target, which may be private.
-    let mut before: Option<IpAddr> = None;
+    // An operator may choose a first target that is private.
+    let mut only_public = options.only_public;
     for _ in 0..=REDIRECTS_MAX {
         let mut headers: Vec<_> = cookies.header(origin(&address)).into_iter().collect();
         // Keys and passwords are for the server that the operator has named.
@@ -185,14 +185,14 @@ pub async fn get(
         }
         let answer = timeout(
             timeouts.answer,
-            ask(&address, (options.agent(), headers), known, before),
+            ask(&address, (options.agent(), headers), known, only_public),
         )
         .await;
         let answer = answer.map_err(|_| FetchError::TimedOut)??;
         cookies.learn(origin(&address), &answer.head.headers);
         // The address that was connected to, not another resolution of the name: DNS could answer differently
         // now (rebinding).
-        before = Some(answer.peer);
+        only_public |= is_public(answer.peer);
         let headers = &answer.head.headers;
         let status = answer.head.status;
         if status == StatusCode::OK {
@@ -224,13 +224,13 @@ async fn ask(
     address: &str,
     (agent, headers): (&HeaderValue, Vec<(HeaderName, HeaderValue)>),
     known: &Validators,
-    before: Option<IpAddr>,
+    only_public: bool,
 ) -> Result<ServerResponse, FetchError> {
     let broken = |error: io::Error| FetchError::Connection(error.into());
     let site = RequestTarget::parse(address)?;
     // Filtered before connecting: even a connection attempt reveals internal hosts to a foreign server, and can change
     // the state of a listening service.
-    let addresses = reachable_after(before, site.resolve().await.map_err(broken)?);
+    let addresses = reachable(only_public, site.resolve().await.map_err(broken)?);
     if addresses.is_empty() {
         return Err(FetchError::Redirect(
             "to a private address; such redirects are not followed",
@@ -320,9 +320,9 @@ fn resolve(address: &str, location: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{folder}/{location}"))
 }
 
-fn reachable_after(before: Option<IpAddr>, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
+fn reachable(only_public: bool, mut resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
     // A private server may redirect to a private one: both are in the operator's network.
-    if before.is_some_and(is_public) {
+    if only_public {
         resolved.retain(|address| is_public(address.ip()));
     }
     resolved

@@ -45,6 +45,8 @@ pub struct FetchOptions {
     /// Sent to the host of the source only, and to no other that it redirects to.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub timeouts: Option<FetchTimeouts>,
+    /// Refuses an address inside the network: nobody inside has chosen it.
+    pub only_public: bool,
 }
 
 impl fmt::Debug for FetchOptions {

@@ -18,6 +18,7 @@ pub mod mailer;
 pub mod media;
 pub mod named_file;
 pub mod oauth_token;
+pub mod picture;
 pub mod private_file;
 pub mod smtp;
 pub mod tls;

@@ -210,7 +210,7 @@ describe('operators at the console', () => {
     await operator.sees('Tomorrow’s talk', operator.panel('Found'));
     await page.getByRole('link', { name: 'Tomorrow’s talk' }).click();
     await operator.sees('Where the rights come from (later wins)', operator.panel('Rights'));
-    await operator.sees('all ages', operator.panel('Rights'));
+    await operator.sees('all ages', operator.panel('Programme'));
     assert.equal(await page.locator('#nav [aria-current]').textContent(), 'Schedule');
     // Another day has no present.
     await operator.open('schedule?day=2020-01-01');
@@ -294,7 +294,7 @@ describe('operators at the console', () => {
   as('edits a livestream after showing the difference, and undoes it', async (operator, page) => {
     await operator.open('catalog?q=news');
     await page.getByRole('link', { name: 'News', exact: true }).or(page.getByRole('link', { name: 'news' })).first().click();
-    const editor = operator.panel('news');
+    const editor = page.locator('#main');
     await editor.getByLabel('Name', { exact: true }).fill('News 24');
     await editor.getByRole('button', { name: 'Preview' }).click();
     const changes = operator.panel('What changes');
@@ -336,7 +336,9 @@ describe('operators at the console', () => {
 
   as('adds and removes a rule', async (operator, page) => {
     await operator.open('catalog/rules');
+    await page.getByText('As JSON').click();
     await page.getByLabel(/^Rule \(JSON/).fill('{"livestream": "news", "title": "Secret*", "live": false}');
+    await page.getByRole('button', { name: 'Preview' }).last().click();
     await page.getByRole('button', { name: 'Add rule' }).click();
     await operator.sees(/Secret\*/, page.locator('tbody'));
     const { number } = (await appliance.operate('GET', '/admin/v1/rules')).at(-1);
@@ -345,8 +347,8 @@ describe('operators at the console', () => {
   });
 
   as('shows why an import is held, and maps a channel of the guide', async (operator, page) => {
-    await operator.open('guides');
-    const main = operator.panel('main');
+    await operator.open('guides/main');
+    const main = page.locator('#main');
     guides.programmes = 40;
     await main.getByRole('button', { name: 'Import now' }).click();
     await operator.isRefused(/IMPORT_HELD 409.*none of the guide's channels/, main);
@@ -365,7 +367,7 @@ describe('operators at the console', () => {
       await route.fulfill({ response, json: { ...(await response.json()), mapped: 1, channels: { 'old.tv': 'open' } } });
     });
     await operator.open('overview');
-    await operator.open('guides');
+    await operator.open('guides/main');
     await main.getByText(/^Map channels/).click();
     await main.getByRole('button', { name: 'Show the line for playgate.toml' }).click();
     await operator.sees('channels = { "old.tv" = "open", "guided" = "same-name" }', main);

@@ -258,11 +258,12 @@ describe('the console', () => {
     assert.equal((await said()).liveAvailable, true);
   });
 
-  as('imports from an EPG source, and accepts an import that is held', async (operator) => {
+  as('imports from an EPG source, and accepts an import that is held', async (operator, page) => {
     await operator.open('guides');
+    await operator.follow(page.getByRole('link', { name: 'main', exact: true }));
     const livestream = [{ id: 'guided', name: 'Guided', live_rights: true }];
     await appliance.operate('POST', '/admin/v1/catalog/import?merge', { livestream });
-    const main = operator.panel('main');
+    const main = page.locator('#main');
     guides.programmes = 40;
     await main.getByRole('button', { name: 'Import now' }).click();
     await operator.isTold(/^Imported: .* added/, main);
@@ -394,7 +395,7 @@ describe('the console', () => {
 
   const PAGES =
     [
-      'overview why requests users sessions mail schedule schedule?find=open schedule/open guides quality store fleet audit access',
+      'overview why requests users sessions mail schedule schedule?find=open schedule/open guides guides/main quality store fleet audit access',
       'catalog catalog/livestream/open catalog/asset catalog/assets catalog/offers catalog/rules catalog/import catalog/history',
     ].flatMap((line) => line.split(' '));
   for (const phone of [false, true]) {

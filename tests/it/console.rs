@@ -14,7 +14,7 @@ use crate::support::schedule_fixture::{at, guide, post};
 use crate::support::server::TestServer;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+                      img-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// Returns the files of the console in the repository.
 fn files() -> BTreeMap<String, String> {

@@ -96,7 +96,7 @@ fn the_rights_of_a_broadcast_are_explained() {
     let whole = why(&server, "final");
     let start = at(60);
     let expected = json!({
-        "broadcastId": "final", "livestreamId": "sport", "title": "Match: the Final",
+        "broadcastId": "final", "livestreamId": "sport", "livestreamName": "sport", "title": "Match: the Final",
         "start": start, "stop": start + 3_600, "zone": "Europe/Stockholm", "categories": [],
         "layers": [
             {"by": "livestream", "applies": true, "effects": {

@@ -20,9 +20,10 @@ use playgate_http::response::reply::media;
 #[cfg(debug_assertions)]
 use playgate_http::Prepared;
 
-/// Scripts and styles only from this listener, nothing inline, and no requests to other hosts.
+/// Scripts and styles only from this listener, nothing inline, and no requests to other hosts. Pictures are `blob:`, since an
+/// image element cannot send the token.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
@@ -42,6 +43,8 @@ fn built_in() -> Vec<EmbeddedFile> {
         "catalog.js": media::SCRIPT,
         "catalog_edit.js": media::SCRIPT,
         "catalog_import.js": media::SCRIPT,
+        "catalog_fields.js": media::SCRIPT,
+        "rules.js": media::SCRIPT,
         "chart.js": media::SCRIPT,
         "csv.js": media::SCRIPT,
         "dom.js": media::SCRIPT,
@@ -49,9 +52,12 @@ fn built_in() -> Vec<EmbeddedFile> {
         "grid.js": media::SCRIPT,
         "guides.js": media::SCRIPT,
         "i18n.js": media::SCRIPT,
+        "icons.js": media::SCRIPT,
+        "keyboard.js": media::SCRIPT,
         "lab.js": media::SCRIPT,
         "list.js": media::SCRIPT,
         "mail.js": media::SCRIPT,
+        "names.js": media::SCRIPT,
         "overview.js": media::SCRIPT,
         "panel.js": media::SCRIPT,
         "quality.js": media::SCRIPT,

@@ -2,6 +2,7 @@
 
 pub(crate) mod about;
 pub(crate) mod activity;
+pub(crate) mod asset_names;
 pub(crate) mod audit;
 pub mod backups;
 pub(crate) mod catalog;
@@ -16,12 +17,14 @@ pub(crate) mod lab;
 pub(crate) mod mail;
 pub(crate) mod operator_accounts;
 pub(crate) mod partners;
+pub(crate) mod pictures;
 pub(crate) mod playback;
 pub(crate) mod probes;
 pub(crate) mod request_members;
 pub(crate) mod requests;
 pub(crate) mod reset;
 pub(crate) mod rights;
+pub(crate) mod rule_preview;
 pub(crate) mod schedule;
 pub(crate) mod store;
 pub(crate) mod telemetry;

@@ -41,10 +41,7 @@ pub(crate) async fn sessions(
         .await?;
     let bodies: Vec<_> = views
         .into_iter()
-        .map(|view| {
-            let user = services.accounts.user(&view.user);
-            PlaybackSessionBody::for_operator(view, user.map(|user| user.email.as_str().to_owned()))
-        })
+        .map(|view| PlaybackSessionBody::for_operator(services, view))
         .collect();
     Reply::json(&bodies)
 }

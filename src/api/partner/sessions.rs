@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::operators::asset_names::AssetNames;
 use playgate_domain::accounts::LoginInfo;
 use playgate_domain::playback::{EndReason, SessionView};
 use playgate_http::offload::cold_for;
@@ -162,6 +163,8 @@ pub(crate) struct PlaybackSessionBody {
     bitrate: u64,
     resolution_width: u32,
     resolution_height: u32,
+    #[serde(flatten)]
+    names: AssetNames,
 }
 
 impl PlaybackSessionBody {
@@ -185,15 +188,20 @@ impl PlaybackSessionBody {
             bitrate: view.bitrate,
             resolution_width: width,
             resolution_height: height,
+            names: AssetNames::default(),
         }
     }
 
-    /// A session for an operator, with the e-mail address of its user if the user still exists.
-    pub(crate) fn for_operator(view: SessionView, email: Option<String>) -> Self {
-        let user = view.user.to_string();
+    /// A session for an operator, with the e-mail address of its user if the user still exists, and the names of what
+    /// plays.
+    pub(crate) fn for_operator(services: &Services, view: SessionView) -> Self {
+        let user = services.accounts.user(&view.user);
+        let place = (&services.catalog, &*services.schedule);
+        let names = AssetNames::new(place, &view.asset, view.program.as_ref(), view.seen);
         Self {
-            user_id: Some(user),
-            email,
+            user_id: Some(view.user.to_string()),
+            email: user.map(|user| user.email.to_string()),
+            names,
             ..Self::for_user(view)
         }
     }

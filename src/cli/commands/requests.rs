@@ -71,7 +71,7 @@ pub(crate) struct RequestFilter {
     /// Only this route, such as entitlement or heartbeat, or license for all license routes
     #[arg(long)]
     route: Option<String>,
-    /// Only this status, such as 403, or class, such as 4xx
+    /// Only this status, such as 403, a class, such as 4xx, answered or refused
     #[arg(long)]
     status: Option<String>,
     /// Only this error code, such as NOT_ENTITLED

@@ -63,6 +63,11 @@ impl Rule {
         self.condition == Condition::default()
             && (switches.contains(&Some(false)) || catchup_days == Some(0))
     }
+
+    pub fn matches(&self, livestream: &Livestream, broadcast: &Broadcast) -> bool {
+        self.condition.concerns(&livestream.id)
+            && self.condition.mismatch(livestream, broadcast).is_none()
+    }
 }
 
 impl Condition {

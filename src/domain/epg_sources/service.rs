@@ -290,6 +290,11 @@ impl EpgSources {
         state.attempted = Some(now);
         let wait = match result {
             Ok(imported) => {
+                let held = |(report, _): &(ImportReport, _)| report.outcome == ImportOutcome::Held;
+                // A held guide has not been taken: its source succeeded when its last one was.
+                if !imported.as_ref().is_some_and(held) {
+                    state.succeeded = Some(now);
+                }
                 if let Some((report, validators)) = imported {
                     // A held guide must be fetched again, until it is accepted or replaced: do not store its
                     // validators.
@@ -301,7 +306,6 @@ impl EpgSources {
                     state.last = Some(LastImport::from_report(report, now));
                     self.log_import(source, report);
                 }
-                state.succeeded = Some(now);
                 state.failures = 0;
                 state.error = None;
                 source.interval

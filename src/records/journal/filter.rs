@@ -24,16 +24,23 @@ pub struct JournalFilter {
     pub after: Option<u64>,
 }
 
-/// A status such as 403, or a class such as 4xx.
+/// A status such as 403, a class such as 4xx, or `answered` or `refused`, which are two classes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFilter {
     Exact(u16),
     Class(u16),
+    Answered,
+    Refused,
 }
 
 impl StatusFilter {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let text = text.trim().to_ascii_lowercase();
+        match text.as_str() {
+            "answered" => return Ok(Self::Answered),
+            "refused" => return Ok(Self::Refused),
+            _ => {}
+        }
         let class = text.strip_suffix("xx").and_then(|class| class.parse().ok());
         let status = match class {
             Some(class @ 2..=5) => Some(Self::Class(class)),
@@ -45,21 +52,27 @@ impl StatusFilter {
                 .map(Self::Exact),
         };
         status.ok_or(Malformed(
-            "must be a status from 200 to 599, such as 403, or a class from 2xx to 5xx",
+            "must be a status from 200 to 599, such as 403, a class from 2xx to 5xx, answered or refused",
         ))
     }
 
-    fn key(self) -> IndexKey {
-        match self {
-            Self::Exact(status) => IndexKey::of_status(status),
-            Self::Class(class) => IndexKey::of_class(class),
-        }
+    /// The keys that a segment has, one of them at least, if it contains a selected record.
+    fn keys(self) -> impl Iterator<Item = IndexKey> {
+        let keys = match self {
+            Self::Exact(status) => [Some(IndexKey::of_status(status)), None],
+            Self::Class(class) => [Some(IndexKey::of_class(class)), None],
+            Self::Answered => [2, 3].map(|class| Some(IndexKey::of_class(class))),
+            Self::Refused => [4, 5].map(|class| Some(IndexKey::of_class(class))),
+        };
+        keys.into_iter().flatten()
     }
 
     const fn selects(self, status: u16) -> bool {
         match self {
             Self::Exact(exact) => exact == status,
             Self::Class(class) => class == status / 100,
+            Self::Answered => status < 400,
+            Self::Refused => status >= 400,
         }
     }
 }
@@ -106,7 +119,7 @@ impl JournalFilter {
         let mut routes = self.routes.iter().map(|route| IndexKey::of_route(route));
         let status = self.status.filter(|_| index.has_statuses);
         self.keys().all(|key| index.may_contain(key))
-            && status.is_none_or(|status| index.may_contain(status.key()))
+            && status.is_none_or(|status| status.keys().any(|key| index.may_contain(key)))
             && (self.routes.is_empty() || routes.any(|route| index.may_contain(route)))
     }
 

@@ -196,6 +196,8 @@ fn assert_filters_select(journal: &RequestJournal) {
         (with_status("4xx"), 10),
         (with_status("403"), 10),
         (with_status("401"), 0),
+        (with_status("refused"), 10),
+        (with_status("answered"), 0),
         (between(2, 5), 3),
         (before(4), 3),
     ] {

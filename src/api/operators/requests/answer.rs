@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::operators::asset_names::AssetNames;
 use playgate_domain::partners::Partners;
 use playgate_formats::decision_step::StepLine;
 use playgate_http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
@@ -55,6 +56,8 @@ pub(crate) struct RequestLine {
     steps: Vec<StepLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
+    #[serde(flatten)]
+    names: AssetNames,
 }
 
 #[derive(Serialize)]
@@ -104,14 +107,19 @@ impl RequestLine {
             details: record.details.and_then(json),
             steps: record.steps.into_iter().map(StepLine::from).collect(),
             fault: record.fault,
+            names: AssetNames::default(),
         }
     }
 }
 
 impl RequestLine {
-    /// Adds the current e-mail address of the user, which records do not contain.
-    pub(crate) fn with_email(self, email: Option<String>) -> Self {
-        Self { email, ..self }
+    /// Adds what records do not contain: the current e-mail address of the user, and the names of the asset.
+    pub(crate) fn with_names(self, email: Option<String>, names: AssetNames) -> Self {
+        Self {
+            email,
+            names,
+            ..self
+        }
     }
 }
 

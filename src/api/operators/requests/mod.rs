@@ -10,6 +10,7 @@ use http::header::LINK;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
+use crate::operators::asset_names::AssetNames;
 use crate::operators::requests::answer::RequestLine;
 use crate::operators::requests::request::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
@@ -25,7 +26,7 @@ use playgate_records::journal::{
     ArrivedRecords, JournalFilter, JournalPage, JournalRecord, ReadBudget,
 };
 use playgate_services::Services;
-use playgate_types::{PartnerId, UserId};
+use playgate_types::{PartnerId, UnixSeconds, UserId};
 
 /// Segments that are read in one turn of the pool, so that those of others come in between.
 const SEGMENTS_A_TURN: u32 = 2;
@@ -86,7 +87,10 @@ pub(crate) fn line(services: &Services, record: JournalRecord) -> RequestLine {
     let partner = record.partner.and_then(|id| services.partners.name(&id));
     let user = record.user.and_then(|id| services.accounts.user(&id));
     let email = user.map(|user| user.email.to_string());
-    RequestLine::new(record, partner).with_email(email)
+    let at = UnixSeconds(record.at_millis.div_euclid(1_000));
+    let place = (&services.catalog, &*services.schedule);
+    let names = (record.asset.as_ref()).map(|asset| AssetNames::new(place, asset, None, at));
+    RequestLine::new(record, partner).with_names(email, names.unwrap_or_default())
 }
 
 pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {

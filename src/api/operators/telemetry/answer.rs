@@ -3,6 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use crate::operators::asset_names::AssetNames;
 use playgate_records::quality::{
     Dimension, Figures, GroupBy, KeyPart, Labels, QualityQuery, QualityReport, ReportRow,
     ViewSummary,
@@ -162,6 +163,8 @@ pub(crate) struct ViewBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_bitrate: Option<f64>,
     key: LabelsBody<'a>,
+    #[serde(flatten)]
+    names: AssetNames,
 }
 
 struct LabelsBody<'a>(&'a Labels);
@@ -175,7 +178,7 @@ impl Serialize for LabelsBody<'_> {
 }
 
 impl<'a> ViewBody<'a> {
-    pub(crate) fn new(view: &'a ViewSummary, email: Option<String>) -> Self {
+    pub(crate) fn new(view: &'a ViewSummary, email: Option<String>, names: AssetNames) -> Self {
         let figures = FiguresBody::from(&view.figures);
         let code = view.figures.failure_codes.first();
         Self {
@@ -191,6 +194,7 @@ impl<'a> ViewBody<'a> {
             minutes_played: figures.minutes_played,
             mean_bitrate: figures.mean_bitrate,
             key: LabelsBody(&view.labels),
+            names,
         }
     }
 }

@@ -4,6 +4,9 @@ pub(crate) mod answer;
 pub(crate) mod export;
 pub(crate) mod request;
 
+use std::sync::Arc;
+
+use crate::operators::asset_names::AssetNames;
 use crate::operators::telemetry::answer::{ReportBody, ViewBody};
 use crate::operators::telemetry::export::EventPieces;
 use crate::operators::telemetry::request::{
@@ -12,11 +15,11 @@ use crate::operators::telemetry::request::{
 use playgate_http::response::body::ChunkStream;
 use playgate_http::response::reply::media;
 use playgate_http::{ApiError, Context, OperatorAuth, Reply};
-use playgate_records::quality::{QualityQuery, ViewsQuery};
+use playgate_records::quality::{Dimension, QualityQuery, ViewsQuery};
 use playgate_records::telemetry::Selection;
 use playgate_services::Services;
-use playgate_types::UnixSeconds;
 use playgate_types::time::{DAY, HOUR};
+use playgate_types::{AssetId, UnixSeconds};
 
 const MINUTE: i64 = 60;
 
@@ -76,13 +79,18 @@ pub(crate) async fn views(
         limit: request.limit,
     };
     let (quality, accounts) = (services.quality.clone(), services.accounts.clone());
+    let (catalog, schedule) = (services.catalog.clone(), Arc::clone(&services.schedule));
     services
         .bulk
         .run(move |()| {
             let views = quality.views(&query)?;
             let bodies = views.iter().map(|view| {
                 let user = view.user.and_then(|id| accounts.user(&id));
-                ViewBody::new(view, user.map(|user| user.email.to_string()))
+                let asset = AssetId::parse(view.labels.get(Dimension::Asset)).ok();
+                let names = asset
+                    .map(|asset| AssetNames::new((&catalog, &schedule), &asset, None, view.began));
+                let email = user.map(|user| user.email.to_string());
+                ViewBody::new(view, email, names.unwrap_or_default())
             });
             Reply::json(&bodies.collect::<Vec<_>>())
         })?

@@ -53,11 +53,10 @@ pub(crate) async fn streams(
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(services, &request.user).await?;
-    let email = user.email.to_string();
     let views = services.playback.sessions_of(&user.id, cx.now);
     let bodies: Vec<_> = views
         .into_iter()
-        .map(|view| PlaybackSessionBody::for_operator(view, Some(email.clone())))
+        .map(|view| PlaybackSessionBody::for_operator(services, view))
         .collect();
     Reply::json(&bodies)
 }

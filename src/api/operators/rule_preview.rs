@@ -1,0 +1,100 @@
+//! What a rule would apply to, before it is added.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use playgate_domain::catalog::{CatalogError, CatalogImport, Livestream};
+use playgate_domain::schedule::Broadcast;
+use playgate_formats::catalog_file;
+use playgate_http::offload::bulk;
+use playgate_http::{ApiError, Context, Input, OperatorAuth, ParseRequest, Payload, Reply};
+use playgate_services::Services;
+
+/// Broadcasts that a preview names.
+const NAMED_MAX: usize = 20;
+
+pub(crate) struct PreviewRuleRequest {
+    pub rule: CatalogImport,
+}
+
+impl ParseRequest for PreviewRuleRequest {
+    fn parse(_input: &Input<'_>, payload: Payload) -> Result<Self, ApiError> {
+        let body = payload.whole()?;
+        let text = std::str::from_utf8(&body);
+        let text = text.map_err(|_| ApiError::malformed("the body is not UTF-8"))?;
+        Ok(Self {
+            rule: catalog_file::parse_rule(text),
+        })
+    }
+}
+
+#[derive(Default, Serialize)]
+struct RulePreview {
+    /// Broadcasts that are not over.
+    broadcasts: usize,
+    livestreams: usize,
+    first: Vec<RuleHit>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleHit {
+    broadcast_id: String,
+    livestream_id: String,
+    livestream_name: String,
+    title: String,
+    start: i64,
+    stop: i64,
+}
+
+impl RuleHit {
+    fn new(livestream: &Livestream, broadcast: &Broadcast) -> Self {
+        Self {
+            broadcast_id: broadcast.id.as_str().to_owned(),
+            livestream_id: livestream.id.as_str().to_owned(),
+            livestream_name: livestream.name.clone(),
+            title: broadcast.metadata.title.to_string(),
+            start: broadcast.start.0,
+            stop: broadcast.stop.0,
+        }
+    }
+}
+
+pub(crate) async fn preview(
+    services: &Services,
+    cx: &Context,
+    _auth: OperatorAuth,
+    request: PreviewRuleRequest,
+) -> Result<Reply, ApiError> {
+    let (schedule, catalog, now) = (
+        Arc::clone(&services.schedule),
+        services.catalog.snapshot(),
+        cx.now,
+    );
+    let CatalogImport {
+        rules, problems, ..
+    } = request.rule;
+    let reply = bulk(services, move || -> Result<_, ApiError> {
+        let Some(rule) = rules.into_iter().next().filter(|_| problems.is_empty()) else {
+            return Err(CatalogError::Invalid(problems).into());
+        };
+        let mut reply = RulePreview::default();
+        for livestream in catalog.livestreams() {
+            if !rule.item.condition.concerns(&livestream.id) {
+                continue;
+            }
+            let mut broadcasts = schedule.broadcasts(&livestream.id)?;
+            broadcasts.retain(|one| one.stop > now && rule.item.matches(livestream, one));
+            reply.broadcasts += broadcasts.len();
+            reply.livestreams += usize::from(!broadcasts.is_empty());
+            let named = broadcasts.iter().take(NAMED_MAX);
+            (reply.first).extend(named.map(|one| RuleHit::new(livestream, one)));
+        }
+        reply.first.sort_by_key(|hit| hit.start);
+        reply.first.truncate(NAMED_MAX);
+        Ok(reply)
+    })
+    .await?;
+    Reply::json(&reply)
+}
