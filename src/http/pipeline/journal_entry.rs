@@ -9,13 +9,13 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use http::header::{IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderName, StatusCode};
+use http::{HeaderName, Method, StatusCode};
 use ring::digest;
 use serde_json::Value;
 
 use crate::errors::api_error::ApiError;
 use crate::pipeline::record::RequestRecord;
-use crate::request::head_validation::decode;
+use crate::request::head_validation::{decode, is_known};
 use crate::request::headers::{HeaderNames, RequestHeaders, SingleHeader};
 use crate::request::query::Query;
 use crate::route_facts::RouteFacts;
@@ -62,6 +62,14 @@ const TOKENS: [TokenKind; 4] = [
     TokenKind::Operator,
 ];
 
+/// Returns the method for a record. An unknown one is any text that a client has put there, also a token.
+pub(crate) fn recorded_method(method: &Method) -> &str {
+    match is_known(method) {
+        true => method.as_str(),
+        false => "{unknown}",
+    }
+}
+
 pub(crate) fn journal(
     http: &HttpState,
     record: &RequestRecord,
@@ -99,7 +107,7 @@ pub(crate) fn journal(
         entitlement: entitlement_id(heads),
         device: device(heads),
         network: draft.peer.map(network),
-        method: parts.method.as_str().to_owned(),
+        method: recorded_method(&parts.method).to_owned(),
         route: route.map_or("none", |route| route.label).to_owned(),
         path: match route {
             Some(route) => path(record, route, parts.uri.path()),

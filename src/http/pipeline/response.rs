@@ -17,7 +17,7 @@ use crate::errors::api_error::ApiError;
 use crate::errors::code::NO_LIVE_RIGHTS_STATUS;
 use crate::faults;
 use crate::pipeline::cors;
-use crate::pipeline::journal_entry::journal;
+use crate::pipeline::journal_entry::{journal, recorded_method};
 use crate::pipeline::record::RequestRecord;
 use crate::request::headers::RequestHeaders;
 use crate::response::body::{ConnectionCut, ResponseBody};
@@ -134,7 +134,7 @@ fn finish(
         let partner = partner.and_then(|partner| http.services.partners.name(&partner));
         tracing::info!(
             request_id = %record.id,
-            method = parts.method.as_str(),
+            method = recorded_method(&parts.method),
             route = record.route_label(),
             partner = partner.as_deref(),
             user = record.user.map(display),

@@ -13,6 +13,21 @@ use crate::errors::api_error::{ApiError, ErrorCode};
 use crate::request::headers::{HeaderLines, RequestHeaders, SingleHeader};
 use playgate_config::limits::TARGET_MAX;
 
+pub(crate) fn is_known(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET
+            | Method::HEAD
+            | Method::POST
+            | Method::PUT
+            | Method::DELETE
+            | Method::OPTIONS
+            | Method::PATCH
+            | Method::TRACE
+            | Method::QUERY
+    )
+}
+
 /// Checks the head of a request.
 ///
 /// # Errors
@@ -39,18 +54,7 @@ pub(crate) fn check_framing(parts: &Parts, heads: &RequestHeaders<'_>) -> Result
         ));
     }
     // RFC 9110, 9.1: a method that no resource knows is 501; 405 is for a known method that the path lacks.
-    if !matches!(
-        parts.method,
-        Method::GET
-            | Method::HEAD
-            | Method::POST
-            | Method::PUT
-            | Method::DELETE
-            | Method::OPTIONS
-            | Method::PATCH
-            | Method::TRACE
-            | Method::QUERY
-    ) {
+    if !is_known(&parts.method) {
         return Err(ApiError::new(
             ErrorCode::MethodNotImplemented,
             "no route supports this method",

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::state::{LATE_SECONDS, QualityState, ViewId, shared};
-use super::view::{BEFORE_SESSION, View};
+use super::state::{LATE_SECONDS, QualityState, shared};
+use super::view::{BEFORE_SESSION, View, ViewId};
 use crate::telemetry::dimensions::Dimension;
 use crate::telemetry::{PlayerAction, PlayerEvent};
 use playgate_types::{PartnerId, SessionId, UnixSeconds, UserId};

@@ -18,7 +18,7 @@ use super::files::{Files, InputLog};
 use super::input::{OpenedSession, QualityInput};
 use super::rollup::HourTable;
 use super::user_views::UserViews;
-use super::view::View;
+use super::view::{View, ViewId};
 use crate::telemetry::dimensions::Dimension;
 use playgate_types::{DurationUnit, PartnerId, SessionId, UnixSeconds, UserId};
 
@@ -39,7 +39,6 @@ const LOG_MAX: u64 = 64 * 1024 * 1024;
 /// Seconds between checkpoints.
 const CHECKPOINT_EVERY: i64 = 300;
 
-pub(super) type ViewId = [u8; 16];
 pub(super) type UnitOf = Box<dyn Fn(&PartnerId) -> DurationUnit + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The open views of each user.
 
-use super::state::ViewId;
-use super::view::View;
+use super::view::{View, ViewId};
 
 /// The open views of a user. Those without a session are apart: each start looks for one, and a viewer has few of them.
 #[derive(Default)]

@@ -26,6 +26,8 @@ const CLOCK_JUMP_MILLIS: i64 = 86_400_000;
 /// A view without a session whose events arrive within this range of their time is placed by its own clock.
 const PLAUSIBLE_DELAY_MILLIS: std::ops::RangeInclusive<i64> = -60_000..=3_600_000;
 
+pub(super) type ViewId = [u8; 16];
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct View {
     pub(super) user: Option<UserId>,

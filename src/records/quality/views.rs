@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use super::figures::Figures;
-use super::state::ViewId;
-use super::view::View;
+use super::view::{View, ViewId};
 use super::{Quality, QualityError};
 use crate::telemetry::dimensions::{Dimension, Labels};
 use playgate_types::{SessionId, UnixSeconds, UserId};
