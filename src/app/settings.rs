@@ -156,15 +156,32 @@ pub(super) fn accounts(config: &Config) -> accounts::AccountSettings {
     }
 }
 
-pub(super) fn mail(config: &Config, public_url: &str) -> mail::MailSettings {
-    mail::MailSettings {
+pub(super) fn mail(config: &Config, public_url: &str) -> Result<mail::MailSettings, AppError> {
+    Ok(mail::MailSettings {
         reset_url: config
             .accounts
             .reset_url
             .replace("{public_url}", public_url),
         language: config.http.language.clone(),
         templates: config.mail.templates.clone(),
-    }
+        brand: brand(config)?,
+        name_of: accounts::name_of,
+    })
+}
+
+fn brand(config: &Config) -> Result<mail::Brand, AppError> {
+    let given = &config.mail_brand;
+    let sender = config.mail.from.as_ref().and_then(|from| from.name.clone());
+    let logo = given.logo.as_deref().map(mail::Logo::open).transpose();
+    Ok(mail::Brand {
+        name: given
+            .name
+            .clone()
+            .or(sender)
+            .unwrap_or_else(|| mail::Brand::default().name),
+        logo: logo.map_err(|why| AppError::Setting(format!("`mail.brand.logo`: {why}")))?,
+        colour: given.colour,
+    })
 }
 
 pub(super) fn mailer(config: &Config) -> Result<Option<Arc<dyn Mailer>>, AppError> {
@@ -232,6 +249,7 @@ pub(super) fn check(config: &Config) -> Vec<AppError> {
         messages(config).map(|_| ()),
         mailer(config).map(|_| ()),
         templates,
+        brand(config).map(|_| ()),
         licenses(config).map(|_| ()),
         geoip(config).map(|_| ()),
         sink(config).map(|_| ()),

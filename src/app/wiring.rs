@@ -71,7 +71,7 @@ impl<'a> Assembly<'a> {
 
     pub(super) fn mail(&self, public_url: &str) -> Result<Mail, AppError> {
         let key = self.key(key_files::MAIL)?;
-        let letters = settings::mail(self.config, public_url);
+        let letters = settings::mail(self.config, public_url)?;
         let mailer = settings::mailer(self.config)?;
         let entropy = Arc::clone(self.entropy);
         Mail::open(self.store.clone(), entropy, &key, letters, mailer).map_err(

@@ -10,7 +10,7 @@ use super::secret::MASK;
 use playgate_decode::{Node, Value};
 
 /// Keys whose values belong to one machine: its addresses, paths, capacity and log.
-const OF_MACHINE: [&str; 25] = [
+const OF_MACHINE: [&str; 26] = [
     "listen",
     "data_dir",
     "tls.cert",
@@ -23,6 +23,7 @@ const OF_MACHINE: [&str; 25] = [
     "http.messages",
     "origin.media_dir",
     "mail.templates",
+    "mail.brand.logo",
     "backup.dir",
     "geo.database",
     "log.format",

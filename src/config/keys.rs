@@ -21,16 +21,16 @@ use super::secret::Secret;
 use super::setting::Setting;
 use super::smtp_keys::{SmtpConfig, SmtpOauth2Config};
 use super::value_parsers::{
-    address, base_url, cors_origin, date, duration, enum_value, flag, header_name, header_prefix,
-    language, list, mailbox, network, number, path, reset_url, secret, some, text, time_of_day,
-    unless_off, url, zone, zone_directory,
+    address, base_url, colour, cors_origin, date, duration, enum_value, flag, header_name,
+    header_prefix, language, list, logo, mailbox, network, number, path, reset_url, secret, some,
+    text, time_of_day, unless_off, url, zone, zone_directory,
 };
 use playgate_domain::catalog::Unrated;
 use playgate_domain::entitlement::PinRule;
 use playgate_domain::epg_sources::EpgSource;
 use playgate_domain::playback;
 use playgate_ports::license_server::{SpcForm, Style};
-use playgate_types::{DurationUnit, Zone};
+use playgate_types::{Colour, DurationUnit, Zone};
 
 section! {
     pub struct ServerConfig {
@@ -296,6 +296,17 @@ section! {
 }
 
 section! {
+    pub struct MailBrandConfig {
+        /// Name in mails and on the pages for viewers; default: the name in `mail.from`.
+        name: Option<String> = some(text(60)), None;
+        /// Logo: an https address, or a PNG, JPEG or GIF file of at most 64 KiB, which mails carry with them.
+        logo: Option<String> = some(logo), None;
+        /// Colour of buttons; their text is black or white, whichever is read better.
+        colour: Colour = colour, Some("#1667a8");
+    }
+}
+
+section! {
     pub struct BackupConfig {
         /// Backup directory.
         dir: PathBuf = path, Some("{data_dir}/backups");
@@ -411,6 +422,8 @@ whole! {
         smtp_oauth2: SmtpOauth2Config = "smtp.oauth2.";
         /// Mail to users.
         mail: MailConfig = "mail.";
+        /// What mails and pages look like.
+        mail_brand: MailBrandConfig = "mail.brand.";
         /// Backups.
         backup: BackupConfig = "backup.";
         /// Geolocation.

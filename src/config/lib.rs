@@ -44,15 +44,16 @@ pub use enums::{LogFormat, LogLevel};
 pub use error::{ConfigProblem, ConfigProblems};
 pub use keys::{
     AccountsConfig, BackupConfig, CdnConfig, Config, EpgConfig, FairplayConfig, FleetConfig,
-    GeoConfig, HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailConfig, MediaConfig,
-    OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig, TelemetryConfig,
-    TelemetryForwardConfig, TlsConfig,
+    GeoConfig, HttpConfig, LabConfig, LicenseServerConfig, LogConfig, MailBrandConfig, MailConfig,
+    MediaConfig, OpsConfig, ParentalConfig, PlaybackConfig, ScheduleConfig, ServerConfig,
+    TelemetryConfig, TelemetryForwardConfig, TlsConfig,
 };
 pub use load::{Inputs, KeyInfo, Loaded, data_dir, keys, load, read};
 pub use mailbox::Mailbox;
 pub use provenance::{Effective, Provenance};
 pub use secret::Secret;
 pub use smtp_keys::{SmtpConfig, SmtpOauth2Config};
+pub use sources::CONFIG_FILE;
 
 /// Default path of the file, which may be absent.
 pub const DEFAULT_FILE: &str = "/etc/playgate/playgate.toml";

@@ -16,6 +16,8 @@ use playgate_ports::watched_file::readable_by_all;
 const PREFIX: &str = "PLAYGATE_";
 /// Environment variable of Playgate that is not a configuration key.
 pub(super) const UNSAFE_NO_SYNC: &str = "PLAYGATE_UNSAFE_NO_SYNC";
+/// Environment variable with the path of the file.
+pub const CONFIG_FILE: &str = "PLAYGATE_CONFIG";
 /// Edit distance up to which an unknown variable counts as a typing error.
 const TYPO_DISTANCE_MAX: usize = 2;
 
@@ -236,7 +238,9 @@ fn is_ours(variable: &str) -> bool {
     let of_kubernetes = variable == "PLAYGATE_PORT"
         || variable.starts_with("PLAYGATE_PORT_")
         || variable.starts_with("PLAYGATE_SERVICE_");
-    variable.starts_with(PREFIX) && !of_kubernetes && variable != UNSAFE_NO_SYNC
+    variable.starts_with(PREFIX)
+        && !of_kubernetes
+        && ![UNSAFE_NO_SYNC, CONFIG_FILE].contains(&variable)
 }
 
 fn read_file(path: &Path) -> std::io::Result<String> {

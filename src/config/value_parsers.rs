@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{NaiveDate, NaiveTime};
-use playgate_types::Zone;
+use playgate_types::{Colour, Zone};
 
 use super::address::ListenAddress;
 use super::enums::{ConfigEnum, word_of};
@@ -76,7 +76,8 @@ shown_as_printed!(
     Network,
     Mailbox,
     Zone,
-    NaiveDate
+    NaiveDate,
+    Colour
 );
 
 pub(super) fn some<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
@@ -410,6 +411,24 @@ pub(super) fn language(raw: &Node) -> Read<String> {
         ));
     }
     Ok(text.to_owned())
+}
+
+pub(super) fn colour(raw: &Node) -> Read<Colour> {
+    Colour::parse(raw.text()?).map_err(|why| why.0.to_owned())
+}
+
+/// Parses the address or the path of a logo. The file is read when the service starts.
+pub(super) fn logo(raw: &Node) -> Read<String> {
+    let text = raw.text()?;
+    if !text.contains("://") {
+        return path(raw).map(|path| path.display().to_string());
+    }
+    let checked = url(raw)?;
+    // Mail programs do not load images without TLS, and the page of a new password has no other sources.
+    match checked.starts_with("https://") && !checked.contains(['"', '\'', ';', ',', ' ']) {
+        true => Ok(checked),
+        false => Err("must be an https address or the path of an image file".to_owned()),
+    }
 }
 
 pub(super) fn mailbox(raw: &Node) -> Read<Mailbox> {

@@ -13,7 +13,7 @@ use crate::request::headers::HeaderNames;
 use crate::response::cache::ResponseCache;
 use crate::response::descriptions::{Describe, Descriptions};
 use crate::response::localized_messages::{BadMessages, Messages};
-use crate::response::reset_page_view::Pages;
+use crate::response::pages::Pages;
 use crate::response::snapshot_replies::SnapshotReplies;
 use crate::response::xmltv_cache::XmltvCache;
 use crate::route_facts::AllRouteFacts;
@@ -105,7 +105,7 @@ impl HttpState {
         Ok(Self {
             names,
             messages,
-            pages: Pages::built_in().map_err(InvalidSetting::Page)?,
+            pages: Pages::new(services.mail.brand()).map_err(InvalidSetting::Page)?,
             descriptions: Descriptions::new(describe),
             ids: RequestIds::new(random),
             responses: ResponseCache::default(),

@@ -1,5 +1,7 @@
 //! The interface to a mail server.
 
+use std::sync::Arc;
+
 use playgate_types::{Email, MailId, UnixSeconds};
 
 pub struct OutgoingMail {
@@ -10,6 +12,14 @@ pub struct OutgoingMail {
     pub subject: String,
     pub text: String,
     pub html: String,
+    /// An image that the HTML names `cid:logo`.
+    pub logo: Option<InlineImage>,
+}
+
+#[derive(Clone, Debug)]
+pub struct InlineImage {
+    pub media: &'static str,
+    pub bytes: Arc<[u8]>,
 }
 
 /// The lines of the dialogue with the server, without credentials.

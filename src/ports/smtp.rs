@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use lettre::message::header::{HeaderName, HeaderValue};
-use lettre::message::{Mailbox, MultiPart};
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
+use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::Mechanism;
 use lettre::transport::smtp::client::{
@@ -196,13 +196,26 @@ impl SmtpMailer {
             // duplicates.
             .message_id(Some(id))
             .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
-            .multipart(MultiPart::alternative_plain_html(
-                mail.text.clone(),
-                mail.html.clone(),
-            ));
+            .multipart(both_parts(mail)?);
         let message = message.map_err(|error| format!("cannot compose the message: {error}"))?;
         Ok((to, message.formatted()))
     }
+}
+
+/// Plain text and HTML. An image of the HTML is beside it and not beside the text, whose readers would see an attachment.
+fn both_parts(mail: &OutgoingMail) -> Result<MultiPart, String> {
+    let (text, html) = (mail.text.clone(), mail.html.clone());
+    let Some(logo) = &mail.logo else {
+        return Ok(MultiPart::alternative_plain_html(text, html));
+    };
+    let media = ContentType::parse(logo.media).map_err(|error| error.to_string())?;
+    let logo = Attachment::new_inline("logo".to_owned()).body(logo.bytes.to_vec(), media);
+    let with_logo = MultiPart::related()
+        .singlepart(SinglePart::html(html))
+        .singlepart(logo);
+    Ok(MultiPart::alternative()
+        .singlepart(SinglePart::plain(text))
+        .multipart(with_logo))
 }
 
 impl Mailer for SmtpMailer {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::replies::{REPLY_MAX, TIMED_OUT};
 use super::*;
+use crate::mailer::InlineImage;
 use playgate_types::{MailId, UnixSeconds};
 
 fn settings() -> SmtpSettings {
@@ -37,6 +38,7 @@ fn mail(to: &str, subject: &str) -> OutgoingMail {
         subject: subject.to_owned(),
         text: "Hej på dig\n.\nQUIT\n".to_owned(),
         html: "<p>Hej på dig</p>".to_owned(),
+        logo: None,
     }
 }
 
@@ -66,6 +68,35 @@ fn a_message_has_its_headers_and_both_parts() {
         ..mail("a@b.example", "x")
     };
     assert!(composed(&far).contains("31 Dec 9999"));
+}
+
+#[test]
+fn a_logo_is_part_of_the_html_and_no_attachment() {
+    let logo = InlineImage {
+        media: "image/png",
+        bytes: b"\x89PNG"[..].into(),
+    };
+    let message = composed(&OutgoingMail {
+        logo: Some(logo),
+        ..mail("ann@example.com", "x")
+    });
+    let at = |text: &str| {
+        message
+            .find(text)
+            .unwrap_or_else(|| panic!("{text} in {message}"))
+    };
+    let order = [
+        "multipart/alternative",
+        "text/plain",
+        "multipart/related",
+        "text/html",
+        "image/png",
+    ];
+    assert!(order.map(at).is_sorted(), "{message}");
+    assert!(
+        message.contains("Content-ID: <logo>") && message.contains("Content-Disposition: inline")
+    );
+    assert!(message.contains(&BASE64.encode(b"\x89PNG")) && !message.contains("attachment"));
 }
 
 #[test]

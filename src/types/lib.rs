@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(unreachable_pub))]
 
 pub mod base64_text;
+mod colour;
 mod connection_origin;
 pub mod decimal;
 pub mod device_text;
@@ -33,6 +34,7 @@ pub mod time;
 pub(crate) mod token;
 pub mod zone;
 
+pub use colour::Colour;
 pub use connection_origin::{ConnectionOrigin, ListenerKind};
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;

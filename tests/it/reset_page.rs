@@ -94,6 +94,11 @@ fn the_reset_page_sets_a_new_password() {
     );
     assert_eq!(other.status, 400);
     assert!(html(&other).contains("no longer valid") && !html(&other).contains("<form"));
+    // It says where to get another link, and how long that one lives.
+    assert!(
+        html(&other).contains("Ask for a new one where you log in")
+            && html(&other).contains("for 30 minutes")
+    );
     // A used link says so when it is opened, before the viewer thinks of another password.
     let opened = get(&server, &format!("/reset?token={token}"), &[]);
     assert_eq!((opened.status, html(&opened)), (400, html(&other)));

@@ -1,48 +1,39 @@
 //! `GET /` on the public listener.
 
 use std::fmt::Write as _;
-
-use http::header::CONTENT_SECURITY_POLICY;
+use std::sync::Arc;
 
 use playgate_config::Environment;
-use playgate_http::request::headers::quality;
-use playgate_http::response::reply::media;
-use playgate_http::response::reset_page_view::policy;
+use playgate_domain::catalog::Livestream;
+use playgate_domain::schedule::Program;
+use playgate_http::response::pages::{Words, escaped};
 use playgate_http::{
     Anyone, ApiError, Context, ErrorCode, HttpState, Input, ParseRequest, Payload, Reply,
 };
-use playgate_types::html_escape::escape;
+use playgate_types::{UnixSeconds, Zone};
+
+/// Channels on the page. Titles are decoded for each request.
+const CHANNELS_MAX: usize = 60;
 
 pub(crate) struct FrontPageRequest {
-    /// Whether the client names `text/html` in `Accept`, as browsers do when they open a page.
     pub accepts_html: bool,
 }
 
 impl ParseRequest for FrontPageRequest {
     fn parse(input: &Input<'_>, _payload: Payload) -> Result<Self, ApiError> {
-        let mut accepted = input.heads.accept.elements();
-        let is_html = |element: &str| {
-            let mut parts = element.split(';');
-            let media = parts.next().unwrap_or_default().trim();
-            media.eq_ignore_ascii_case("text/html") && quality(parts) > 0
-        };
         Ok(Self {
-            accepts_html: accepted.any(is_html),
+            accepts_html: input.heads.names_html(),
         })
     }
 }
 
-const SKELETON: &str = include_str!("../../../data/pages/front.html");
-
-const STYLE: &str = include_str!("../../../data/pages/page.css");
-
-/// Shows a browser the links to API reference, player page and console.
+/// Shows a browser what is on now, and the links to API reference, player page and console.
 ///
 /// # Errors
 /// `PATH_NOT_FOUND` for clients that do not accept HTML: for them the path does not exist.
 pub(crate) fn show(
     http: &HttpState,
-    _cx: &Context,
+    cx: &Context,
     _: Anyone,
     request: FrontPageRequest,
 ) -> Result<Reply, ApiError> {
@@ -50,38 +41,115 @@ pub(crate) fn show(
         let message = "no route matches GET /; see /docs";
         return Err(ApiError::new(ErrorCode::PathNotFound, message));
     }
-    let page = SKELETON
-        .replace("{style}", STYLE)
-        .replace("{links}", &links(http));
-    let policy = policy(STYLE, None, "'none'").map_err(ApiError::internal)?;
-    Ok(Reply::bytes(media::HTML, page).with_header(CONTENT_SECURITY_POLICY, policy))
+    let accept = cx.accept_language.as_ref();
+    let accept = accept.and_then(|value| value.to_str().ok());
+    let words = http.pages.words(http.messages.language(accept, None));
+    let content = on_now(http, words, cx.now) + &links(http, words);
+    Ok(http.pages.page(words, "front", &words.on_now, &content))
 }
 
-fn links(http: &HttpState) -> String {
-    let mut links = String::new();
-    if http.settings.environment != Environment::Production {
-        links.push_str(
-            "<li><a href=\"lab/\">Player page</a>: plays through the interface and shows each call</li>\n",
-        );
+fn on_now(http: &HttpState, words: &Words, now: UnixSeconds) -> String {
+    let catalog = http.services.catalog.snapshot();
+    let mut channels: Vec<&Arc<Livestream>> = catalog.livestreams().collect();
+    if channels.is_empty() {
+        return format!("<p>{}</p>\n", escaped(&words.nothing));
     }
-    match http.services.demo.access.get() {
-        Some(demo) => {
-            if http.settings.environment != Environment::Production {
-                let watch = "<li><a href=\"lab/watch.html\">Playgate TV</a>: a page made with <code>&lt;playgate-player&gt;</code></li>\n";
-                links.insert_str(0, watch);
-            }
-            let mut address = String::new();
-            escape(&demo.ops_url, &mut address);
-            // Writing to a string cannot fail.
-            let _ = write!(
-                links,
-                "<li><a href=\"{address}/console/\">Operators' console</a>: the demo printed its token</li>"
-            );
-        }
-        // The operations listener is private, so its address is not shown to the public.
-        None => links.push_str(
-            "<li>Operators' console: <code>/console/</code> on the operations listener (<code>ops.listen</code>)</li>",
+    // In the order of the remote control; channels without a number follow.
+    channels.sort_by_key(|channel| {
+        (
+            channel.number.unwrap_or(u16::MAX),
+            channel.name.to_lowercase(),
+        )
+    });
+    let schedule = http.services.schedule.snapshot();
+    let zone = http.services.config.schedule.zone;
+    let mut list = format!(
+        "<p class=\"soft\">{} {}</p>\n<ul class=\"now\">\n",
+        clock(zone, now),
+        escaped(&zone.abbreviation(now))
+    );
+    for channel in channels.iter().take(CHANNELS_MAX) {
+        let program = schedule.program_at(&channel.id, now);
+        write_channel(&mut list, words, &channel.name, program.as_ref(), zone, now);
+    }
+    list.push_str("</ul>\n");
+    if let Some(left @ 1..) = channels.len().checked_sub(CHANNELS_MAX) {
+        let more = words.more.replace("{count}", &left.to_string());
+        let _ = writeln!(list, "<p class=\"soft\">{}</p>", escaped(&more));
+    }
+    list
+}
+
+fn write_channel(
+    list: &mut String,
+    words: &Words,
+    name: &str,
+    program: Option<&Program>,
+    zone: Zone,
+    now: UnixSeconds,
+) {
+    // Writing to a string cannot fail.
+    let _ = write!(list, "<li><b dir=\"auto\">{}</b> ", escaped(name));
+    let _ = match program {
+        None => writeln!(
+            list,
+            "<span class=\"soft\">{}</span></li>",
+            escaped(&words.no_guide)
         ),
+        Some(program) => {
+            let (start, stop) = (program.start(), program.stop());
+            let length = (stop.0 - start.0).max(1);
+            let percent = ((now.0 - start.0).clamp(0, length) * 100) / length;
+            let label = words.progress.replace("{percent}", &percent.to_string());
+            writeln!(
+                list,
+                "<span dir=\"auto\">{}</span> <span class=\"soft\">{}–{}\
+                 <progress max=\"100\" value=\"{percent}\" aria-label=\"{}\"></progress></span></li>",
+                escaped(&program.title()),
+                clock(zone, start),
+                clock(zone, stop),
+                escaped(&label),
+            )
+        }
+    };
+}
+
+fn clock(zone: Zone, at: UnixSeconds) -> String {
+    let minutes = (at.0 + zone.offset_at(at))
+        .div_euclid(60)
+        .rem_euclid(24 * 60);
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+fn links(http: &HttpState, words: &Words) -> String {
+    let docs = escaped(&words.docs);
+    let mut links = format!(
+        "<h2>{}</h2>\n<ul>\n<li><a href=\"docs\">{docs}</a> · <a href=\"openapi.json\">OpenAPI</a></li>\n",
+        escaped(&words.developers)
+    );
+    let demo = http.services.demo.access.get();
+    if http.settings.environment != Environment::Production {
+        if demo.is_some() {
+            let watch = escaped(&words.watch);
+            let _ = writeln!(links, "<li><a href=\"lab/watch.html\">{watch}</a></li>");
+        }
+        let lab = escaped(&words.lab);
+        let _ = writeln!(links, "<li><a href=\"lab/\">{lab}</a></li>");
     }
+    let console = escaped(&words.console);
+    let _ = match demo {
+        Some(demo) => writeln!(
+            links,
+            "<li><a href=\"{}/console/\">{console}</a>: {}</li>\n</ul>",
+            escaped(&demo.ops_url),
+            escaped(&words.console_demo)
+        ),
+        // The operations listener is private, so its address is not shown to the public.
+        None => writeln!(
+            links,
+            "<li>{console}: {}</li>\n</ul>",
+            escaped(&words.console_at)
+        ),
+    };
     links
 }

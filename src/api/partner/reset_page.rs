@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 
 use playgate_domain::accounts::AttemptKind;
 use playgate_http::offload::{cold_for, pool};
-use playgate_http::response::reset_page_view::{ResetForm, ResetFormError, ResetPageView};
+use playgate_http::response::pages::{ResetForm, ResetFormError, ResetPageView};
 use playgate_http::{
     Anyone, ApiError, Context, ErrorCode, HttpState, Input, ParseRequest, Payload, Query, Reply,
 };

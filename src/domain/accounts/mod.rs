@@ -397,6 +397,11 @@ pub fn exists(txn: &Txn<'_>, user: &UserId) -> Result<bool, StoreError> {
     Ok(txn.get::<Users>(user)?.is_some())
 }
 
+/// The name of a user for a mail to them.
+pub fn name_of(txn: &Txn<'_>, user: &UserId) -> Result<Option<PersonName>, StoreError> {
+    Ok(txn.get::<Users>(user)?.and_then(|user| user.name))
+}
+
 /// The signature of [`exists`], for modules that must not depend on this one.
 pub type UserExists = fn(&Txn<'_>, &UserId) -> Result<bool, StoreError>;
 

@@ -163,7 +163,8 @@ impl Mail {
             let response = "the token or PIN cannot be decrypted: it was sealed under another key";
             return Err(SendError::Invalid(response.to_owned()));
         }
-        let rendered = self.render_mail(key, mail, super::Secrets::Shown);
+        let render = |txn: &Txn<'_>| self.render_mail(txn, key, mail, super::Secrets::Shown);
+        let rendered = self.0.store.read(render);
         let outgoing = OutgoingMail {
             id: rendered.summary.id,
             to: rendered.summary.to,
@@ -171,6 +172,7 @@ impl Mail {
             subject: rendered.summary.subject,
             text: rendered.text,
             html: rendered.html,
+            logo: self.carried_logo(),
         };
         // Spam filters may quote the link in their rejection, so the secret is redacted.
         let redacted = |response: String| match &secret {

@@ -3,12 +3,16 @@
 //! A mail is queued in the same write batch as the change that it announces, so both are stored or neither is.
 //! It is rendered when it is shown or sent. Without a mail server mails are only stored (status `sink`).
 
+mod brand;
 mod delivery;
+mod greeting;
+mod layout;
 mod model;
 mod queue;
 mod refusals;
 mod retry;
 mod tables;
+mod template_text;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -16,6 +20,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use brand::{Brand, Logo};
 pub(crate) use delivery::withdraw;
 pub use model::{
     MailCounts, MailDraft, MailKind, MailStatus, RenderedMail, Retried, Summary, TestResult,
@@ -25,13 +30,15 @@ pub(crate) use templates::TemplateError;
 use super::batches::in_batches;
 use super::sealing::Sealer;
 use delivery::Delivery;
+use greeting::greeting_name;
 use playgate_ports::Entropy;
 use playgate_ports::mailer::{Mailer, OutgoingMail, SendError, SmtpTranscript};
 use playgate_store::{Durability, Schema, Store, StoreError, Txn};
-use playgate_types::{Email, Locale, MailId, UnixSeconds, UserId};
+use playgate_types::{Email, Locale, MailId, PersonName, UnixSeconds, UserId};
 use queue::MailQueue;
 use tables::{MailKey, MailRecord, Mails, MailsByDue, MailsByUser, id_of, key_of};
-use templates::{Rendered, TemplateValues, Templates};
+use template_text::TemplateValues;
+use templates::{Rendered, Templates};
 
 /// Maximum number of stored mails. The oldest are removed first, except queued ones.
 pub(crate) const MAILS_MAX: u64 = 10_000;
@@ -59,7 +66,12 @@ pub struct MailSettings {
     /// The language if no locale is requested or the requested one has no template.
     pub language: String,
     pub templates: Option<PathBuf>,
+    pub brand: Brand,
+    /// Finds the name of a user. Accounts are above this module.
+    pub name_of: NameOf,
 }
+
+pub type NameOf = fn(&Txn<'_>, &UserId) -> Result<Option<PersonName>, StoreError>;
 
 impl Default for MailSettings {
     fn default() -> Self {
@@ -67,6 +79,8 @@ impl Default for MailSettings {
             reset_url: "http://127.0.0.1:8080/reset?token={token}".to_owned(),
             language: "en".to_owned(),
             templates: None,
+            brand: Brand::default(),
+            name_of: |_, _| Ok(None),
         }
     }
 }
@@ -102,7 +116,7 @@ impl Mail {
         settings: MailSettings,
         mailer: Option<Arc<dyn Mailer>>,
     ) -> Result<Self, MailError> {
-        let templates = templates(settings.templates.as_deref())?;
+        let templates = templates(&settings.brand, settings.templates.as_deref())?;
         let queue = Arc::new(MailQueue::default());
         // Fills the queue with the stored mails.
         store.attach::<Mails>(Arc::clone(&queue) as _)?;
@@ -191,20 +205,25 @@ impl Mail {
             .0
             .store
             .read(|txn| txn.scan_from::<Mails>(None, limit))?;
-        Ok(mails
-            .iter()
-            .filter_map(|(key, mail)| {
-                // Only the subject is used, so no secret is decrypted.
-                let rendered = self.render_mail(key, mail.as_ref()?, Secrets::Masked);
-                Some(rendered.summary)
-            })
-            .collect())
+        let summary = |(key, mail): &(MailKey, Option<MailRecord>)| {
+            let mail = mail.as_ref()?;
+            let languages = self.languages(mail.locale.as_ref());
+            let subject = self.0.templates.subject(mail.kind, &languages);
+            Some(summary(key, mail, subject))
+        };
+        Ok(mails.iter().filter_map(summary).collect())
     }
 
     pub fn show(&self, id: &MailId, secrets: Secrets) -> Result<Option<RenderedMail>, StoreError> {
         let key = key_of(id);
-        let mail = self.0.store.read(|txn| txn.get::<Mails>(&key))?;
-        Ok(mail.map(|mail| self.render_mail(&key, &mail, secrets)))
+        let mail = self.0.store.read(|txn| {
+            let mail = txn.get::<Mails>(&key)?;
+            Ok::<_, StoreError>(mail.map(|mail| self.render_mail(txn, &key, &mail, secrets)))
+        })?;
+        Ok(mail.map(|mail| RenderedMail {
+            html: self.for_screens(&mail.html),
+            ..mail
+        }))
     }
 
     /// Newest first, with masked secrets and without damaged mails; reads from disk.
@@ -213,7 +232,7 @@ impl Mail {
             let mut mails = Vec::new();
             for (_, key) in txn.scan_index::<MailsByUser>(user, usize::MAX)? {
                 let mail = intact(txn, &key)?;
-                mails.extend(mail.map(|mail| self.render_mail(&key, &mail, Secrets::Masked)));
+                mails.extend(mail.map(|mail| self.render_mail(txn, &key, &mail, Secrets::Masked)));
             }
             Ok(mails)
         })
@@ -225,9 +244,11 @@ impl Mail {
             link: self.link("pgr_example", locale),
             pin: "1234".to_owned(),
             minutes: "30".to_owned(),
+            name: "Ann".to_owned(),
         };
         let rendered = self.render(kind, locale, &values);
-        (rendered.subject, rendered.text, rendered.html)
+        let html = self.for_screens(&rendered.html);
+        (rendered.subject, rendered.text, html)
     }
 
     /// Sends a test message once. Blocking. Without a mail server the message is only stored.
@@ -279,6 +300,7 @@ impl Mail {
             subject: rendered.subject,
             text: rendered.text,
             html: rendered.html,
+            logo: self.carried_logo(),
         };
         let mut line = mailer
             .connect(dialogue)
@@ -304,10 +326,14 @@ impl Mail {
         })
     }
 
-    fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {
+    fn languages<'a>(&'a self, locale: Option<&'a Locale>) -> Vec<&'a str> {
         let asked = locale.map(Locale::as_str);
         let languages = asked.into_iter().chain([self.0.settings.language.as_str()]);
-        let languages: Vec<&str> = languages.collect();
+        languages.collect()
+    }
+
+    fn render(&self, kind: MailKind, locale: Option<&Locale>, values: &TemplateValues) -> Rendered {
+        let languages = self.languages(locale);
         self.0.templates.render(kind, &languages, values)
     }
 
@@ -327,14 +353,29 @@ impl Mail {
         String::from_utf8(opened).ok()
     }
 
-    fn render_mail(&self, key: &MailKey, mail: &MailRecord, secrets: Secrets) -> RenderedMail {
+    fn render_mail(
+        &self,
+        txn: &Txn<'_>,
+        key: &MailKey,
+        mail: &MailRecord,
+        secrets: Secrets,
+    ) -> RenderedMail {
         let locale = mail.locale.as_ref();
         let secret = match secrets {
             Secrets::Shown => self.secret(key, mail),
             // A masked secret is not decrypted.
             Secrets::Masked => mail.secret.as_ref().map(|_| MASKED.to_owned()),
         };
+        // A mail without the name is better than none.
+        let name = mail
+            .user
+            .and_then(|user| (self.0.settings.name_of)(txn, &user).ok()?);
         let values = TemplateValues {
+            name: name
+                .as_ref()
+                .and_then(greeting_name)
+                .unwrap_or_default()
+                .to_owned(),
             email: mail.to.to_string(),
             link: secret
                 .as_deref()
@@ -343,20 +384,8 @@ impl Mail {
             minutes: (mail.good_for / 60).to_string(),
         };
         let rendered = self.render(mail.kind, locale, &values);
-        // The next attempt is meaningful only for a queued mail.
-        let waits = mail.status == MailStatus::Queued;
         RenderedMail {
-            summary: Summary {
-                id: id_of(key),
-                to: mail.to.clone(),
-                subject: rendered.subject,
-                kind: mail.kind,
-                status: mail.status,
-                created: mail.created,
-                attempts: mail.attempts,
-                next: Some(mail.next).filter(|_| waits),
-                response: mail.response.clone(),
-            },
+            summary: summary(key, mail, rendered.subject),
             text: rendered.text,
             html: rendered.html,
             secrets,
@@ -364,8 +393,24 @@ impl Mail {
     }
 }
 
-fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
-    let mut templates = Templates::built_in()?;
+fn summary(key: &MailKey, mail: &MailRecord, subject: String) -> Summary {
+    // The next attempt is meaningful only for a queued mail.
+    let waits = mail.status == MailStatus::Queued;
+    Summary {
+        id: id_of(key),
+        to: mail.to.clone(),
+        subject,
+        kind: mail.kind,
+        status: mail.status,
+        created: mail.created,
+        attempts: mail.attempts,
+        next: Some(mail.next).filter(|_| waits),
+        response: mail.response.clone(),
+    }
+}
+
+fn templates(brand: &Brand, directory: Option<&Path>) -> Result<Templates, TemplateError> {
+    let mut templates = Templates::built_in(brand)?;
     if let Some(directory) = directory {
         templates.read_directory(directory)?;
     }
@@ -378,7 +423,7 @@ fn templates(directory: Option<&Path>) -> Result<Templates, TemplateError> {
 /// The first invalid template. The service then does not start: a silent fallback to the built-in text would go
 /// unnoticed.
 pub fn check_templates(directory: &Path) -> Result<(), TemplateError> {
-    templates(Some(directory)).map(|_| ())
+    templates(&Brand::default(), Some(directory)).map(|_| ())
 }
 
 /// Deletes a user's mails, in the write batch that erases the account.

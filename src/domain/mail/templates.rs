@@ -1,16 +1,17 @@
 //! Mail templates by language, built in and from a directory.
 //!
-//! A text template begins with `Subject: …` and an empty line. `{email}`, `{link}`, `{pin}` and `{minutes}` are
-//! placeholders; the HTML part escapes their values. No profile text of a user goes into a mail: an attacker
-//! could sign up with another person's address and write to them.
+//! A text template begins with `Subject: …` and an empty line. The HTML part is made from it by [`layout`], unless the
+//! directory has one of its own.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::brand::Brand;
+use super::layout;
 use super::model::MailKind;
-use playgate_types::html_escape::escape;
+use super::template_text::{Placeholder, TemplateText, TemplateValues};
 
 /// In bytes.
 const FILE_MAX: u64 = 256 * 1024;
@@ -25,42 +26,6 @@ pub enum TemplateError {
     Wrong { file: String, what: String },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    Email,
-    Link,
-    Pin,
-    Minutes,
-}
-
-#[derive(Default)]
-pub(super) struct TemplateValues {
-    pub(super) email: String,
-    pub(super) link: String,
-    pub(super) pin: String,
-    pub(super) minutes: String,
-}
-
-impl TemplateValues {
-    fn get(&self, name: Name) -> &str {
-        match name {
-            Name::Email => &self.email,
-            Name::Link => &self.link,
-            Name::Pin => &self.pin,
-            Name::Minutes => &self.minutes,
-        }
-    }
-}
-
-#[derive(Debug)]
-enum TemplatePiece {
-    Text(String),
-    Value(Name),
-}
-
-#[derive(Debug, Default)]
-struct TemplateText(Vec<TemplatePiece>);
-
 #[derive(Default)]
 struct Template {
     subject: String,
@@ -74,41 +39,46 @@ pub(super) struct Rendered {
     pub(super) html: String,
 }
 
-pub(super) struct Templates(HashMap<(String, &'static str), Template>);
+pub(super) struct Templates {
+    brand: Brand,
+    by_language: HashMap<(String, &'static str), Template>,
+}
 
 macro_rules! built_in {
     ($($language:literal)+) => {
         [$(
             ($language, MailKind::Reset,
-             include_str!(concat!("../../../data/mail/", $language, "/reset.txt")),
-             include_str!(concat!("../../../data/mail/", $language, "/reset.html"))),
+             include_str!(concat!("../../../data/mail/", $language, "/reset.txt"))),
             ($language, MailKind::PasswordChanged,
-             include_str!(concat!("../../../data/mail/", $language, "/password-changed.txt")),
-             include_str!(concat!("../../../data/mail/", $language, "/password-changed.html"))),
+             include_str!(concat!("../../../data/mail/", $language, "/password-changed.txt"))),
             ($language, MailKind::EmailChanged,
-             include_str!(concat!("../../../data/mail/", $language, "/email-changed.txt")),
-             include_str!(concat!("../../../data/mail/", $language, "/email-changed.html"))),
+             include_str!(concat!("../../../data/mail/", $language, "/email-changed.txt"))),
             ($language, MailKind::Pin,
-             include_str!(concat!("../../../data/mail/", $language, "/pin.txt")),
-             include_str!(concat!("../../../data/mail/", $language, "/pin.html"))),
+             include_str!(concat!("../../../data/mail/", $language, "/pin.txt"))),
             ($language, MailKind::Test,
-             include_str!(concat!("../../../data/mail/", $language, "/test.txt")),
-             include_str!(concat!("../../../data/mail/", $language, "/test.html"))),
+             include_str!(concat!("../../../data/mail/", $language, "/test.txt"))),
         )+]
     };
 }
 
 impl Templates {
-    pub(super) fn built_in() -> Result<Self, TemplateError> {
-        let mut templates = Self(HashMap::new());
-        for (language, kind, text, html) in built_in!("en" "sv" "de") {
+    pub(super) fn built_in(brand: &Brand) -> Result<Self, TemplateError> {
+        let mut templates = Self {
+            brand: brand.clone(),
+            by_language: HashMap::new(),
+        };
+        for (language, kind, text) in built_in!("en" "sv" "de") {
             templates.set_text(language, kind, text)?;
-            templates.set_html(language, kind, html)?;
         }
         Ok(templates)
     }
 
-    /// `{language}/{kind}.txt` and `{language}/{kind}.html` override built-in templates.
+    pub(super) const fn brand(&self) -> &Brand {
+        &self.brand
+    }
+
+    /// `{language}/{kind}.txt` and `{language}/{kind}.html` override built-in templates. A text without HTML is shown in the
+    /// layout.
     pub(super) fn read_directory(&mut self, directory: &Path) -> Result<(), TemplateError> {
         let unreadable = |path: &Path, source| TemplateError::Unreadable {
             file: path.display().to_string(),
@@ -140,31 +110,36 @@ impl Templates {
         Ok(())
     }
 
-    /// Renders in the first available language; `pt-BR` falls back to `pt`.
+    /// Finds the template of the first available language; `pt-BR` falls back to `pt`.
+    fn find(&self, kind: MailKind, languages: &[&str]) -> Option<&Template> {
+        languages
+            .iter()
+            // `pt-BR`, then `pt`.
+            .flat_map(|tag| [*tag, tag.split('-').next().unwrap_or_default()])
+            .chain([FALLBACK])
+            .find_map(|tag| self.by_language.get(&(tag.to_owned(), kind.as_str())))
+    }
+
+    pub(super) fn subject(&self, kind: MailKind, languages: &[&str]) -> String {
+        let template = self.find(kind, languages);
+        // A test proves that the fallback language has every kind.
+        template.map_or_else(|| kind.as_str().to_owned(), |found| found.subject.clone())
+    }
+
     pub(super) fn render(
         &self,
         kind: MailKind,
         languages: &[&str],
         values: &TemplateValues,
     ) -> Rendered {
-        let template = languages
-            .iter()
-            // `pt-BR`, then `pt`.
-            .flat_map(|tag| [*tag, tag.split('-').next().unwrap_or_default()])
-            .chain([FALLBACK])
-            .find_map(|tag| self.0.get(&(tag.to_owned(), kind.as_str())));
-        match template {
-            Some(template) => Rendered {
-                subject: template.subject.clone(),
-                text: template.text.render(values, false),
-                html: template.html.render(values, true),
-            },
-            // Unreachable: a test proves that the fallback language has every kind.
-            None => Rendered {
-                subject: kind.as_str().to_owned(),
-                text: String::new(),
-                html: String::new(),
-            },
+        let render = |part: fn(&Template) -> &TemplateText, html| {
+            let template = self.find(kind, languages);
+            template.map_or_else(String::new, |found| part(found).render(values, html))
+        };
+        Rendered {
+            subject: self.subject(kind, languages),
+            text: render(|template| &template.text, false),
+            html: render(|template| &template.html, true),
         }
     }
 
@@ -183,10 +158,8 @@ impl Templates {
             // A line break in the subject could add mail headers.
             .filter(|(subject, _)| !subject.contains('\n') && !subject.trim().is_empty())
             .ok_or_else(|| wrong("must begin with `Subject: …` and an empty line".to_owned()))?;
-        let has_placeholder = TemplateText::parse(subject).map_or(true, |subject| {
-            let is_value = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Value(_));
-            subject.0.iter().any(is_value)
-        });
+        let has_placeholder =
+            TemplateText::parse(subject).map_or(true, |subject| subject.has_placeholder());
         // Placeholders in the subject are not replaced: lists of mails show it, and it must contain no secret. This
         // is no error, since earlier versions accepted such a subject: a service must still start after an upgrade.
         if has_placeholder {
@@ -196,9 +169,12 @@ impl Templates {
             );
         }
         let text = TemplateText::parse(body).map_err(wrong)?;
+        let html = layout::html(&self.brand, language, subject.trim(), body);
+        let html = TemplateText::parse(&html).map_err(wrong)?;
         let template = self.entry(language, kind);
         subject.trim().clone_into(&mut template.subject);
         template.text = text;
+        template.html = html;
         Ok(())
     }
 
@@ -215,25 +191,24 @@ impl Templates {
     }
 
     fn entry(&mut self, language: &str, kind: MailKind) -> &mut Template {
-        self.0
+        self.by_language
             .entry((language.to_owned(), kind.as_str()))
             .or_default()
     }
 
-    fn check_complete(&self, language: &str, kind: MailKind) -> Result<(), TemplateError> {
-        let template = self.0.get(&(language.to_owned(), kind.as_str()));
-        // The directory may override one part of a built-in language, but another language needs both.
-        let missing = match template {
-            Some(template) if template.text.0.is_empty() => "txt",
-            Some(template) if template.html.0.is_empty() => "html",
-            _ => "",
-        };
-        if !missing.is_empty() {
-            return Err(wrong(language, kind, missing, "is missing".to_owned()));
+    pub(super) fn check_complete(
+        &self,
+        language: &str,
+        kind: MailKind,
+    ) -> Result<(), TemplateError> {
+        let template = self.by_language.get(&(language.to_owned(), kind.as_str()));
+        // The directory may override the HTML of a built-in language, but another language needs the text.
+        if template.is_some_and(|template| template.text.is_empty()) {
+            return Err(wrong(language, kind, "txt", "is missing".to_owned()));
         }
         let (needed, value) = match kind {
-            MailKind::Reset => (Name::Link, "{link}"),
-            MailKind::Pin => (Name::Pin, "{pin}"),
+            MailKind::Reset => (Placeholder::Link, "{link}"),
+            MailKind::Pin => (Placeholder::Pin, "{pin}"),
             MailKind::PasswordChanged | MailKind::EmailChanged | MailKind::Test => return Ok(()),
         };
         let parts = template.map(|template| [("txt", &template.text), ("html", &template.html)]);
@@ -294,187 +269,4 @@ fn read(path: &Path) -> Result<Option<String>, TemplateError> {
         Ok(_) => {}
     }
     fs::read_to_string(path).map(Some).map_err(unreadable)
-}
-
-impl TemplateText {
-    fn parse(mut source: &str) -> Result<Self, String> {
-        let mut pieces = Vec::new();
-        while let Some((before, after)) = source.split_once('{') {
-            // Braces around anything but a lower-case word are text, so style sheets need no escaping.
-            let word = after.split_once('}').filter(|(word, _)| {
-                !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())
-            });
-            pieces.push(TemplatePiece::Text(before.to_owned()));
-            match word {
-                Some((word, rest)) => {
-                    pieces.push(TemplatePiece::Value(match word {
-                        "email" => Name::Email,
-                        "link" => Name::Link,
-                        "pin" => Name::Pin,
-                        "minutes" => Name::Minutes,
-                        other => return Err(format!("unknown placeholder `{{{other}}}`")),
-                    }));
-                    source = rest;
-                }
-                None => {
-                    pieces.push(TemplatePiece::Text("{".to_owned()));
-                    source = after;
-                }
-            }
-        }
-        pieces.push(TemplatePiece::Text(source.to_owned()));
-        Ok(Self(pieces))
-    }
-
-    fn names(&self, wanted: Name) -> bool {
-        let is_wanted =
-            |piece: &TemplatePiece| matches!(piece, TemplatePiece::Value(name) if *name == wanted);
-        self.0.iter().any(is_wanted)
-    }
-
-    fn render(&self, values: &TemplateValues, html: bool) -> String {
-        let mut out = String::new();
-        for piece in &self.0 {
-            match piece {
-                TemplatePiece::Text(text) => out.push_str(text),
-                // The HTML part escapes values: an address may contain markup.
-                TemplatePiece::Value(name) if html => escape(values.get(*name), &mut out),
-                TemplatePiece::Value(name) => out.push_str(values.get(*name)),
-            }
-        }
-        out
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn values() -> TemplateValues {
-        TemplateValues {
-            email: "o'hara&co@example.com".to_owned(),
-            link: "https://x.example/?a=1&token=\"<t>\"".to_owned(),
-            pin: "1234".to_owned(),
-            minutes: "30".to_owned(),
-        }
-    }
-
-    #[test]
-    fn every_built_in_language_has_complete_templates() {
-        let templates = Templates::built_in().unwrap();
-        assert_eq!(templates.0.len(), 3 * MailKind::ALL.len());
-        for language in ["en", "sv", "de"] {
-            for kind in MailKind::ALL {
-                templates.check_complete(language, kind).unwrap();
-                let mail = templates.render(kind, &[language], &values());
-                let secret = match kind {
-                    MailKind::Reset => values().link,
-                    MailKind::Pin => values().pin,
-                    MailKind::PasswordChanged | MailKind::EmailChanged | MailKind::Test => {
-                        String::new()
-                    }
-                };
-                assert!(mail.text.contains(&secret), "{language} {kind:?}");
-                assert!(!mail.subject.contains('{') && !mail.text.contains('{'));
-            }
-        }
-    }
-
-    #[test]
-    fn values_are_escaped_only_in_html() {
-        let templates = Templates::built_in().unwrap();
-        let mail = templates.render(MailKind::Reset, &["en"], &values());
-        assert!(mail.text.contains("?a=1&token=\"<t>\""));
-        assert!(mail.html.contains("?a=1&amp;token=&quot;&lt;t&gt;&quot;"));
-        assert!(mail.html.contains("o&#39;hara&amp;co@example.com"));
-    }
-
-    #[test]
-    fn nearest_language_is_used() {
-        let templates = Templates::built_in().unwrap();
-        let subject = |languages: &[&str]| {
-            templates
-                .render(MailKind::Pin, languages, &values())
-                .subject
-        };
-        assert_eq!(subject(&["sv-FI"]), "Din PIN-kod");
-        assert_eq!(subject(&["fi", "de"]), "Ihr PIN-Code");
-        assert_eq!(subject(&["fi"]), "Your PIN code");
-        assert_eq!(subject(&[]), "Your PIN code");
-    }
-
-    #[test]
-    fn a_directory_overrides_and_adds() {
-        let directory = tempfile::tempdir().unwrap();
-        let fi = directory.path().join("fi");
-        fs::create_dir(&fi).unwrap();
-        fs::write(
-            fi.join("pin.txt"),
-            "Subject: PIN-koodi\r\n\r\n{pin} { x }\r\n",
-        )
-        .unwrap();
-        let mut templates = Templates::built_in().unwrap();
-        let error = templates.read_directory(directory.path()).unwrap_err();
-        assert_eq!(error.to_string(), "fi/pin.html: is missing");
-        fs::write(fi.join("pin.html"), "<style>p{color:red}</style>").unwrap();
-        let error = templates.read_directory(directory.path()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "fi/pin.html: has no `{pin}`; the mail would be useless without it"
-        );
-        fs::write(fi.join("rest.txt"), "Subject: a\n\nb").unwrap();
-        let error = templates.read_directory(directory.path()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("fi/rest.txt: unknown kind of mail")
-        );
-        fs::remove_file(fi.join("rest.txt")).unwrap();
-        fs::write(fi.join("pin.html"), "<style>p{color:red}</style>{pin}").unwrap();
-        templates.read_directory(directory.path()).unwrap();
-        let mail = templates.render(MailKind::Pin, &["fi"], &values());
-        assert_eq!(mail.subject, "PIN-koodi");
-        assert_eq!(mail.text, "1234 { x }\n");
-        assert_eq!(mail.html, "<style>p{color:red}</style>1234");
-    }
-
-    #[test]
-    fn placeholder_in_a_subject_is_sent_as_it_stands() {
-        let directory = tempfile::tempdir().unwrap();
-        let en = directory.path().join("en");
-        fs::create_dir(&en).unwrap();
-        let mut templates = Templates::built_in().unwrap();
-        for subject in ["A PIN for {email}: {pin}", "{Acme} PIN", "PIN }"] {
-            fs::write(en.join("pin.txt"), format!("Subject: {subject}\n\n{{pin}}")).unwrap();
-            templates.read_directory(directory.path()).unwrap();
-            let mail = templates.render(MailKind::Pin, &["en"], &values());
-            assert_eq!(mail.subject, subject);
-        }
-    }
-
-    #[test]
-    fn invalid_template_is_reported_with_its_name() {
-        let directory = tempfile::tempdir().unwrap();
-        let en = directory.path().join("en");
-        fs::create_dir(&en).unwrap();
-        let mut templates = Templates::built_in().unwrap();
-        for (text, what) in [
-            (
-                "Subject: a\n\n{nmae}",
-                "en/pin.txt: unknown placeholder `{nmae}`",
-            ),
-            (
-                "Hello",
-                "en/pin.txt: must begin with `Subject: …` and an empty line",
-            ),
-            (
-                "Subject: a\nBcc: b\n\nc",
-                "en/pin.txt: must begin with `Subject: …` and an empty line",
-            ),
-        ] {
-            fs::write(en.join("pin.txt"), text).unwrap();
-            let error = templates.read_directory(directory.path()).unwrap_err();
-            assert_eq!(error.to_string(), what);
-        }
-    }
 }

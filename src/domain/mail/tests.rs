@@ -1,6 +1,7 @@
 //! Tests of the queue and of the stored record format.
 
 mod delivery;
+mod templates;
 
 use super::*;
 use playgate_ports::SeededEntropy;
@@ -77,6 +78,60 @@ fn a_reset_mail_carries_the_configured_address() {
             .unwrap()
             .is_none()
     );
+}
+
+#[test]
+fn a_mail_greets_its_viewer_and_shows_the_logo_that_it_carries() {
+    let store = Store::in_memory(schema(Schema::default()));
+    let png = b"\x89PNG\r\n\x1a\nrest";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("logo");
+    std::fs::write(&path, png).unwrap();
+    let settings = MailSettings {
+        name_of: |_, user| match user == &UserId::from_bytes([7; 16]) {
+            true => Ok(PersonName::parse("Åsa Öberg").ok()),
+            false => Ok(PersonName::parse("www.evil.example").ok()),
+        },
+        brand: Brand {
+            name: "North TV".to_owned(),
+            logo: Some(Logo::open(path.to_str().unwrap()).unwrap()),
+            ..Brand::default()
+        },
+        ..MailSettings::default()
+    };
+    let entropy = Arc::new(SeededEntropy::new(1));
+    let server = Arc::new(delivery::Server::default());
+    let mail = Mail::open(
+        store.clone(),
+        entropy,
+        &[1; 32],
+        settings,
+        Some(Arc::clone(&server) as _),
+    );
+    let mail = mail.unwrap();
+    let named = queue(
+        &store,
+        &mail,
+        draft(MailKind::Pin, "a@b.example", "4711"),
+        NOW,
+    );
+    let stranger = MailDraft {
+        user: Some(UserId::from_bytes([8; 16])),
+        ..draft(MailKind::Pin, "c@d.example", "4711")
+    };
+    let unnamed = queue(&store, &mail, stranger, NOW);
+    let shown = |id| mail.show(id, Secrets::Masked).unwrap().unwrap();
+    assert!(shown(&named).text.starts_with("Hej Åsa Öberg,\n"));
+    assert!(shown(&named).html.contains("Hej Åsa Öberg,</p>"));
+    assert!(shown(&unnamed).text.starts_with("Hej,\n"));
+    // A browser has only what is in the page; the mail carries the file once.
+    assert!(
+        shown(&named).html.contains("src=\"data:image/png;base64,")
+            && shown(&named).html.contains("alt=\"North TV\"")
+    );
+    mail.deliver(NOW).unwrap();
+    let logos = server.logos();
+    assert_eq!(logos, [true, true]);
 }
 
 #[test]

@@ -14,16 +14,16 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::connection_state::{ConnectionState, InFlightGuard};
 use crate::errors::api_error::ApiError;
-use crate::errors::code::NO_LIVE_RIGHTS_STATUS;
+use crate::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 use crate::faults;
 use crate::pipeline::cors;
 use crate::pipeline::journal_entry::{journal, recorded_method};
 use crate::pipeline::record::RequestRecord;
 use crate::request::headers::RequestHeaders;
 use crate::response::body::{ConnectionCut, ResponseBody};
+use crate::response::pages::ResetPageView;
 use crate::response::render::{CompressionJobs, ErrorForm, ResponseOptions, render, render_error};
 use crate::response::reply::{Answer, Reply};
-use crate::response::reset_page_view::ResetPageView;
 use crate::route_facts::RouteSet;
 use crate::state::HttpState;
 use playgate_types::UnixSeconds;
@@ -79,7 +79,7 @@ fn finish(
         Ok(response) => (response, None),
         Err(error) => {
             log_error(&record, &error);
-            (refuse(http, &record, options, &error), Some(error))
+            (refuse(http, &record, options, parts, &error), Some(error))
         }
     };
     let headers = response.headers_mut();
@@ -163,15 +163,22 @@ fn refuse(
     http: &HttpState,
     record: &RequestRecord,
     options: ResponseOptions<'_>,
+    parts: &Parts,
     error: &ApiError,
 ) -> Response<ResponseBody> {
     let accept = options.heads.accept_language.joined();
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
     let locale = record.user.and_then(|user| http.authenticator.locale(user));
     let text = http.messages.pick_for(error, accept, locale.as_ref());
-    if record.route.is_some_and(|(_, route)| route.is_page)
-        && let Ok(page) = render(page(http, accept, error, text), options)
-    {
+    let page = if record.route.is_some_and(|(_, route)| route.is_page) {
+        Some(page(http, accept, error, text))
+    } else if is_lost_reader(record, options.heads, parts.uri.path(), error) {
+        let language = http.messages.language(accept, None);
+        Some(http.pages.missing(language, &http.settings.public_url))
+    } else {
+        None
+    };
+    if let Some(Ok(page)) = page.map(|page| render(page, options)) {
         return page;
     }
     let form = match record.flat {
@@ -184,9 +191,26 @@ fn refuse(
     render_error(error, text, form, &http.names, options)
 }
 
+/// Whether somebody opened a wrong address in a browser. Below `/api/` the reader is a developer, who needs the message.
+fn is_lost_reader(
+    record: &RequestRecord,
+    heads: &RequestHeaders<'_>,
+    path: &str,
+    error: &ApiError,
+) -> bool {
+    error.code() == ErrorCode::PathNotFound
+        && record.router.set() == RouteSet::Public
+        && !path.starts_with("/api/")
+        && heads.names_html()
+}
+
 fn page(http: &HttpState, accept: Option<&str>, error: &ApiError, text: &str) -> Reply {
     let language = http.messages.language(accept, None);
-    let view = ResetPageView::Refused(text);
+    let minutes = http.services.config.accounts.reset_token_minutes;
+    let view = match error.code() == ErrorCode::ResetTokenInvalid {
+        true => ResetPageView::DeadLink(text, minutes),
+        false => ResetPageView::Refused(text),
+    };
     let page = http.pages.reset(language, error.code().status(), &view);
     match error.retry_after() {
         Some(seconds) => page.with_header(RETRY_AFTER, seconds.into()),

@@ -315,6 +315,17 @@ pub fn preferred_encoding(accept: HeaderLines<'_>) -> EncodingPreference {
     }
 }
 
+impl RequestHeaders<'_> {
+    /// Whether the client names `text/html` in `Accept`, as browsers do when they open a page.
+    pub fn names_html(&self) -> bool {
+        self.accept.elements().any(|element| {
+            let mut parts = element.split(';');
+            let media = parts.next().unwrap_or_default().trim();
+            media.eq_ignore_ascii_case("text/html") && quality(parts) > 0
+        })
+    }
+}
+
 /// Returns the weight among the parameters of a list element, in thousandths; 1,000 without one.
 pub fn quality<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let given = parameters.find_map(|parameter| {

@@ -18,8 +18,16 @@ pub(super) struct Server {
     /// Id, address and text of each accepted mail.
     taken: Arc<Mutex<Vec<(MailId, String, String)>>>,
     connections: Arc<AtomicUsize>,
+    /// Whether each mail refers to a logo and carries it.
+    logos: Arc<Mutex<Vec<bool>>>,
     /// What happens while the server takes a mail, once.
     meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+}
+
+impl Server {
+    pub(super) fn logos(&self) -> Vec<bool> {
+        self.logos.lock().clone()
+    }
 }
 
 impl Mailer for Server {
@@ -46,6 +54,8 @@ impl MailConnection for Server {
         }
         let response = self.answers.lock().pop_front().unwrap_or(Ok("250 ok"))?;
         let to = outgoing.to.to_string();
+        let refers = outgoing.html.contains("src=\"cid:logo\"");
+        self.logos.lock().push(refers && outgoing.logo.is_some());
         self.taken
             .lock()
             .push((outgoing.id, to, outgoing.text.clone()));
