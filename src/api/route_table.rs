@@ -49,6 +49,7 @@ use crate::partner::guide_export::{M3uRequest, PlaylistRedirectRequest, XmltvReq
 use crate::partner::license::{LicenseRequest, SignedLicenseRequest};
 use crate::partner::login::{LoginRequest, ResetRequest, SendResetRequest, SignUpRequest};
 use crate::partner::media::OriginRequest;
+use crate::partner::openapi::GuideRequest;
 use crate::partner::playback::request::{
     EndPlaybackRequest, EntitlementRequest, HeartbeatRequest, PreflightRequest,
 };
@@ -295,6 +296,7 @@ static PUBLIC: &[Route] = &[
     // OpenAPI description and documentation.
     open("/openapi.json", "openapi", now!(partner::openapi::public_document), Memory).at_any_member(),
     open("/docs", "docs", now!(partner::openapi::public_page), Memory).at_any_member(),
+    open("/docs/{guide}/", "docs_guide", now!(GuideRequest => partner::openapi::public_guide), Memory).at_any_member(),
 ];
 
 /// Routes of the operations listener and of the local administration socket.
@@ -310,6 +312,7 @@ static OPS: &[Route] = &[
     open("/metrics", "metrics", now!(operators::probes::metrics), Memory).at_any_member(),
     open("/openapi.json", "ops_openapi", now!(partner::openapi::ops_document), Memory),
     open("/docs", "ops_docs", now!(partner::openapi::ops_page), Memory),
+    open("/docs/{guide}/", "ops_docs_guide", now!(GuideRequest => partner::openapi::ops_guide), Memory),
     ops(Get, "/admin/v1/about", "admin_about", ANY_ROLE, now!(operators::about::about), Ignored, Memory).without_freshness_check(),
     ops(Get, "/admin/v1/activity", "admin_activity", ANY_ROLE, now!(ActivityRequest => operators::activity::activity), Ignored, Memory).without_freshness_check(),
     ops(Get, "/admin/v1/fleet", "admin_fleet", READ_SYSTEM, now!(operators::fleet::fleet), Ignored, Memory).without_freshness_check(),
@@ -464,7 +467,7 @@ mod tests {
             );
             let ours =
                 ["/api/", "/client/", "/origin/"].map(|base| route.pattern.starts_with(base));
-            let described = ["openapi", "docs", "front_page"].contains(&route.label);
+            let described = ["openapi", "docs", "docs_guide", "front_page"].contains(&route.label);
             let other = route.is_own_origin || described;
             assert!(ours.contains(&true) || other, "{}", route.label);
         }

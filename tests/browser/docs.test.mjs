@@ -98,6 +98,52 @@ describe('the page of the description', () => {
     assert.match(await page.locator('#login pre:visible').first().textContent(), /^curl/);
   }, { javaScriptEnabled: false });
 
+  at('begins with a call to copy, and links guides that are pages', async (page) => {
+    assert.match(await page.locator('#first-call pre:visible').textContent(), /^curl "http:.*\/api\/catalog\/v1\/livestreams"/);
+    await page.locator('#first-call a[href="docs/clients/"]').click();
+    await page.locator('h1', { hasText: 'Writing a client' }).waitFor();
+    assert.deepEqual(await barriers(page), []);
+    assert.equal(await width(page), WIDE.width);
+    await page.locator('nav a[href="../lab/"]').click();
+    await page.locator('h1', { hasText: 'The lab' }).waitFor();
+    await page.locator('nav a', { hasText: 'Reference' }).click();
+    await page.locator('#first-call').waitFor();
+  });
+
+  test('fills in the token of a lab partner, and tries calls with it', { skip, timeout: 60_000 }, async () => {
+    const { baseUrl, partnerToken, identity, accessKey } = appliance.demo;
+    const context = await browser.newContext({ viewport: WIDE });
+    const page = await context.newPage();
+    await page.goto(`${baseUrl}/docs`);
+    const example = page.locator('#livestreams pre[data-language]:visible');
+    assert.match(await example.textContent(), /\$PARTNER_TOKEN/);
+    assert.equal(await page.locator('button.try:visible').count(), 0);
+    await page.fill('#token', 'not-a-token');
+    await page.click('text=Use it here');
+    await page.locator('#access-state', { hasText: 'does not know this token' }).waitFor();
+    await page.fill('#token', partnerToken);
+    await page.click('text=Use it here');
+    await page.locator('#livestreams button.try').click();
+    assert.ok((await example.textContent()).includes(`: ${partnerToken}"`));
+    await page.locator('#livestreams .trial button').click();
+    await page.locator('#livestreams .trial pre', { hasText: '"id": "open"' }).waitFor();
+    // A log-in fills in the token of the user, for every call and language.
+    await page.locator('#login button.try').click();
+    await page.fill('#login .trial textarea', JSON.stringify({ identity, accessKey }));
+    await page.locator('#login .trial button').click();
+    await page.locator('#login .trial pre', { hasText: /^200/ }).waitFor();
+    await page.selectOption('#language', 'typescript');
+    assert.match(await page.locator('#entitlement pre[data-language]:visible').textContent(), /`Bearer pgu_/);
+    assert.deepEqual(await barriers(page), []);
+    // Kept in the tab, without the token of the user.
+    await page.reload();
+    await page.locator('#livestreams button.try').waitFor();
+    await page.click('text=Forget it');
+    assert.equal(await page.locator('button.try:visible').count(), 0);
+    assert.match(await example.textContent(), /PARTNER_TOKEN,/);
+    await context.close();
+  });
+
   at('describes the operators\' interface too', async (page, id) => {
     await id('search').fill('rebuild indexes');
     assert.match((await shown(page)).join('\n'), /Rebuild the indexes/);

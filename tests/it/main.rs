@@ -60,6 +60,7 @@ mod metrics;
 mod mutations;
 mod openapi;
 mod operators;
+mod pages;
 mod playback;
 mod proxies;
 mod quality;

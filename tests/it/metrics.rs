@@ -100,6 +100,9 @@ fn dashboard_and_alerts_name_existing_metrics() {
     fs::write(&config, source).unwrap();
     let data = folder.path().join("data");
     let appliance = Appliance::start_with(&data, &["--config", config.to_str().unwrap()]);
+    // Refusals are counted from the first one on.
+    let refused = appliance.ask("GET", "/api/catalog/v1/livestreams", &[], "");
+    assert_eq!(refused.status, 401);
     let served = appliance.metrics();
     if let Some(promtool) = program("promtool") {
         let files = [("metrics", served.as_str())];

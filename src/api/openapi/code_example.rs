@@ -1,6 +1,6 @@
 //! Builds the examples shown with an operation: one request, as curl, TypeScript, Python and Kotlin.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::listed::{Listed, list, text};
 
@@ -27,6 +27,8 @@ enum BodyExample {
 
 pub(super) struct ExampleRequest {
     method: String,
+    /// Path and query.
+    target: String,
     url: String,
     headers: Vec<(String, HeaderText)>,
     body: Option<BodyExample>,
@@ -69,10 +71,39 @@ impl ExampleRequest {
         };
         Self {
             method: method.to_uppercase(),
+            target: format!("{path}{query}"),
             url: format!("{base}{path}{query}"),
             headers,
             body: operation.get("requestBody").map(body),
         }
+    }
+}
+
+impl ExampleRequest {
+    /// The request for the script of the page, which sends it to the server of the page. `None` for what the page cannot send
+    /// or show: files, and what operators do.
+    pub(super) fn to_try(&self) -> Option<Value> {
+        let body = match &self.body {
+            None => None,
+            Some(BodyExample::Json(json)) => Some(json.clone()),
+            Some(BodyExample::Form(_) | BodyExample::File) => return None,
+        };
+        let mut headers = serde_json::Map::new();
+        for (name, value) in &self.headers {
+            let value = match value {
+                HeaderText::Text(text) => text.clone(),
+                HeaderText::Token(token) => (*token).to_owned(),
+                HeaderText::Bearer("OPERATOR_TOKEN") => return None,
+                HeaderText::Bearer(token) => format!("Bearer {token}"),
+            };
+            headers.insert(name.clone(), value.into());
+        }
+        // Without a partner token there is nothing that needs the page: the address is a link.
+        let is_of_partner = self
+            .headers
+            .iter()
+            .any(|(_, value)| matches!(value, HeaderText::Token(_)));
+        is_of_partner.then(|| json!({"method": self.method, "target": self.target, "headers": headers, "body": body}))
     }
 }
 
@@ -300,14 +331,13 @@ fn kotlin(request: &ExampleRequest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn examples_of_a_request_agree_in_all_languages() {
         let request = ExampleRequest {
             method: "POST".to_owned(),
+            target: "/a".to_owned(),
             url: "https://tv.example/a".to_owned(),
             headers: vec![
                 ("X-A".to_owned(), HeaderText::Token("PARTNER_TOKEN")),
@@ -317,6 +347,11 @@ mod tests {
                 json!({"on": true, "name": "O'Hara", "none": null}),
             )),
         };
+        let call = request.to_try().unwrap();
+        assert_eq!(
+            (&call["target"], &call["headers"]["X-A"]),
+            (&json!("/a"), &json!("PARTNER_TOKEN"))
+        );
         let [curl, typescript, python, kotlin] = LANGUAGES.map(|(_, _, example)| example(&request));
         assert!(curl.contains("-H \"X-A: $PARTNER_TOKEN\" \\\n") && curl.contains(r"O'\''Hara"));
         assert!(

@@ -9,6 +9,7 @@ mod description_files;
 pub mod document;
 mod error_response;
 mod errors;
+pub(crate) mod guide;
 mod listed;
 mod markdown;
 mod operation;
@@ -18,10 +19,15 @@ mod type_notation;
 
 use std::sync::Arc;
 
+use http::HeaderValue;
+
 pub use document::{Document, document, is_described};
 use playgate_http::response::descriptions::RenderedDescription;
-use playgate_http::response::reset_page_view::policy;
+use playgate_http::response::pages::policy;
 use playgate_http::{About, Router};
+
+/// The style of the pages of the description and of the guides.
+pub(crate) const STYLE: &str = include_str!("../../../data/pages/docs.css");
 
 /// Renders the description of an interface.
 ///
@@ -30,8 +36,13 @@ use playgate_http::{About, Router};
 pub fn render(router: &Router, about: &About<'_>) -> Result<RenderedDescription, String> {
     let document = document(router, about)?;
     let json = serde_json::to_vec(&document.json).map_err(|error| error.to_string())?;
-    let policy =
-        policy(page::STYLE, Some(page::SCRIPT), "'none'").map_err(|error| error.to_string())?;
+    let policy = policy(STYLE, Some(page::SCRIPT), "'none'").map_err(|error| error.to_string())?;
+    // For the calls that a reader tries. The script asks no other server.
+    let policy = format!(
+        "{}; connect-src 'self'",
+        policy.to_str().unwrap_or_default()
+    );
+    let policy = HeaderValue::from_str(&policy).map_err(|error| error.to_string())?;
     Ok(RenderedDescription {
         json: Arc::new(json.into()),
         page: Arc::new(page::page(&document).into()),
@@ -143,8 +154,8 @@ mod tests {
 
     #[test]
     fn page_is_self_contained() {
-        assert!(!page::STYLE.contains("url(") && !page::SCRIPT.contains("import"));
-        assert!(!page::SCRIPT.contains("fetch(") && !page::SCRIPT.contains("http"));
+        assert!(!STYLE.contains("url(") && !page::SCRIPT.contains("import"));
+        assert!(!page::SCRIPT.contains("http"), "only paths of this server");
         for router in [&ROUTERS.public, &ROUTERS.ops] {
             let document = document_of(router, "Service-");
             let page = page::page(&document);
@@ -160,7 +171,12 @@ mod tests {
             let linked = page.split("href=\"").skip(1);
             for link in linked.map(|rest| rest.split('"').next().unwrap()) {
                 let Some(anchor) = link.strip_prefix('#') else {
-                    assert_eq!(link, "openapi.json");
+                    let names = guide::guides(router.set()).iter();
+                    let mut guides = names.map(|(name, _)| format!("docs/{name}/"));
+                    assert!(
+                        link == "openapi.json" || guides.any(|guide| guide == link),
+                        "{link}"
+                    );
                     continue;
                 };
                 assert!(page.contains(&format!("id=\"{anchor}\"")), "{anchor}");

@@ -3,17 +3,23 @@
 
 use serde_json::{Map, Value};
 
+use super::STYLE;
 use super::code_example::{ExampleRequest, LANGUAGES};
 use super::document::Document;
+use super::guide::links;
 use super::listed::{Listed, list, text};
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
-use playgate_http::ErrorCode;
-use playgate_http::response::reset_page_view::{escaped, fill};
+use playgate_http::response::pages::{escaped, fill};
+use playgate_http::{ErrorCode, RouteSet};
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
-pub(super) const STYLE: &str = include_str!("../../../data/pages/docs.css");
 pub(super) const SCRIPT: &str = include_str!("../../../data/pages/docs.js");
+
+const FIRST_CALL: &str = include_str!("../../../data/pages/first-call.html");
+
+/// The operation that a newcomer calls first: it needs a partner token and nothing else.
+const FIRST: &str = "livestreams";
 
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
@@ -64,28 +70,19 @@ pub(super) fn page(document: &Document) -> String {
         }
         contents.push_str("</ul></li>\n");
     }
+    let first = operations.iter().find(|listed| listed.label() == FIRST);
+    // The operators' interface has no such call.
+    let (first, set) = match first {
+        Some(listed) => (first_call(json, listed), RouteSet::Public),
+        None => (String::new(), RouteSet::Ops),
+    };
     let mut introduction = String::new();
     blocks(text(info, "description"), &mut introduction);
     let server = json.pointer("/servers/0").unwrap_or(&Value::Null);
-    let (mut types, mut codes, mut environment) = (String::new(), String::new(), String::new());
+    let mut environment = String::new();
     inline(text(server, "description"), &mut environment);
-    let schemas = json.get("components").into_iter();
-    let schemas = schemas.flat_map(|components| members(components, "schemas"));
-    group("types", "Types", &mut contents);
-    for (name, schema) in schemas.filter(|(name, _)| *name != CODE) {
-        contents.push_str(&format!("<li><a href=\"#type-{name}\">{name}</a></li>"));
-        type_of(name, schema, &mut types);
-    }
-    contents.push_str(END_OF_GROUP);
-    group("codes", "Error codes", &mut contents);
-    for code in &document.codes {
-        let (word, status) = (code.as_str(), code.status().as_u16());
-        contents.push_str(&format!(
-            "<li><a href=\"#{word}-{status}\">{status} {word}</a></li>"
-        ));
-        code_row(*code, &mut codes);
-    }
-    contents.push_str(END_OF_GROUP);
+    let types = types(json, &mut contents);
+    let codes = codes(document, &mut contents);
     let languages: String = LANGUAGES
         .iter()
         .map(|(key, name, _)| format!("<option value=\"{key}\">{name}</option>"))
@@ -101,6 +98,8 @@ pub(super) fn page(document: &Document) -> String {
             ("{server}", &place(text(server, "url"))),
             ("{environment}", &environment),
             ("{contents}", &contents),
+            ("{guides}", &links(set)),
+            ("{first}", &first),
             ("{introduction}", &introduction),
             ("{types}", &types),
             ("{codes}", &codes),
@@ -108,6 +107,46 @@ pub(super) fn page(document: &Document) -> String {
             ("{operations}", &body),
         ],
     )
+}
+
+fn types(json: &Value, contents: &mut String) -> String {
+    let mut types = String::new();
+    let schemas = json.get("components").into_iter();
+    let schemas = schemas.flat_map(|components| members(components, "schemas"));
+    group("types", "Types", contents);
+    for (name, schema) in schemas.filter(|(name, _)| *name != CODE) {
+        contents.push_str(&format!("<li><a href=\"#type-{name}\">{name}</a></li>"));
+        type_of(name, schema, &mut types);
+    }
+    contents.push_str(END_OF_GROUP);
+    types
+}
+
+fn codes(document: &Document, contents: &mut String) -> String {
+    let mut codes = String::new();
+    group("codes", "Error codes", contents);
+    for code in &document.codes {
+        let (word, status) = (code.as_str(), code.status().as_u16());
+        contents.push_str(&format!(
+            "<li><a href=\"#{word}-{status}\">{status} {word}</a></li>"
+        ));
+        code_row(*code, &mut codes);
+    }
+    contents.push_str(END_OF_GROUP);
+    codes
+}
+
+fn first_call(json: &Value, listed: &Listed<'_>) -> String {
+    FIRST_CALL.replace("{example}", &examples(&ExampleRequest::new(json, listed)))
+}
+
+/// The request in all languages.
+fn examples(request: &ExampleRequest) -> String {
+    let shown = LANGUAGES.iter().map(|(key, _, example)| {
+        let example = escaped(&example(request));
+        format!("<pre data-language=\"{key}\">{example}</pre>\n")
+    });
+    shown.collect()
 }
 
 /// Formats the address of the server. The operators' interface has none: it is the address of the page.
@@ -166,9 +205,13 @@ fn operation(json: &Value, listed: &Listed<'_>, out: &mut String) {
         blocks(text(body, "description"), out);
     }
     let request = ExampleRequest::new(json, listed);
-    for (key, _, example) in LANGUAGES {
-        let example = escaped(&example(&request));
-        out.push_str(&format!("<pre data-language=\"{key}\">{example}</pre>\n"));
+    out.push_str(&examples(&request));
+    if let Some(call) = request.to_try() {
+        // Shown by the script, once it has a token.
+        let call = escaped(&call.to_string());
+        out.push_str(&format!(
+            "<button class=\"try\" data-call=\"{call}\" hidden>Try it</button>\n"
+        ));
     }
     answers(operation, out);
     out.push_str("</section>\n");

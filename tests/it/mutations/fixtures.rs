@@ -485,6 +485,8 @@ const COMMON_VALUES: [(&str, &str); 33] = [
     ("admin_revoke_grant/offer", "extra"),
     ("rule", "1"),
     ("source", "main"),
+    ("guide", "clients"),
+    ("ops_docs_guide/guide", "alerts"),
     ("file", "console.js"),
     ("lab_file/file", "lab.js"),
     ("client_file/file", "client.js"),
