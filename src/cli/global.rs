@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::output::Failure;
-use playgate_config::{ConfigProblems, Inputs, Loaded, load, read};
+use crate::output::{self, Failure};
+use playgate_config::{CONFIG_FILE, ConfigProblems, Inputs, Loaded, load, read};
 
 const HEADING: &str = "Global options";
 
 #[derive(Args)]
 pub(crate) struct Global {
-    /// Configuration file [default: /etc/playgate/playgate.toml, if it exists]
+    /// Configuration file [env: PLAYGATE_CONFIG] [default: /etc/playgate/playgate.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     pub(crate) config: Option<PathBuf>,
     /// Data directory
@@ -20,6 +20,13 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// Takes the configuration file from the environment, unless an option names it.
+    pub(crate) fn or_environment(mut self) -> Self {
+        let named = std::env::var_os(CONFIG_FILE).filter(|path| !path.is_empty());
+        self.config = self.config.or_else(|| named.map(PathBuf::from));
+        self
+    }
+
     pub(crate) fn inputs(&self) -> Result<Inputs, Failure> {
         let mut inputs = Inputs::from_process(self.config.clone());
         if let Some(directory) = &self.data_dir {
@@ -36,7 +43,9 @@ impl Global {
     }
 
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
-        load_at_start(&self.inputs()?)
+        let loaded = load_at_start(&self.inputs()?)?;
+        output::use_zone(loaded.config.schedule.zone);
+        Ok(loaded)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! | room | owns |
 //! | --- | --- |
+//! | `help` | groups, examples and synopses of `--help` |
 //! | `arguments` | the nouns of the command line |
 //! | `commands` | one file or folder for each noun |
 //! | `demo`, `doctor` | the commands of these names |
@@ -25,6 +26,7 @@ mod commands;
 mod demo;
 mod doctor;
 mod global;
+mod help;
 mod output;
 mod process;
 mod server;
@@ -32,7 +34,7 @@ mod server;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, FromArgMatches as _};
 
 use arguments::{Arguments, Command};
 use commands::{
@@ -51,13 +53,13 @@ pub fn main() -> ExitCode {
         output::print_note(&failure.to_string());
         return failure.exit().into();
     }
-    completions::complete_for_shell(Arguments::command);
+    completions::complete_for_shell(help::command);
     // Not taken from the parsed arguments: a command line with a mistake has none.
     let as_json = std::env::args_os().any(|argument| argument == "--json");
     let parse = || {
-        let matches = Arguments::command().try_get_matches()?;
+        let matches = help::command().try_get_matches()?;
         let arguments = Arguments::from_arg_matches(&matches);
-        let arguments = arguments.map_err(|mistake| mistake.format(&mut Arguments::command()))?;
+        let arguments = arguments.map_err(|mistake| mistake.format(&mut help::command()))?;
         Ok::<_, clap::Error>((arguments, matches))
     };
     let run = || match parse() {
@@ -100,6 +102,7 @@ fn usage_failure(mistake: &str) -> Failure {
 
 fn run(arguments: Arguments, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let Arguments { global, command } = arguments;
+    let global = global.or_environment();
     server::block_file_size();
     if !matches!(command, Command::Demo(_) | Command::Serve(_)) {
         // A server that started this command has blocked its own signals.
@@ -137,7 +140,7 @@ fn run_here(command: Command, global: &Global) -> CommandResult {
         Command::Healthcheck(command) => wait(healthcheck::run(command, global)),
         Command::Upgrade(command) => wait(upgrade::run(command, global)),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man { dir } => man::run(dir.as_deref(), Arguments::command()),
+        Command::Man { dir } => man::run(dir.as_deref(), help::command()),
     }
 }
 

@@ -73,7 +73,7 @@ impl Health {
                 format!(
                     "{} of the rights set for single broadcasts apply to nothing, since an import removed the broadcast: `{id}` \
                      was “{}” on {}, {}. Set the rights of the broadcast that replaced it, then run \
-                     `playgate rights clear {id}`",
+                     `playgate rights remove {id}`",
                     lost.len(),
                     first.title,
                     first.livestream,

@@ -374,9 +374,20 @@ fn work_on_user(data: &Data) {
         ),
         "{text}"
     );
+    assert!(
+        text.starts_with("entitlement of film-premium, as it would be answered at "),
+        "{text}"
+    );
     data.ok(&["user", "revoke", user, "premium"]);
     assert_eq!(why(), false);
-    assert_eq!(data.fails(&["user", "grant", user, "no-such-offer"]).0, 3);
+    let (code, said) = data.fails(&["user", "grant", user, "premum"]);
+    assert_eq!(code, 3);
+    assert!(
+        said.contains("no offer `premum`; did you mean `premium`?"),
+        "{said}"
+    );
+    let (_, said) = data.fails(&["user", "show", &user.replace('@', "@x.")]);
+    assert!(said.contains(&format!("did you mean `{user}`?")), "{said}");
 
     data.ok(&["user", "sessions", user, "--json"]);
     data.ok(&["user", "logout", user]);
@@ -386,6 +397,20 @@ fn work_on_user(data: &Data) {
     assert_eq!(disabled(), true);
     data.ok(&["user", "enable", id]);
     assert_eq!(disabled(), false);
+    read_mails(data, user);
+    filter_lists(data, user);
+
+    assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
+    assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
+    let unasked = data.fails(&["user", "remove", user]);
+    assert_eq!(unasked.0, 2);
+    assert!(unasked.1.contains("--yes"), "{}", unasked.1);
+    data.ok(&["user", "show", user]);
+    data.ok(&["user", "remove", user, "--yes"]);
+    assert_eq!(data.fails(&["user", "show", id]).0, 3);
+}
+
+fn read_mails(data: &Data, user: &str) {
     let mails = data.json(&["mail", "list", "--json"]);
     let newest = &mails[0];
     assert_eq!(
@@ -411,15 +436,37 @@ fn work_on_user(data: &Data) {
 
     let test = data.json(&["mail", "test", "ops@example.com", "--json"]);
     assert!(test["status"].is_string(), "{test}");
+}
 
-    assert_eq!(data.fails(&["user", "show", "nobody@example.com"]).0, 3);
-    assert_eq!(data.fails(&["user", "add", "no address"]).0, 2);
-    let unasked = data.fails(&["user", "remove", user]);
-    assert_eq!(unasked.0, 2);
-    assert!(unasked.1.contains("--yes"), "{}", unasked.1);
-    data.ok(&["user", "show", user]);
-    data.ok(&["user", "remove", user, "--yes"]);
-    assert_eq!(data.fails(&["user", "show", id]).0, 3);
+fn filter_lists(data: &Data, user: &str) {
+    let listed = |filter: &[&str]| {
+        let mails = data.json(&[&["mail", "list", "--json"], filter].concat());
+        mails.as_array().unwrap().len()
+    };
+    assert_eq!(listed(&["--to", user, "--kind", "pin", "--limit", "1"]), 1);
+    assert_eq!(
+        listed(&["--to", "nobody"]) + listed(&["--status", "sent"]),
+        0
+    );
+    let changes = |filter: &[&str]| data.json(&[&["audit", "list", "--json"], filter].concat());
+    let grants = changes(&["--action", "GRANT", "--from", "-1h", "--limit", "2"]);
+    assert!(!grants.as_array().unwrap().is_empty(), "{grants}");
+    for entry in grants.as_array().unwrap() {
+        assert!(
+            entry["action"].as_str().unwrap().contains("grant"),
+            "{entry}"
+        );
+    }
+    assert_eq!(changes(&["--by", "nobody"]), json!([]));
+    assert_eq!(changes(&["--to", "-1h"]), json!([]));
+    for (filter, found) in [
+        (["--search", "ann"], 1),
+        (["--state", "disabled"], 0),
+        (["--limit", "0"], 0),
+    ] {
+        let users = data.json(&[&["user", "list", "--json"], &filter[..]].concat());
+        assert_eq!(users.as_array().unwrap().len(), found, "{filter:?}");
+    }
 }
 
 #[test]

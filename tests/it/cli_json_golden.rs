@@ -179,16 +179,19 @@ fn record_partners_and_operators(recorder: &mut Recorder) {
     recorder.record("partner show", &["house"]);
     let id = |added: &Value| added["tokenId"].as_str().unwrap().to_owned();
     let added = recorder.record("partner token add", &["house"]);
-    recorder.record("partner token revoke", &["house", &id(&added)]);
-    recorder.record("partner set", &["house", "--telemetry-duration-unit", "s"]);
+    recorder.record("partner token remove", &["house", &id(&added)]);
+    recorder.record(
+        "partner change",
+        &["house", "--telemetry-duration-unit", "s"],
+    );
     recorder.record("partner disable", &["house"]);
     recorder.record("partner enable", &["house"]);
     recorder.record("operator add", &["olga", "--role", "content"]);
     let added = recorder.record("operator token add", &["olga"]);
-    recorder.record("operator token revoke", &["olga", &id(&added)]);
+    recorder.record("operator token remove", &["olga", &id(&added)]);
     recorder.record("operator token list", &["olga"]);
     recorder.record("operator list", &[]);
-    recorder.record("operator revoke", &["olga"]);
+    recorder.record("operator remove", &["olga"]);
 }
 
 fn record_content(recorder: &mut Recorder, server: &Appliance) {
@@ -201,8 +204,8 @@ fn record_content(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("epg refresh", &["main", "--accept"]);
     recorder.record("epg sources", &[]);
     Scene::install(server);
-    recorder.record("rights set", &["p0", "--live", "off"]);
-    recorder.record("rights clear", &["p0"]);
+    recorder.record("rights change", &["p0", "--live", "off"]);
+    recorder.record("rights remove", &["p0"]);
     recorder.record("rule add", &["--title", "*Football*", "--live", "off"]);
     recorder.record("rule list", &[]);
     recorder.record("rule remove", &["1"]);
@@ -347,7 +350,7 @@ fn record_lab(recorder: &mut Recorder) {
     let fault = r#"{"route": "live", "times": 1, "until": "1m", "do": {"delay": "1s"}}"#;
     record_on_demo(recorder, "lab fault add", &[fault]);
     record_on_demo(recorder, "lab fault list", &[]);
-    record_on_demo(recorder, "lab fault clear", &[]);
+    record_on_demo(recorder, "lab fault remove", &[]);
     record_on_demo(recorder, "lab reset", &["demo", "--fixture", "demo"]);
     record_on_demo(recorder, "lab run", &[]);
 }

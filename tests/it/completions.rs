@@ -84,7 +84,7 @@ impl Shell {
 }
 
 /// Typed lines and their last word after completion.
-const LINES: [(&str, &str); 13] = [
+const LINES: [(&str, &str); 17] = [
     ("playgate partn", "partner"),
     ("playgate --data-dir data partner show A", "Acme TV"),
     ("playgate --data-dir data partner show Acme\\ ", "Acme TV"),
@@ -105,11 +105,19 @@ const LINES: [(&str, &str); 13] = [
         "news",
     ),
     (
-        "playgate --data-dir data rights set --livestream=n",
+        "playgate --data-dir data rights change --livestream=n",
         "--livestream=news",
     ),
-    ("playgate --data-dir data operator revoke a", "ann"),
+    ("playgate --data-dir data operator remove a", "ann"),
     ("playgate --data-dir data catalog import c", "catalog.toml"),
+    // A file of this name would be a scenario too.
+    ("playgate lab run blacko", "blackout"),
+    ("playgate requests list --route heartb", "heartbeat"),
+    ("playgate requests list --code NOT_ENT", "NOT_ENTITLED"),
+    (
+        "playgate --data-dir data backup verify nothing-of-it",
+        "nothing-of-it",
+    ),
 ];
 
 #[test]

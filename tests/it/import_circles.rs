@@ -103,6 +103,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "demo",
             "commands",
             "arguments",
+            "help",
         ],
     ),
 ];

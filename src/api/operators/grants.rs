@@ -271,6 +271,8 @@ pub(crate) struct ExplainEntitlementReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<i64>,
     steps: Vec<StepLine>,
 }
@@ -303,6 +305,7 @@ impl ExplainEntitlementReply {
             pin_needed: explained.pin_needed,
             playable: playability.map(|found| allowed && found.can_play()),
             request_id: None,
+            route: None,
             at: None,
             steps: steps.chain(playback).collect(),
         }
@@ -357,6 +360,7 @@ impl From<JournalRecord> for ExplainEntitlementReply {
             pin_needed: None,
             playable: None,
             request_id: Some(record.id),
+            route: Some(record.route),
             at: Some(record.at_millis.div_euclid(1_000)),
             steps: record.steps.into_iter().map(StepLine::from).collect(),
         }

@@ -266,7 +266,7 @@ fn livestream_of(services: &Services, broadcast: &BroadcastId) -> Option<Livestr
 fn lost_broadcast(id: &BroadcastId, lost: &LostOverride) -> ApiError {
     let why = format!(
         "an import removed this broadcast, “{}” on {}, {}; its rights apply to nothing. Set those of the broadcast that \
-         replaced it, or remove them with `playgate rights clear {id}`",
+         replaced it, or remove them with `playgate rights remove {id}`",
         lost.title,
         lost.livestream,
         lost.start.in_utc()

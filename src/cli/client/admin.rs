@@ -58,7 +58,10 @@ impl Admin {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
-        Ok(self.ask(method, path, body).await??)
+        match self.ask(method, path, body).await? {
+            Ok(answer) => Ok(answer),
+            Err(refusal) => Err(self.explain_missing(path, refusal).await),
+        }
     }
 
     /// Like [`Admin::call`], but returns an error response as the inner result.
@@ -179,7 +182,7 @@ impl Admin {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         method: Method,
         path: &str,

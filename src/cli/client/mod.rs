@@ -8,6 +8,7 @@ mod error;
 pub(crate) mod fetch_url;
 pub(crate) mod fleet;
 pub(crate) mod key_files;
+pub(crate) mod known_names;
 mod lenient_stream;
 pub(crate) mod missing_media;
 mod open;

@@ -21,8 +21,8 @@ pub(crate) struct WhyQuestion {
     /// Device id: also says whether this device could be registered
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     device: Option<String>,
-    /// Explain the last decision up to this time, from the request journal: Unix seconds, RFC 3339, or a
-    /// span such as -15m
+    /// Explain the last decision up to this time, from the request journal: 20:14 or "yesterday 20:14" in `schedule.zone`, RFC
+    /// 3339, Unix seconds, or a span such as -15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["offset", "country", "device"])]
     at: Option<TimeArg>,
 }
@@ -33,10 +33,8 @@ pub(crate) async fn why(
     question: &WhyQuestion,
     json: bool,
 ) -> CommandResult {
-    let at = match question.at {
-        Some(time) => Some(time.at(server_time(admin).await?).to_string()),
-        None => None,
-    };
+    let now = server_time(admin).await?;
+    let at = question.at.map(|time| time.at(now).to_string());
     let parameters = [
         ("offset", question.offset.as_deref()),
         ("country", question.country.as_deref()),
@@ -44,7 +42,26 @@ pub(crate) async fn why(
         ("at", at.as_deref()),
     ];
     let why = admin.get(&with_query(target, &parameters)).await?;
+    if !json {
+        output::line(&format!("{}\n", explained(&why, question, now)))?;
+    }
     show(&why, json)
+}
+
+/// What is explained: the request of the journal, or one that the user would make now.
+fn explained(why: &Value, question: &WhyQuestion, now: i64) -> String {
+    let asset = &question.asset;
+    let time = |at| output::instant(at).unwrap_or_default();
+    match (why["at"].as_i64(), why["requestId"].as_str()) {
+        (Some(at), Some(id)) => {
+            let route = output::text(why, "route");
+            format!("{route} of {asset} at {}, request {id}:", time(at))
+        }
+        _ => format!(
+            "entitlement of {asset}, as it would be answered at {}:",
+            time(now)
+        ),
+    }
 }
 
 pub(crate) fn show_step(step: &Value) -> CommandResult {

@@ -1,6 +1,6 @@
 //! `playgate mail`: the mail queue and the mails stored without a mail server.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::client::{path, with_query};
@@ -13,6 +13,8 @@ use crate::output::{self, CommandResult, Failure};
 pub(crate) enum MailCommand {
     /// List messages, newest first
     List {
+        #[command(flatten)]
+        filter: MailFilter,
         /// Print a JSON array of {"id","to","subject","kind","status","createdAt"}, with "attempts",
         /// "nextAttempt" and "server" for mail sent through a mail server
         #[arg(long)]
@@ -33,7 +35,7 @@ pub(crate) enum MailCommand {
     /// Preview a mail with sample values
     Preview {
         /// Kind of mail
-        #[arg(value_parser = ["reset", "password-changed", "email-changed", "pin", "test"])]
+        #[arg(value_parser = KINDS)]
         kind: String,
         /// Language, such as sv
         #[arg(long)]
@@ -64,11 +66,49 @@ pub(crate) enum MailCommand {
     },
 }
 
+#[derive(Args)]
+pub(crate) struct MailFilter {
+    /// Only mail to addresses that contain this text
+    #[arg(long, value_name = "TEXT")]
+    to: Option<String>,
+    /// Only this kind of mail
+    #[arg(long, value_parser = KINDS)]
+    kind: Option<String>,
+    /// Only mail in this state
+    #[arg(long, value_parser = ["sink", "queued", "sent", "failed", "expired"])]
+    status: Option<String>,
+    /// Maximum number of messages
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
+
+const KINDS: [&str; 5] = ["reset", "password-changed", "email-changed", "pin", "test"];
+
+impl MailFilter {
+    fn selects(&self, mail: &Value) -> bool {
+        let is = |member: &str, wanted: &Option<String>| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| mail[member] == wanted)
+        };
+        let to = mail["to"].as_str().unwrap_or_default().to_lowercase();
+        let is_to = self
+            .to
+            .as_deref()
+            .is_none_or(|part| to.contains(&part.to_lowercase()));
+        is_to && is("kind", &self.kind) && is("status", &self.status)
+    }
+}
+
 pub(crate) async fn run(command: MailCommand, global: &Global) -> CommandResult {
     let mut admin = global.admin().await?;
     match command {
-        MailCommand::List { json } => {
-            let mails = admin.get(&path(&["mail"])).await?;
+        MailCommand::List { filter, json } => {
+            let mut mails = admin.get(&path(&["mail"])).await?;
+            if let Some(mails) = mails.as_array_mut() {
+                mails.retain(|mail| filter.selects(mail));
+                mails.truncate(filter.limit.into());
+            }
             let columns = [
                 ("ID", "id"),
                 ("TO", "to"),

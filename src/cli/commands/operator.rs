@@ -29,8 +29,9 @@ pub(crate) enum OperatorCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke an operator's access
-    Revoke {
+    /// Remove an operator with all tokens
+    #[command(alias = "revoke")]
+    Remove {
         /// Id or name
         #[arg(allow_hyphen_values = true)]
         operator: String,
@@ -86,7 +87,7 @@ pub(crate) async fn run(command: OperatorCommand, global: &Global) -> CommandRes
                 json,
             )
         }
-        OperatorCommand::Revoke { operator, json } => {
+        OperatorCommand::Remove { operator, json } => {
             admin.delete(&path(&["operators", &operator])).await?;
             let report = json!({"result": "revoked", "operator": operator});
             output::done(&format!("revoked {operator}"), &report, json)

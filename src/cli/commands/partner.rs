@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::store::note_aside;
 use super::tokens::TokenCommand;
+use crate::client::known_names::no_such;
 use crate::client::{Admin, path};
 use crate::global::Global;
 use crate::output::members::{all, number};
@@ -33,7 +34,8 @@ pub(crate) enum PartnerCommand {
     /// Show a partner
     Show(NamedPartner),
     /// Change a partner's settings
-    Set {
+    #[command(alias = "set")]
+    Change {
         #[command(flatten)]
         partner: NamedPartner,
         /// Unit of durations in its players' telemetry; `default` uses `telemetry.duration_unit`
@@ -96,7 +98,7 @@ pub(crate) async fn run(command: PartnerCommand, global: &Global) -> CommandResu
         PartnerCommand::Show(NamedPartner { partner, json }) => {
             output::record(&find(&mut admin, &partner).await?, json)
         }
-        PartnerCommand::Set {
+        PartnerCommand::Change {
             partner,
             telemetry_duration_unit,
         } => {
@@ -123,8 +125,9 @@ async fn find(admin: &mut Admin, partner: &str) -> Result<Value, Failure> {
     let named = |one: &&Value| ["partnerId", "name"].iter().any(|of| one[*of] == partner);
     let found = all(&partners).iter().find(named);
     found.cloned().ok_or_else(|| {
-        let words = format!("no partner {partner}; `playgate partner list` lists all");
-        Failure::new(Exit::NotFound, words)
+        let names = all(&partners).iter().filter_map(|one| one["name"].as_str());
+        Failure::new(Exit::NotFound, no_such("partner", partner, names))
+            .hint("`playgate partner list` lists all")
     })
 }
 

@@ -14,10 +14,12 @@ use crate::output::{self, CommandResult, Failure};
 /// Rights of broadcasts
 #[derive(Subcommand)]
 pub(crate) enum RightsCommand {
-    /// Set the default rights of a livestream, or override those of one broadcast
-    Set(SetRights),
+    /// Change the default rights of a livestream, or override those of one broadcast
+    #[command(alias = "set")]
+    Change(SetRights),
     /// Remove the override of a broadcast
-    Clear {
+    #[command(alias = "clear")]
+    Remove {
         /// Broadcast id
         broadcast: String,
         /// Print the change as JSON
@@ -66,7 +68,7 @@ struct RightsTarget {
     /// Livestream; only the given rights change
     #[arg(long, value_name = "ID")]
     livestream: Option<String>,
-    // Scripts may still use this form; `rights clear` never had it.
+    // Scripts may still use this form; `rights remove` never had it.
     #[arg(long = "broadcast", value_name = "ID", hide = true)]
     named_broadcast: Option<String>,
 }
@@ -196,7 +198,7 @@ impl AddRule {
 
 pub(crate) async fn run(command: RightsCommand, global: &Global) -> CommandResult {
     match command {
-        RightsCommand::Set(SetRights {
+        RightsCommand::Change(SetRights {
             scope,
             rights,
             json,
@@ -211,7 +213,7 @@ pub(crate) async fn run(command: RightsCommand, global: &Global) -> CommandResul
             let body = Value::Object(rights.body());
             change(global, Method::PUT, &target, Some(&body), json).await
         }
-        RightsCommand::Clear { broadcast, json } => {
+        RightsCommand::Remove { broadcast, json } => {
             let target = path(&["broadcasts", &broadcast, "rights"]);
             change(global, Method::DELETE, &target, None, json).await
         }

@@ -1,4 +1,4 @@
-//! `partner token` and `operator token`. To rotate a token: add, switch over, revoke.
+//! `partner token` and `operator token`. To rotate a token: add, switch over, remove.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -30,8 +30,9 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a token; requests with it are rejected at once
-    Revoke {
+    /// Remove a token; requests with it are rejected at once
+    #[command(alias = "revoke")]
+    Remove {
         /// Id or name of the owner
         #[arg(allow_hyphen_values = true)]
         owner: String,
@@ -62,7 +63,7 @@ impl TokenCommand {
                 ];
                 output::list(&tokens, &columns, json)
             }
-            Self::Revoke { owner, token, json } => {
+            Self::Remove { owner, token, json } => {
                 let target = path(&[collection, &owner, "tokens", &token]);
                 admin.delete(&target).await?;
                 let report = json!({"result": "revoked", "tokenId": token});

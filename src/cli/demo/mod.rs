@@ -1,6 +1,7 @@
 //! `playgate demo`: a server with a temporary store, filled through the operators' interface, and example
 //! calls for the whole API.
 
+mod browser;
 mod content;
 mod epg;
 mod seed;
@@ -22,6 +23,9 @@ use seed::DemoData;
 pub(crate) struct Demo {
     #[command(flatten)]
     addresses: Addresses,
+    /// Open the front page in a browser: that of $BROWSER, else the one of the desktop
+    #[arg(long)]
+    open: bool,
     /// Print one line of JSON when ready, instead of the calls
     #[arg(long)]
     json: bool,
@@ -67,6 +71,9 @@ impl Demo {
                 output::json(&members(&server, &filled)?)?;
             } else {
                 print_walk(&server, &filled)?;
+            }
+            if self.open {
+                browser::open(&server.http.settings.public_url);
             }
             server.run().await
         })
@@ -115,21 +122,6 @@ fn members(server: &Server, filled: &DemoData) -> Result<serde_json::Value, Fail
 
 fn print_walk(server: &Server, filled: &DemoData) -> CommandResult {
     let base = &server.http.settings.public_url;
-    // Notes go to standard error. The pasted lines on standard output have no comments: zsh would run
-    // them.
-    output::print_note(&format!(
-        "The demo is running at {base}, documented at {base}/docs; stop it with Ctrl-C.\n\
-         Watch: open {} in a browser; a page made with <playgate-player>\n\
-         Lab player: open {} in a browser; it plays through the interface and shows each call\n\
-         Operators' console: open {}/console/ in a browser, token {}\n\
-         Commands: `playgate --data-dir {} requests tail` shows each call and its answer\n\
-         Paste these lines into another shell to try the whole interface.\n",
-        watch_url(server),
-        lab_url(server),
-        ops_url(server)?,
-        filled.operator_token,
-        server.http.services.config.server.data_dir.display()
-    ));
     let variables = [
         ("BASE", base.clone()),
         ("OPS", ops_url(server)?),
@@ -150,5 +142,29 @@ fn print_walk(server: &Server, filled: &DemoData) -> CommandResult {
     for (name, value) in variables {
         output::line(&format!("{name}='{value}'"))?;
     }
-    output::line(content::WALK.trim_end())
+    output::line(content::WALK.trim_end())?;
+    // Last, where a reader of a long output looks first. Notes go to standard error. The lines to paste have no comments:
+    // zsh would run them.
+    output::print_note(&format!(
+        "\nPaste these lines into another shell to try the whole interface. Stop the demo with Ctrl-C.\n\n\
+         What is on        {base}/\n\
+         Watch             {}\n\
+         Lab player        {}\n\
+         API reference     {base}/docs\n\
+         Console           {}/console/\n\
+         Operator token    {}\n\
+         Partner token     {}\n\
+         Viewer            {}, password {}, PIN {}\n\
+         Each call         playgate --data-dir {} requests tail",
+        watch_url(server),
+        lab_url(server),
+        ops_url(server)?,
+        filled.operator_token,
+        filled.partner_token,
+        seed::IDENTITY,
+        seed::ACCESS_KEY,
+        seed::PIN_CODE,
+        server.http.services.config.server.data_dir.display()
+    ));
+    Ok(())
 }

@@ -73,6 +73,11 @@ impl Failure {
         Self::new(exit, format!("{}: {error}", path.display()))
     }
 
+    pub(crate) fn with_message(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -14,4 +14,6 @@ pub(crate) use failure::{ADOPT, CommandResult, EXIT_CODES, Exit, Failure};
 pub(crate) use stream::{
     DataWriter, Reader, bytes, done, json, line, print_note, progress, result, stream_line, watched,
 };
-pub(crate) use table::{Column, cell, columns, first, joined, list, record, shortened, text};
+pub(crate) use table::{
+    Column, cell, columns, first, instant, joined, list, record, shortened, text, use_zone, zone,
+};

@@ -1,5 +1,7 @@
 //! Lists and records as text for people, or as JSON for scripts.
 
+use std::sync::OnceLock;
+
 use chrono::DateTime;
 use serde_json::Value;
 
@@ -7,6 +9,7 @@ use super::failure::Failure;
 use super::members;
 use super::stream::{json, line};
 use playgate_types::text::reorders;
+use playgate_types::{UnixSeconds, Zone};
 
 /// Heading of a table column, and the member that it shows.
 pub(crate) type Column = (&'static str, &'static str);
@@ -130,9 +133,28 @@ const TIME_MEMBERS: [&str; 13] = [
     "timestamp",
 ];
 
-fn instant(seconds: i64) -> Option<String> {
-    let at = DateTime::from_timestamp(seconds, 0)?;
-    Some(at.format("%Y-%m-%d %H:%M:%SZ").to_string())
+static ZONE: OnceLock<Zone> = OnceLock::new();
+
+/// Shows times in this zone from now on. The first zone stays.
+pub(crate) fn use_zone(zone: Zone) {
+    // A command reads its configuration more than once.
+    let _ = ZONE.set(zone);
+}
+
+/// The zone in which times are shown and typed: that of the configuration, once it is read.
+pub(crate) fn zone() -> Zone {
+    ZONE.get().copied().unwrap_or_else(Zone::utc)
+}
+
+/// Shows an instant as people of the zone do, such as `2026-11-22 10:04:05 CET`.
+pub(crate) fn instant(seconds: i64) -> Option<String> {
+    instant_in(zone(), seconds)
+}
+
+fn instant_in(zone: Zone, seconds: i64) -> Option<String> {
+    let at = DateTime::from_timestamp(seconds, 0)?.with_timezone(&zone);
+    let name = zone.abbreviation(UnixSeconds(seconds));
+    Some(format!("{} {name}", at.format("%Y-%m-%d %H:%M:%S")))
 }
 
 /// Formats a value as one cell of a table: plain text, joined lists, times as dates, objects as JSON.
@@ -197,7 +219,10 @@ mod tests {
     #[test]
     fn an_instant_is_a_date() {
         let at = json!(1_795_338_245);
-        assert_eq!(cell("createdAt", Some(&at)), "2026-11-22 09:04:05Z");
+        assert_eq!(cell("createdAt", Some(&at)), "2026-11-22 09:04:05 UTC");
         assert_eq!(cell("records", Some(&at)), "1795338245");
+        let stockholm = "Europe/Stockholm".parse().unwrap();
+        let shown = instant_in(stockholm, 1_795_338_245);
+        assert_eq!(shown.as_deref(), Some("2026-11-22 10:04:05 CET"));
     }
 }

@@ -464,7 +464,7 @@ const USERS_OF_PARTNER: [&str; 18] = [
     "admin_export_telemetry",
 ];
 
-const COMMON_VALUES: [(&str, &str); 33] = [
+const COMMON_VALUES: [(&str, &str); 35] = [
     ("assetId", "film"),
     ("asset", "film"),
     ("livestreamId", "news"),

@@ -10,68 +10,62 @@ use std::time::Duration;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::client::{Admin, path, with_query};
+use crate::client::Admin;
+use crate::client::known_names::{self, KnownNames};
+use crate::commands::lab::{CERTIFICATION, scenario_names};
 use crate::global::Global;
 use crate::output::Failure;
-use crate::output::members::{all, elements};
 use crate::process::wait;
+use playgate_api::route_table::ROUTERS;
 use playgate_config::load;
+use playgate_http::ErrorCode;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The kind of name that an argument takes, derived from the id of the argument.
-#[derive(Clone, Copy)]
-enum Named {
-    /// Entries of a list, by a member of each.
-    Listed(&'static [&'static str], &'static str),
-    Users,
-    /// Entries of the catalogue, by their kinds.
-    Content(&'static [&'static str]),
-}
-
-impl Named {
-    fn by(argument: &str) -> Option<Self> {
-        Some(match argument {
-            "partner" => Self::Listed(&["partners"], "name"),
-            "operator" => Self::Listed(&["operators"], "name"),
-            "source" => Self::Listed(&["epg", "sources"], "name"),
-            "user" => Self::Users,
-            "livestream" => Self::Content(&["livestream"]),
-            "asset" => Self::Content(&["livestream", "asset"]),
-            "offer" => Self::Content(&["offer"]),
-            _ => return None,
-        })
-    }
-
-    async fn ask(self, admin: &mut Admin, begun: &str) -> Result<Vec<String>, Failure> {
-        match self {
-            Self::Listed(segments, member) => {
-                Ok(texts_of(all(&admin.get(&path(segments)).await?), member))
-            }
-            // There may be millions, so the server searches.
-            Self::Users => {
-                let search = Some(begun).filter(|begun| !begun.is_empty());
-                let target = with_query(path(&["users"]), &[("search", search)]);
-                Ok(texts_of(all(&admin.get(&target).await?), "email"))
-            }
-            Self::Content(kinds) => {
-                let catalog = admin.catalog().await?;
-                let kinds = kinds.iter();
-                Ok(kinds
-                    .flat_map(|kind| texts_of(elements(&catalog, kind), "id"))
-                    .collect())
-            }
+/// Returns the names that an argument takes, by the ids of its command and of the argument.
+fn named_by(command: &str, argument: &str) -> Option<Completed> {
+    Some(match argument {
+        "partner" => Completed::Asked(known_names::PARTNERS),
+        "operator" => Completed::Asked(known_names::OPERATORS),
+        "source" => Completed::Asked(known_names::SOURCES),
+        "user" => Completed::Asked(KnownNames::Users),
+        "livestream" => Completed::Asked(KnownNames::Content(&["livestream"])),
+        "asset" => Completed::Asked(KnownNames::Content(&["livestream", "asset"])),
+        "offer" => Completed::Asked(KnownNames::Content(&["offer"])),
+        "file" if ["verify", "restore"].contains(&command) => {
+            Completed::Asked(known_names::BACKUPS)
         }
-    }
+        "file" if command == "run" => Completed::Fixed(scenarios),
+        "only" => Completed::Fixed(scenarios),
+        "route" => Completed::Fixed(routes),
+        "code" | "refuse" => Completed::Fixed(codes),
+        _ => return None,
+    })
 }
 
-fn texts_of(entries: &[Value], member: &str) -> Vec<String> {
-    let entries = entries.iter();
-    let texts = entries.filter_map(|entry| entry.get(member)?.as_str());
-    texts.map(str::to_owned).collect()
+#[derive(Clone, Copy)]
+enum Completed {
+    /// The running server knows them.
+    Asked(KnownNames),
+    Fixed(fn() -> Vec<&'static str>),
+}
+
+fn scenarios() -> Vec<&'static str> {
+    scenario_names().chain([CERTIFICATION]).collect()
+}
+
+fn routes() -> Vec<&'static str> {
+    let routes = ROUTERS.facts().public.into_iter();
+    routes
+        .map(|route| route.label)
+        .chain(["license", "any"])
+        .collect()
+}
+
+fn codes() -> Vec<&'static str> {
+    ErrorCode::ALL.iter().map(|code| code.as_str()).collect()
 }
 
 /// Adds completers to all arguments of a command and its sub-commands that take a name. `line` is the line typed so
@@ -83,22 +77,29 @@ pub(super) fn complete(command: Command, line: &[OsString]) -> Command {
 }
 
 fn complete_below(command: Command, line: &Arc<[String]>) -> Command {
+    let name = command.get_name().to_owned();
     command
-        .mut_args(|argument| complete_argument(argument, line))
+        .mut_args(|argument| complete_argument(&name, argument, line))
         .mut_subcommands(|command| complete_below(command, line))
 }
 
-fn complete_argument(argument: Arg, line: &Arc<[String]>) -> Arg {
-    let Some(named) = Named::by(argument.get_id().as_str()) else {
+fn complete_argument(command: &str, argument: Arg, line: &Arc<[String]>) -> Arg {
+    let Some(named) = named_by(command, argument.get_id().as_str()) else {
         return argument;
     };
     let line = Arc::clone(line);
     argument.add(ArgValueCompleter::new(move |begun: &OsStr| {
-        candidates(named, &line, &begun.to_string_lossy())
+        let begun = begun.to_string_lossy();
+        let names = match named {
+            Completed::Asked(named) => asked(named, &line, &begun),
+            Completed::Fixed(names) => names().into_iter().map(str::to_owned).collect(),
+        };
+        let fitting = names.into_iter().filter(|name| name.starts_with(&*begun));
+        fitting.map(CompletionCandidate::new).collect()
     }))
 }
 
-fn candidates(named: Named, line: &[String], begun: &str) -> Vec<CompletionCandidate> {
+fn asked(named: KnownNames, line: &[String], begun: &str) -> Vec<String> {
     let asked = wait(async {
         let loaded =
             load(&global_options(line).inputs()?).map_err(|why| Failure::usage(why.to_string()))?;
@@ -113,9 +114,7 @@ fn candidates(named: Named, line: &[String], begun: &str) -> Vec<CompletionCandi
         asked.unwrap_or_else(|_| Ok(Vec::new()))
     });
     // An error has no place in the line that the user is typing.
-    let names = asked.unwrap_or_default().into_iter();
-    let fitting = names.filter(|name| name.starts_with(begun));
-    fitting.map(CompletionCandidate::new).collect()
+    asked.unwrap_or_default()
 }
 
 /// Finds the global options in the unfinished line, which does not parse yet.
@@ -139,6 +138,7 @@ fn global_options(words: &[String]) -> Global {
         config: value("--config"),
         data_dir: value("--data-dir"),
     }
+    .or_environment()
 }
 
 #[cfg(test)]

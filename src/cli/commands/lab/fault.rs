@@ -21,7 +21,8 @@ pub(crate) enum FaultCommand {
         json: bool,
     },
     /// Remove one fault or all
-    Clear {
+    #[command(alias = "clear")]
+    Remove {
         /// Id from `lab fault list`; all if absent
         fault: Option<String>,
         /// Id or name of the lab partner; not needed if there is only one
@@ -184,7 +185,7 @@ pub(super) async fn run(command: FaultCommand, global: &Global) -> CommandResult
             ];
             output::list(&faults, &columns, json)
         }
-        FaultCommand::Clear {
+        FaultCommand::Remove {
             fault,
             partner,
             json,

@@ -10,6 +10,8 @@ mod scenario;
 mod step_result;
 mod xml;
 
+pub(crate) use run::CERTIFICATION;
+
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -39,6 +41,11 @@ pub(crate) enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// The names of the shipped scenarios.
+pub(crate) fn scenario_names() -> impl Iterator<Item = &'static str> {
+    scenario::SHIPPED.iter().map(|(name, _)| *name)
 }
 
 pub(crate) async fn run(command: LabCommand, global: &Global) -> CommandResult {

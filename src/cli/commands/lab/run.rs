@@ -12,12 +12,13 @@ use super::runner::{ClientWait, ScenarioRunner};
 use super::scenario::{SHIPPED, Scenario, shipped};
 use super::step_result::{self, suite};
 use super::xml::XML_HEAD;
+use crate::client::known_names::no_such;
 use crate::global::Global;
 use crate::output::{self, CommandResult, Failure};
 use crate::process::signals::Signals;
 use playgate_types::{Malformed, parse_span};
 
-const CERTIFICATION: &str = "certification";
+pub(crate) const CERTIFICATION: &str = "certification";
 /// Time for the first request of the client.
 const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(300);
 
@@ -96,15 +97,13 @@ fn read(file: &str, limit: Option<Duration>) -> Result<Scenario, Failure> {
 
 async fn certify(run: Run, global: &Global) -> CommandResult {
     let names = SHIPPED.iter().map(|(name, _)| *name);
-    if let Some(unknown) = run
-        .only
-        .iter()
-        .find(|wanted| !names.clone().any(|name| name == **wanted))
-    {
-        return Err(
-            Failure::usage(format!("--only: no shipped scenario {unknown}"))
-                .hint("`playgate lab run` lists them"),
-        );
+    let unknown = |wanted: &&String| !names.clone().any(|name| name == **wanted);
+    if let Some(unknown) = run.only.iter().find(unknown) {
+        return Err(Failure::usage(format!(
+            "--only: {}",
+            no_such("scenario", unknown, names.clone())
+        ))
+        .hint("`playgate lab run` lists them"));
     }
     let chosen = names.filter(|name| run.only.is_empty() || run.only.iter().any(|one| one == name));
     let scenarios: Result<Vec<_>, _> = chosen.map(|name| read(name, run.limit)).collect();

@@ -1,11 +1,13 @@
 //! Scenario files: steps that disturb the requests of a lab partner, or wait for one.
 
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::client::known_names::no_such;
 use crate::output::Failure;
 use playgate_api::operators::faults::targets;
 use playgate_api::route_table::ROUTERS;
@@ -119,7 +121,12 @@ impl Scenario {
             Some((_, text)) => Self::parse(text),
             None => {
                 let text = fs::read_to_string(file).map_err(|error| {
-                    Failure::usage(format!("{file}: {error}"))
+                    let names = SHIPPED.iter().map(|(name, _)| *name);
+                    let message = match error.kind() {
+                        io::ErrorKind::NotFound => no_such("scenario or file", file, names),
+                        _ => format!("{file}: {error}"),
+                    };
+                    Failure::usage(message)
                         .hint("`playgate lab run` without a file lists the shipped scenarios")
                 })?;
                 Self::parse(&text)
@@ -360,6 +367,15 @@ mod tests {
             );
         }
         assert_eq!(shipped().as_array().unwrap().len(), SHIPPED.len());
+    }
+
+    #[test]
+    fn a_mistyped_scenario_is_answered_with_the_nearest() {
+        let said = |name| Scenario::read(name).err().unwrap().to_string();
+        assert!(
+            said("blackuot").contains("no scenario or file `blackuot`; did you mean `blackout`?")
+        );
+        assert!(said("./nowhere/x.toml").contains("no scenario or file `./nowhere/x.toml`\n"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `playgate man`: manual pages, generated from the command definitions.
 
-mod examples;
+pub(crate) mod examples;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -139,10 +139,8 @@ fn pages(command: &Command, directory: &Path) -> io::Result<()> {
 mod tests {
     use std::fmt::Write as _;
 
-    use clap::CommandFactory as _;
-
     use super::*;
-    use crate::arguments::Arguments;
+    use crate::help;
 
     fn helps(command: &mut Command, name: &str, out: &mut String) {
         let help = command.render_long_help();
@@ -183,7 +181,7 @@ mod tests {
     fn help_texts_match_the_golden_file() {
         let mut text = String::new();
         helps(
-            &mut documented(Arguments::command()).term_width(100),
+            &mut documented(help::command()).term_width(100),
             "playgate",
             &mut text,
         );
@@ -193,7 +191,7 @@ mod tests {
     #[test]
     fn manual_pages_match_the_golden_file() {
         let mut text = Vec::new();
-        manual(&documented(Arguments::command()), &mut text);
+        manual(&documented(help::command()), &mut text);
         text.extend(config_page().into_bytes());
         let text = String::from_utf8(text).unwrap();
         assert_golden("man.roff", &text.replace(VERSION, "VERSION"));
@@ -205,14 +203,14 @@ mod tests {
             1 + command.get_subcommands().map(count).sum::<usize>()
         }
         let folder = tempfile::tempdir().unwrap();
-        run(Some(folder.path()), Arguments::command()).unwrap();
+        run(Some(folder.path()), help::command()).unwrap();
         let pages: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .collect();
         assert_eq!(
             pages.len(),
-            count(&documented(Arguments::command())) + 1,
+            count(&documented(help::command())) + 1,
             "and the one of the file"
         );
         for page in &pages {

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::output;
 use crate::output::members::elements;
+use playgate_types::UnixSeconds;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 120.0;
@@ -179,9 +181,11 @@ fn clock(at: f64, length: f64) -> String {
     let form = if length > 2.0 * 86_400.0 {
         "%e %b"
     } else {
-        "%H:%M UTC"
+        "%H:%M %Z"
     };
-    time.format(form).to_string()
+    let zone = output::zone();
+    let form = form.replace("%Z", &zone.abbreviation(UnixSeconds(time.timestamp())));
+    time.with_timezone(&zone).format(&form).to_string()
 }
 
 #[cfg(test)]

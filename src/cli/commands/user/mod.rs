@@ -40,9 +40,8 @@ pub(crate) enum UserCommand {
     Change(ChangeUser),
     /// List users
     List {
-        /// Only users of this partner: id or name
-        #[arg(long)]
-        partner: Option<String>,
+        #[command(flatten)]
+        filter: UserFilter,
         /// Print a JSON array
         #[arg(long)]
         json: bool,
@@ -118,6 +117,28 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         question: WhyQuestion,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct UserFilter {
+    /// Only users of this partner: id or name
+    #[arg(long)]
+    partner: Option<String>,
+    /// Only users whose address or name contains this text, or with this id
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Only users of this country, such as SE
+    #[arg(long)]
+    country: Option<String>,
+    /// Only users with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// Only users whose account is in this state
+    #[arg(long, value_parser = ["active", "disabled"])]
+    state: Option<String>,
+    /// Maximum number of users [default: all]
+    #[arg(long)]
+    limit: Option<usize>,
 }
 
 #[derive(Args)]
@@ -201,8 +222,8 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         UserCommand::Add(new) => add(&mut admin, new).await,
         UserCommand::Import(command) => import::run(&mut admin, &command).await,
         UserCommand::Change(changed) => change(&mut admin, changed).await,
-        UserCommand::List { partner, json } => {
-            let users = all(&mut admin, partner.as_deref()).await?;
+        UserCommand::List { filter, json } => {
+            let users = all(&mut admin, &filter).await?;
             let columns = [("ID", "userId"), ("E-MAIL", "email"), ("NAME", "name")];
             output::list(&users, &columns, json)
         }
@@ -277,11 +298,18 @@ async fn remove(admin: &mut Admin, user: &NamedUser, yes: bool) -> CommandResult
     user.done("removed", &format!("removed {}", user.user))
 }
 
-async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure> {
+async fn all(admin: &mut Admin, filter: &UserFilter) -> Result<Value, Failure> {
     let mut users = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let parameters = [("partner", partner), ("after", after.as_deref())];
+        let parameters = [
+            ("partner", filter.partner.as_deref()),
+            ("search", filter.search.as_deref()),
+            ("country", filter.country.as_deref()),
+            ("tag", filter.tag.as_deref()),
+            ("state", filter.state.as_deref()),
+            ("after", after.as_deref()),
+        ];
         let page = admin
             .get(&with_query(path(&["users"]), &parameters))
             .await?;
@@ -292,11 +320,15 @@ async fn all(admin: &mut Admin, partner: Option<&str>) -> Result<Value, Failure>
         };
         let last = page.last().and_then(|user| user.get("userId")?.as_str());
         // The page after the last user is empty.
-        match last {
-            None => return Ok(Value::Array(users)),
-            Some(id) => after = Some(id.to_owned()),
-        }
+        let enough = filter
+            .limit
+            .is_some_and(|limit| users.len() + page.len() >= limit);
+        after = last.map(str::to_owned);
         users.extend(page);
+        if after.is_none() || enough {
+            users.truncate(filter.limit.unwrap_or(usize::MAX));
+            return Ok(Value::Array(users));
+        }
     }
 }
 
