@@ -171,14 +171,10 @@ pub(super) fn mail(config: &Config, public_url: &str) -> Result<mail::MailSettin
 
 fn brand(config: &Config) -> Result<mail::Brand, AppError> {
     let given = &config.mail_brand;
-    let sender = config.mail.from.as_ref().and_then(|from| from.name.clone());
+    let sender = || config.mail.from.as_ref()?.name.clone();
     let logo = given.logo.as_deref().map(mail::Logo::open).transpose();
     Ok(mail::Brand {
-        name: given
-            .name
-            .clone()
-            .or(sender)
-            .unwrap_or_else(|| mail::Brand::default().name),
+        name: (given.name.clone().or_else(sender)).unwrap_or_else(|| mail::Brand::default().name),
         logo: logo.map_err(|why| AppError::Setting(format!("`mail.brand.logo`: {why}")))?,
         colour: given.colour,
     })

@@ -213,7 +213,7 @@ fn a_certification_with_impossible_options_is_refused_before_it_changes_anything
     for (arguments, why) in [
         (
             &["certification", "--only", "blackuot"][..],
-            "no shipped scenario blackuot",
+            "no scenario `blackuot`; did you mean `blackout`?",
         ),
         (
             &["certification", "--profile", "wrong.toml"],

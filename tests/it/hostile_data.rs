@@ -325,11 +325,20 @@ fn subcommands(of: &[String], found: &mut Vec<String>) {
         .arg("--help")
         .output_in_time();
     let text = String::from_utf8(output.stdout).unwrap();
-    let listed = text.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    // The further lines of a description are further to the right.
-    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let names: Vec<&str> = names.filter(|name| !["", "help"].contains(name)).collect();
+    let mut names = Vec::new();
+    let mut lists_commands = false;
+    for line in text.lines() {
+        // Commands are listed in groups of several names, and other things under these.
+        if let Some(head) = line.strip_suffix(':').filter(|head| !head.starts_with(' ')) {
+            lists_commands =
+                !["Arguments", "Options", "Global options", "Examples"].contains(&head);
+        }
+        // The further lines of a description are further to the right.
+        let name = line
+            .strip_prefix("  ")
+            .and_then(|line| line.split(' ').next());
+        names.extend(name.filter(|name| lists_commands && !["", "help"].contains(name)));
+    }
     if names.is_empty() {
         found.push(of.join(" "));
     }

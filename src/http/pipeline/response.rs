@@ -198,7 +198,8 @@ fn is_lost_reader(
     path: &str,
     error: &ApiError,
 ) -> bool {
-    error.code() == ErrorCode::PathNotFound
+    record.route.is_none()
+        && error.code() == ErrorCode::PathNotFound
         && record.router.set() == RouteSet::Public
         && !path.starts_with("/api/")
         && heads.names_html()
