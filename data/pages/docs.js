@@ -148,7 +148,7 @@ if (access) {
       const form = made('form', { className: 'trial' });
       const target = made('input', { value: call.target, spellcheck: false });
       const body = call.body === null ? null : made('textarea', { value: JSON.stringify(call.body, null, 2), rows: 5, spellcheck: false });
-      const answered = made('pre', { role: 'status' });
+      const answered = made('pre', { role: 'status', tabIndex: 0 });
       form.append(labelled(call.method, target), ...(body ? [labelled('Body', body)] : []), made('button', { textContent: 'Send' }), answered);
       form.addEventListener('submit', (event) => { event.preventDefault(); show(call, target, body, answered); });
       button.replaceWith(form);

@@ -7,6 +7,8 @@ import { barriers } from './lib/console.mjs';
 
 const WIDE = { width: 1280, height: 900 };
 const PHONE = { width: 390, height: 844 };
+/** The check for barriers walks a page of some thousand elements, which takes a minute on a busy machine. */
+const LONGEST = 240_000;
 
 describe('the page of the description', () => {
   let appliance, browser;
@@ -24,7 +26,7 @@ describe('the page of the description', () => {
 
   /** A test at the page of the partner interface, which may load nothing else and report nothing. */
   function at(name, steps, options = {}) {
-    test(name, { skip, timeout: 60_000 }, async () => {
+    test(name, { skip, timeout: LONGEST }, async () => {
       const { baseUrl, opsUrl } = appliance.demo;
       const context = await browser.newContext({ viewport: WIDE, ...options });
       const page = await context.newPage();
@@ -110,7 +112,7 @@ describe('the page of the description', () => {
     await page.locator('#first-call').waitFor();
   });
 
-  test('fills in the token of a lab partner, and tries calls with it', { skip, timeout: 60_000 }, async () => {
+  test('fills in the token of a lab partner, and tries calls with it', { skip, timeout: LONGEST }, async () => {
     const { baseUrl, partnerToken, identity, accessKey } = appliance.demo;
     const context = await browser.newContext({ viewport: WIDE });
     const page = await context.newPage();

@@ -183,13 +183,19 @@ fn write_table(lines: &[&str], inline: &dyn Fn(&str, &mut String), out: &mut Str
     out.push_str("<table>");
     // The second line separates the head from the rows.
     for (at, line) in lines.iter().enumerate().filter(|(at, _)| *at != 1) {
-        let cell = if at == 0 { "th" } else { "td" };
         out.push_str("<tr>");
         let line = line.trim().trim_start_matches('|').trim_end_matches('|');
         // A bar within code is escaped.
         for text in line.replace("\\|", "\u{1}").split('|') {
+            let text = text.trim();
+            // An empty corner names nothing: a screen reader would announce it as the head of each row.
+            let cell = if at == 0 && !text.is_empty() {
+                "th"
+            } else {
+                "td"
+            };
             out.push_str(&format!("<{cell}>"));
-            inline(&text.trim().replace('\u{1}', "|"), out);
+            inline(&text.replace('\u{1}', "|"), out);
             out.push_str(&format!("</{cell}>"));
         }
         out.push_str("</tr>\n");
