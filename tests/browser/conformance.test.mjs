@@ -48,7 +48,7 @@ describe('the conformance report', () => {
     await lab.hears('DELETE', '/heartbeat', 204);
     await lab.page.click('#try-pin');
     await lab.enterPin('0000');
-    await lab.sees('4 attempts left', '#message');
+    await lab.sees('Attempts left: 4', 'playgate-player .panel');
     await lab.enterPin(pinCode);
     await lab.plays();
     await lab.page.click('#stop');
