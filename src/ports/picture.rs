@@ -55,13 +55,15 @@ async fn fetch_with(address: &str, options: &FetchOptions) -> Result<Option<Pict
     fetched.unwrap_or(Err(FetchError::TimedOut))
 }
 
-/// By the first bytes and not by the header, which the server chooses. SVG is none: it can have scripts.
-fn media_of(bytes: &[u8]) -> Option<&'static str> {
+/// Returns the media type of a picture by its first bytes, and not by a header or file name, which may be wrong on purpose.
+/// SVG is no picture: it can have scripts.
+pub fn media_of(bytes: &[u8]) -> Option<&'static str> {
     let webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    let gif = bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a");
     [
         (bytes.starts_with(b"\x89PNG\r\n\x1a\n"), "image/png"),
         (bytes.starts_with(b"\xff\xd8\xff"), "image/jpeg"),
-        (bytes.starts_with(b"GIF8"), "image/gif"),
+        (gif, "image/gif"),
         (webp, "image/webp"),
     ]
     .into_iter()

@@ -8,6 +8,7 @@ use data_encoding::BASE64;
 
 use super::Mail;
 use playgate_ports::mailer::InlineImage;
+use playgate_ports::picture::media_of;
 use playgate_types::Colour;
 
 /// In bytes. Each mail carries the file with it.
@@ -59,17 +60,12 @@ impl Logo {
             ));
         }
         let bytes = fs::read(path).map_err(failed)?;
-        // By its content: mail programs show nothing of a file with the name of another format.
-        let media = match bytes.as_slice() {
-            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => "image/png",
-            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
-            _ => {
-                return Err(format!(
-                    "{setting}: is not a PNG, JPEG or GIF file; mail programs do not show others, such as SVG and WebP"
-                ));
-            }
-        };
+        let media = media_of(&bytes).filter(|media| *media != "image/webp");
+        let media = media.ok_or_else(|| {
+            format!(
+                "{setting}: is not a PNG, JPEG or GIF file; mail programs do not show others, such as SVG and WebP"
+            )
+        })?;
         Ok(Self::File(InlineImage {
             media,
             bytes: Arc::from(bytes),
