@@ -138,7 +138,7 @@ export class BuiltinStream {
     this.#source.duration = live ? Infinity : this.#end();
     this.#limit();
     for (const { buffer, segments } of lanes) buffer.timestampOffset = -segments.shift - this.#origin;
-    // A browser takes a place to begin at only when it knows the tracks.
+    // A browser accepts a start position only after it knows the tracks.
     const known = this.#event(this.#video, 'loadedmetadata');
     await Promise.all([known, ...lanes.map((lane) => this.#initialize(lane))]);
     this.#video.currentTime = Math.max(0, (from ?? (live ? this.livePoint : 0)) - this.#origin);

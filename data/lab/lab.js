@@ -124,7 +124,7 @@ async function show(client) {
     ...tries.map(({ name, id, note, missing, run }) =>
       el(
         'div.try',
-        // What is refused stands in the list of calls.
+        // The list of calls shows each refusal.
         el('button', { type: 'button', id: `try-${id}`, disabled: Boolean(missing), onclick: () => void run().catch(() => {}) }, name),
         el('small', missing ?? note),
       ),

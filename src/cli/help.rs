@@ -15,7 +15,7 @@ struct Group {
     example: &'static str,
 }
 
-/// The commands in the order in which somebody comes to need them.
+/// The groups of commands. An operator needs the first ones first.
 const GROUPS: [Group; 7] = [
     Group {
         name: "Run",

@@ -14,3 +14,10 @@ pub fn escape(text: &str, out: &mut String) {
         }
     }
 }
+
+/// Returns a text, escaped as by [`escape`].
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(text, &mut out);
+    out
+}

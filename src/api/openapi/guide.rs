@@ -2,8 +2,8 @@
 //! operators on that of operations, where alert rules lead.
 
 use playgate_http::RouteSet;
-use playgate_http::response::pages::{escaped, fill};
-use playgate_types::html_escape::escape;
+use playgate_http::response::pages::fill;
+use playgate_types::html_escape::{escape, escaped};
 
 use super::STYLE;
 
@@ -141,7 +141,7 @@ fn write_block(lines: &[&str], inline: &dyn Fn(&str, &mut String), out: &mut Str
     if first.starts_with('|') {
         write_table(lines, inline, out);
     } else if let Some((number, _)) = item(first) {
-        // A list that goes on behind code goes on counting.
+        // Code may split a numbered list. The second part continues the numbers.
         let (begin, end) = match number {
             Some(number) => (format!("<ol start=\"{number}\">\n"), "</ol>\n"),
             None => ("<ul>\n".to_owned(), "</ul>\n"),

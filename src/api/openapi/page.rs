@@ -10,8 +10,9 @@ use super::guide::links;
 use super::listed::{Listed, list, text};
 use super::markdown::{blocks, inline};
 use super::type_notation::SCHEMAS;
-use playgate_http::response::pages::{escaped, fill};
+use playgate_http::response::pages::fill;
 use playgate_http::{ErrorCode, RouteSet};
+use playgate_types::html_escape::escaped;
 
 const SKELETON: &str = include_str!("../../../data/pages/docs.html");
 pub(super) const SCRIPT: &str = include_str!("../../../data/pages/docs.js");

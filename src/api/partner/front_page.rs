@@ -6,10 +6,11 @@ use std::sync::Arc;
 use playgate_config::Environment;
 use playgate_domain::catalog::Livestream;
 use playgate_domain::schedule::Program;
-use playgate_http::response::pages::{Words, escaped};
+use playgate_http::response::pages::Words;
 use playgate_http::{
     Anyone, ApiError, Context, ErrorCode, HttpState, Input, ParseRequest, Payload, Reply,
 };
+use playgate_types::html_escape::escaped;
 use playgate_types::{UnixSeconds, Zone};
 
 /// Channels on the page. Titles are decoded for each request.

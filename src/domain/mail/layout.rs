@@ -4,7 +4,7 @@
 //! but a logo. Its style sheet only adds colours for dark screens.
 
 use playgate_types::Colour;
-use playgate_types::html_escape::escape;
+use playgate_types::html_escape::escaped;
 
 use super::brand::Brand;
 
@@ -73,12 +73,6 @@ fn preheader(text: &str) -> String {
         .skip(1)
         .find(|paragraph| !secret(paragraph));
     shown.unwrap_or_default().replace('\n', " ")
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    escape(text, &mut out);
-    out
 }
 
 /// A text that has no placeholders, though it may look so.

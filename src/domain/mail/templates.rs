@@ -132,8 +132,8 @@ impl Templates {
         languages: &[&str],
         values: &TemplateValues,
     ) -> Rendered {
+        let template = self.find(kind, languages);
         let render = |part: fn(&Template) -> &TemplateText, html| {
-            let template = self.find(kind, languages);
             template.map_or_else(String::new, |found| part(found).render(values, html))
         };
         Rendered {

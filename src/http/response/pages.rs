@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::response::reply::{Reply, media};
 use playgate_domain::mail::{Brand, Logo};
-use playgate_types::html_escape::escape;
+use playgate_types::html_escape::escaped;
 
 const SKELETON: &str = include_str!("../../../data/pages/page.html");
 const FORM: &str = include_str!("../../../data/pages/form.html");
@@ -239,12 +239,6 @@ fn content(words: &Words, view: &ResetPageView<'_>) -> String {
 fn alert(why: &str) -> String {
     // Operators add messages in languages that this page does not have.
     format!("<p role=\"alert\" dir=\"auto\">{}</p>\n", escaped(why))
-}
-
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    escape(text, &mut out);
-    out
 }
 
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{failure, name_of, period, result_of, summary};
 use crate::output::members::{elements, number, text, texts};
-use playgate_types::html_escape::escape;
+use playgate_types::html_escape::escaped;
 
 const SKELETON: &str = include_str!("../../../../../data/pages/conformance.html");
 const STYLE: &str = include_str!("../../../../../data/pages/conformance.css");
@@ -105,10 +105,4 @@ fn row(rule: &Value, result: &str, out: &mut String) {
         out.push_str("</ul></details>");
     }
     out.push_str("</li>\n");
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    escape(text, &mut out);
-    out
 }
