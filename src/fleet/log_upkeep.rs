@@ -8,21 +8,24 @@ use playgate_store::replication::{ReplicaStatus, SharedLog as _, SharedLogError}
 
 /// How often history is compacted. Each time, that of before the last time goes: a reader that is a little behind needs it.
 const COMPACT_EVERY: Duration = Duration::from_secs(30);
+/// After a compaction without an answer.
+const COMPACT_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 pub(super) struct LogUpkeep {
     retention: Retention,
-    /// When history was last compacted as the owner.
-    compacted: Option<Instant>,
-    /// The revision to compact to next time.
-    next: u64,
+    /// When history is compacted next.
+    due: Instant,
+    /// The revision to compact to next time. At its start an owner compacts everything: no owner may have lived until
+    /// its timer.
+    next: Option<u64>,
 }
 
 impl LogUpkeep {
     pub(super) fn new(keep: u64, status: &ReplicaStatus) -> Self {
         Self {
             retention: Retention::new(keep, status.position.number),
-            compacted: None,
-            next: 0,
+            due: Instant::now(),
+            next: None,
         }
     }
 
@@ -58,24 +61,22 @@ impl LogUpkeep {
     }
 
     fn compact(&mut self, log: &mut EtcdLog, revision: u64) {
-        let is_due = self.compacted.is_none_or(|at| at.elapsed() > COMPACT_EVERY);
-        if !is_due || revision == 0 {
+        if Instant::now() < self.due || revision == 0 {
             return;
         }
-        // At its start an owner compacts everything: no owner may have lived until its timer.
-        let upto = match self.compacted.replace(Instant::now()) {
-            Some(_) => std::mem::replace(&mut self.next, revision),
-            None => {
-                self.next = revision;
-                revision
-            }
-        };
+        let upto = self.next.unwrap_or(revision);
         match log.compact(upto) {
             Ok(()) => tracing::debug!(upto, "compacted the history of etcd"),
             Err(SharedLogError::Refused(why)) => {
                 tracing::warn!(why, "etcd refuses to compact its history, and fills up");
             }
-            Err(error) => tracing::debug!(%error, "failed to compact the history of etcd"),
+            Err(error) => {
+                tracing::debug!(%error, "failed to compact the history of etcd");
+                self.due = Instant::now() + COMPACT_AGAIN_AFTER;
+                return;
+            }
         }
+        self.next = Some(revision);
+        self.due = Instant::now() + COMPACT_EVERY;
     }
 }

@@ -96,6 +96,7 @@ fn an_idle_fleet_keeps_etcd_small_and_hardly_changes_it() {
     let month = let_a_month_pass(&url);
     let (mut began, mut before) = (Instant::now(), revision(&url));
     let mut is_idle = false;
+    // The timer needs two rounds of 30 s, and more if a busy etcd does not answer.
     until(
         "a time with hardly a change, and the compaction on a timer",
         || {

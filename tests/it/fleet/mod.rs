@@ -67,9 +67,8 @@ use std::time::Duration;
 use crate::support::appliance::{binary, binary_at, err};
 use crate::support::process::{self, InTime as _};
 use crate::support::raw_http::request;
-use crate::support::until::until_some_within;
+use crate::support::until::until_some as until;
 
-const TIMEOUT: Duration = Duration::from_secs(90);
 /// A connection waits up to 10 seconds for an owner.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -124,10 +123,6 @@ fn single_node_config(config: &Path) -> PathBuf {
     let single_node = config.with_extension("alone.toml");
     fs::write(&single_node, text).unwrap();
     single_node
-}
-
-fn until<R>(what: &str, find: impl FnMut() -> Option<R>) -> R {
-    until_some_within(TIMEOUT, what, find)
 }
 
 /// Returns status and body, or `None` if the connection failed.
