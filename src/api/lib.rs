@@ -3,7 +3,7 @@
 //! One folder an interface, one file a resource: its requests with their parsers, its handlers, and its answers. Where
 //! one file would be too long, the resource is a folder with `request.rs` and `answer.rs`. A handler calls the domain
 //! with typed parameters and builds the answer; it contains no business rule. Answers are built from domain types and
-//! are never stored. [`route_table`] names the route of each handler; `data/openapi` describes parameters and error
+//! are never stored. [`route_table`] names the route of each handler; each file describes parameters and error
 //! codes.
 
 // A test build has no callers from outside, so that every `pub` in it is unreachable.

@@ -3,44 +3,62 @@
 use serde::Serialize;
 
 use playgate_domain::catalog::{CatalogImported, MemberChange, ObjectChange, What};
+use playgate_types::{Described, JsonType};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImportReply {
+pub struct CatalogImportBody {
+    /// Whether the import was held because of `doubts` and changed nothing.
     held: bool,
+    /// Whether this was a dry run, which changes nothing.
     dry_run: bool,
+    /// Number of added entries.
     added: usize,
+    /// Number of changed entries.
     changed: usize,
+    /// Number of removed entries.
     removed: usize,
+    /// Number of unchanged entries.
     unchanged: usize,
+    /// Reasons to hold the import. Also listed if `accept` overrode them, and for an undo.
     doubts: Vec<String>,
-    changes: Vec<ChangeLine>,
+    /// All changes.
+    changes: Vec<ChangeBody>,
 }
 
-#[derive(Serialize)]
-pub(crate) struct ChangeLine {
+#[derive(Described, Serialize)]
+pub(crate) struct ChangeBody {
+    /// Kind of entry: `livestream`, `asset`, `offer`, `rule` or `broadcast`.
     kind: &'static str,
+    /// Id of the entry. For a rule: its text.
     id: String,
+    /// What happens to the entry.
+    #[described(JsonType::OneOf(&["added", "changed", "removed"]))]
     change: &'static str,
+    /// Changed members. Absent unless the entry is changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    members: Vec<ChangedMember>,
+    members: Vec<MemberChangeBody>,
+    /// Human-readable summary of the change.
     text: String,
 }
 
-#[derive(Serialize)]
-pub(crate) struct ChangedMember {
+#[derive(Described, Serialize)]
+pub(crate) struct MemberChangeBody {
+    /// Name of the member.
     member: &'static str,
+    /// Previous value.
     before: String,
+    /// New value.
     after: String,
 }
 
-impl ImportReply {
+impl CatalogImportBody {
     pub fn new(imported: CatalogImported, dry_run: bool) -> Self {
         let CatalogImported {
             difference,
             issues: doubts,
         } = imported;
-        let lines: Vec<ChangeLine> = difference.changes.into_iter().map(line).collect();
+        let lines: Vec<ChangeBody> = difference.changes.into_iter().map(line).collect();
         let count = |what| lines.iter().filter(|line| line.change == what).count();
         Self {
             held: false,
@@ -55,7 +73,7 @@ impl ImportReply {
     }
 }
 
-impl ImportReply {
+impl CatalogImportBody {
     pub fn held(imported: CatalogImported) -> Self {
         Self {
             held: true,
@@ -64,7 +82,7 @@ impl ImportReply {
     }
 }
 
-fn line(change: ObjectChange) -> ChangeLine {
+fn line(change: ObjectChange) -> ChangeBody {
     let text = change.to_string();
     let ObjectChange { kind, id, what } = change;
     let (change, members) = match what {
@@ -72,12 +90,12 @@ fn line(change: ObjectChange) -> ChangeLine {
         What::Removed => ("removed", Vec::new()),
         What::Changed(members) => ("changed", members),
     };
-    let member = |change: MemberChange| ChangedMember {
+    let member = |change: MemberChange| MemberChangeBody {
         member: change.member,
         before: change.before,
         after: change.after,
     };
-    ChangeLine {
+    ChangeBody {
         kind: kind.as_str(),
         id,
         change,

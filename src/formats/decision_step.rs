@@ -5,17 +5,22 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use playgate_domain::decision::DecisionStep;
+use playgate_types::Described;
 
-#[derive(Serialize)]
-pub struct StepLine {
+#[derive(Described, Serialize)]
+pub struct StepBody {
+    /// The check, such as `offer`, `country`, `rights`, `pin`, `devices`, `stream`, `session` or `licenseServer`.
     pub check: Cow<'static, str>,
+    /// Id of the offer or session that the step is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// Finding.
     pub finding: String,
+    /// Whether the check was passed.
     pub passed: bool,
 }
 
-impl From<DecisionStep> for StepLine {
+impl From<DecisionStep> for StepBody {
     fn from(step: DecisionStep) -> Self {
         Self {
             check: step.check,

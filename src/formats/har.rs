@@ -7,12 +7,14 @@ use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::decision_step::StepLine;
+use crate::decision_step::StepBody;
 use playgate_records::journal::{JournalRecord, NamedText};
-use playgate_types::percent_encoded;
+use playgate_types::{Described, JsonType, percent_encoded};
 
-#[derive(Serialize)]
-pub struct HarReply {
+#[derive(Described, Serialize)]
+pub struct HttpArchive {
+    /// The log, as HAR 1.2 defines it.
+    #[described(JsonType::Map(&JsonType::Any))]
     log: HarLog,
 }
 
@@ -23,7 +25,7 @@ struct HarLog {
     entries: Vec<Value>,
 }
 
-impl HarReply {
+impl HttpArchive {
     /// Takes records newest first and lists them oldest first, as the format wants them.
     pub fn new(records: Vec<JournalRecord>, base: &str) -> Self {
         let entries = records.into_iter().rev();
@@ -45,7 +47,7 @@ fn entry(record: JournalRecord, base: &str) -> Value {
         }
         json!({"error": error}).to_string()
     });
-    let steps: Vec<StepLine> = record.steps.into_iter().map(StepLine::from).collect();
+    let steps: Vec<StepBody> = record.steps.into_iter().map(StepBody::from).collect();
     json!({
         "startedDateTime": started(record.at_millis),
         "time": millis(record.micros),

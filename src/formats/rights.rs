@@ -7,11 +7,16 @@ use crate::catalog_file::{rights_to_json, rule_to_json};
 use playgate_domain::catalog::{CatalogSnapshot, Effects, ExplainedRight, Layer, Rule, Source};
 use playgate_domain::decision::{DecisionStep, RightsRefusal, RightsSource};
 use playgate_domain::schedule::{Broadcast, Schedule};
+use playgate_types::{BroadcastId, Described, JsonType, LivestreamId, UnixSeconds};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 pub struct RuleLine {
+    /// Number used to remove the rule. The first is 1. Later rules override earlier ones.
     number: usize,
+    /// The rule.
+    #[described(JsonType::Named("Rule"))]
     rule: Value,
+    /// The rule in human-readable form. After 120 characters it is cut and ends with a checksum.
     text: String,
 }
 
@@ -26,92 +31,121 @@ impl RuleLine {
 }
 
 /// The effective rights of a broadcast, with all layers and the layer that determines each right.
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExplainRightsReply {
-    broadcast_id: String,
-    livestream_id: String,
+pub struct RightsExplained {
+    /// Id of the broadcast.
+    broadcast_id: BroadcastId,
+    /// Id of its livestream.
+    livestream_id: LivestreamId,
+    /// Name of its livestream.
     livestream_name: String,
+    /// Title.
     title: String,
+    /// Usually the title of the episode.
     #[serde(skip_serializing_if = "Option::is_none")]
     subtitle: Option<String>,
+    /// Season.
     #[serde(skip_serializing_if = "Option::is_none")]
     season: Option<u16>,
+    /// Episode of the season.
     #[serde(skip_serializing_if = "Option::is_none")]
     episode: Option<u16>,
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    start: i64,
-    stop: i64,
+    /// Start time, inclusive.
+    start: UnixSeconds,
+    /// End time, exclusive.
+    stop: UnixSeconds,
+    /// Time zone in which rules evaluate times of day.
     zone: &'static str,
+    /// Categories.
     categories: Vec<String>,
+    /// Minimum age. Absent if not rated.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("Age"))]
     pg_age: Option<u8>,
-    layers: Vec<LayerLine>,
+    /// All layers of rights. Later layers override earlier ones.
+    layers: Vec<RightsLayer>,
+    /// Effective rights.
     rights: Vec<RightLine>,
+    /// Whether the broadcast may be watched live.
     live_available: bool,
+    /// Period in which catch-up is available. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     catchup_interval: Option<Interval>,
 }
 
 /// One layer: the livestream's defaults, a rule, or the override of the broadcast.
-#[derive(Serialize)]
-pub(crate) struct LayerLine {
+#[derive(Described, Serialize)]
+pub(crate) struct RightsLayer {
+    /// Origin of the layer: `livestream`, `rule 1`, `broadcast`.
     by: String,
+    /// Whether the layer applies to this broadcast.
     applies: bool,
+    /// Condition of the rule that does not match. Absent if all match.
     #[serde(skip_serializing_if = "Option::is_none")]
     mismatch: Option<&'static str>,
-    /// The rule as one line of text.
+    /// The rule in human-readable form. Absent if the layer is not a rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
+    /// Rights that the layer sets, with the names of the catalogue file.
+    #[described(JsonType::AnyObject)]
     effects: Value,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 pub(crate) struct RightLine {
+    /// Name of the right in the catalogue file.
     right: &'static str,
+    /// Effective value.
+    #[described(JsonType::Any)]
     value: Value,
+    /// Layer that sets the effective value.
     by: String,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 struct Interval {
-    from: i64,
-    to: i64,
+    /// Begin, inclusive.
+    from: UnixSeconds,
+    /// End, exclusive.
+    to: UnixSeconds,
 }
 
-impl ExplainRightsReply {
+impl RightsExplained {
     pub fn new(broadcast: &Broadcast, explained: &ExplainedRight) -> serde_json::Result<Self> {
         let layers: serde_json::Result<_> = explained.layers.iter().map(layer).collect();
         let metadata = &broadcast.metadata;
         let categories = metadata.categories.iter();
         Ok(Self {
-            broadcast_id: broadcast.id.as_str().to_owned(),
-            livestream_id: explained.livestream.id.as_str().to_owned(),
+            broadcast_id: broadcast.id.clone(),
+            livestream_id: explained.livestream.id.clone(),
             livestream_name: explained.livestream.name.clone(),
             title: metadata.title.to_string(),
             subtitle: metadata.subtitle.as_deref().map(str::to_owned),
             season: metadata.season,
             episode: metadata.episode,
             description: metadata.description.as_deref().map(str::to_owned),
-            start: broadcast.start.0,
-            stop: broadcast.stop.0,
+            start: broadcast.start,
+            stop: broadcast.stop,
             zone: explained.livestream.zone.name(),
             categories: categories.map(|one| one.to_string()).collect(),
             pg_age: metadata.pg_age,
             layers: layers?,
             rights: rights(explained),
             live_available: explained.rights.live,
-            catchup_interval: explained.rights.catchup.map(|(from, to)| Interval {
-                from: from.0,
-                to: to.0,
-            }),
+            catchup_interval: explained
+                .rights
+                .catchup
+                .map(|(from, to)| Interval { from, to }),
         })
     }
 }
 
-fn layer(layer: &Layer) -> serde_json::Result<LayerLine> {
-    Ok(LayerLine {
+fn layer(layer: &Layer) -> serde_json::Result<RightsLayer> {
+    Ok(RightsLayer {
         by: name(&layer.source),
         applies: layer.mismatch.is_none(),
         mismatch: layer.mismatch,

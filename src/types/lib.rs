@@ -10,6 +10,7 @@ pub mod base64_text;
 mod colour;
 mod connection_origin;
 pub mod decimal;
+pub(crate) mod described;
 pub mod device_text;
 pub(crate) mod drm;
 pub(crate) mod duration_unit;
@@ -36,6 +37,7 @@ pub mod zone;
 
 pub use colour::Colour;
 pub use connection_origin::{ConnectionOrigin, ListenerKind};
+pub use described::{Described, JsonType, Member, ObjectType};
 pub use drm::{Drm, Protocol};
 pub use duration_unit::DurationUnit;
 pub use email::Email;
@@ -48,6 +50,7 @@ pub use ids::{
 pub use media_path::MediaPath;
 pub use partner_kind::PartnerKind;
 pub use percent_encoding::percent_encoded;
+pub use playgate_described::Described;
 pub use profile::{BirthDate, Country, Locale, PersonName};
 pub use rate_limit::LimitReached;
 pub use relayed_beat::RelayedBeat;

@@ -141,7 +141,7 @@ fn examples_match_their_schemas() {
                 let needed = media == "application/json";
                 assert!(
                     count > 0 || !needed,
-                    "{}: no example of {schema}; add one to `[examples]` in data/openapi",
+                    "{}: no example of {schema}; add one to `[examples]` in data/openapi, or to the operation",
                     route.label
                 );
             }
@@ -181,7 +181,7 @@ fn every_success_has_an_example_in_each_media_type() {
             for (media, body) in content.flatten() {
                 assert!(
                     body["example"] != Value::Null,
-                    "{}: no example of {media}; add one of its type to `[examples]` in data/openapi",
+                    "{}: no example of {media}; add one of its type to `[examples]` in data/openapi, or to the operation",
                     route.label
                 );
             }

@@ -1,43 +1,73 @@
-//! The written parts of the interface descriptions: one TOML file per tag in `data/openapi`, keyed
-//! by the labels of the route table.
+//! The written parts of the interface descriptions: one TOML file per tag in `data/openapi`, with what its operations share, and
+//! the words of the resources, which have the operations by the labels of the route table.
 //!
-//! The files must not repeat what the route table and the code know: methods, paths, tokens,
-//! limits, statuses of error codes. In all files `Service-` stands for the configured header prefix
-//! and `https://tv.example` for the address of the service.
+//! They must not repeat what the route table and the code know: methods, paths, tokens, limits, statuses of error codes, types of
+//! answers. In all of them `Service-` stands for the configured header prefix and `https://tv.example` for the address of the
+//! service.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::words::{OPS_WORDS, PUBLIC_WORDS, Words};
+use crate::{operators, partner};
 use playgate_http::RouteSet;
+use playgate_http::errors::api_error::{BlockingSessionBody, ErrorResponse};
+use playgate_types::{Described, JsonType};
 
 const COMMON: &str = include_str!("../../../data/openapi/common.toml");
 
-const PARTNER: &[&str] = &[
-    include_str!("../../../data/openapi/partner/interface.toml"),
-    include_str!("../../../data/openapi/partner/login.toml"),
-    include_str!("../../../data/openapi/partner/user.toml"),
-    include_str!("../../../data/openapi/partner/catalog.toml"),
-    include_str!("../../../data/openapi/partner/schedule.toml"),
-    include_str!("../../../data/openapi/partner/playback.toml"),
-    include_str!("../../../data/openapi/partner/telemetry.toml"),
-    include_str!("../../../data/openapi/partner/lab.toml"),
-    include_str!("../../../data/openapi/partner/pages.toml"),
-];
+/// A tag of an interface: its title with what its operations share, and the words of the resources that it has.
+type Source = (&'static str, &'static [Words]);
 
-const ADMIN: &[&str] = &[
-    include_str!("../../../data/openapi/admin/interface.toml"),
-    include_str!("../../../data/openapi/admin/operations.toml"),
-    include_str!("../../../data/openapi/admin/access.toml"),
-    include_str!("../../../data/openapi/admin/lab.toml"),
-    include_str!("../../../data/openapi/admin/content.toml"),
-    include_str!("../../../data/openapi/admin/users.toml"),
-    include_str!("../../../data/openapi/admin/mail.toml"),
-    include_str!("../../../data/openapi/admin/playback.toml"),
-    include_str!("../../../data/openapi/admin/requests.toml"),
-    include_str!("../../../data/openapi/admin/store.toml"),
-];
+macro_rules! sources {
+    ($($file:literal: [$($words:expr),*],)*) => {
+        [$((include_str!(concat!("../../../data/openapi/", $file)), &[$($words),*])),*]
+    };
+}
+
+const PARTNER: &[Source] = &sources! {
+    "partner/interface.toml": [],
+    "partner/login.toml": [partner::login::WORDS],
+    "partner/user.toml": [partner::users::WORDS, partner::devices::WORDS, partner::sessions::WORDS,
+        partner::offers::WORDS],
+    "partner/catalog.toml": [partner::catalog::WORDS],
+    "partner/schedule.toml": [partner::schedule::WORDS, partner::guide_export::WORDS],
+    "partner/playback.toml": [partner::playback::WORDS, partner::license::WORDS, partner::media::WORDS],
+    "partner/telemetry.toml": [partner::telemetry::WORDS],
+    "partner/lab.toml": [partner::lab::WORDS],
+    "partner/pages.toml": [PUBLIC_WORDS, partner::reset_page::WORDS, partner::front_page::WORDS,
+        partner::lab_player::WORDS, partner::client_packages::WORDS],
+};
+
+const ADMIN: &[Source] = &sources! {
+    "admin/interface.toml": [],
+    "admin/operations.toml": [operators::clock::WORDS, operators::probes::WORDS,
+        operators::console::WORDS, OPS_WORDS, operators::about::WORDS, operators::activity::WORDS,
+        operators::fleet::WORDS],
+    "admin/access.toml": [operators::partners::WORDS, operators::operator_accounts::WORDS,
+        operators::audit::WORDS, operators::conformance::WORDS],
+    "admin/lab.toml": [operators::faults::WORDS, operators::clock::LAB_WORDS, operators::reset::WORDS,
+        operators::lab::WORDS],
+    "admin/content.toml": [operators::catalog::WORDS, operators::epg_sources::WORDS,
+        operators::schedule::WORDS, operators::rights::WORDS, operators::rule_preview::WORDS,
+        operators::pictures::WORDS],
+    "admin/users.toml": [operators::users::WORDS, operators::users::import::WORDS,
+        operators::grants::WORDS, operators::users::devices::WORDS],
+    "admin/mail.toml": [operators::mail::WORDS],
+    "admin/playback.toml": [operators::playback::WORDS, operators::telemetry::WORDS],
+    "admin/requests.toml": [operators::requests::WORDS],
+    "admin/store.toml": [operators::store::WORDS, operators::backups::WORDS],
+};
+
+const ERRORS: &[JsonType] = &[BlockingSessionBody::TYPE, ErrorResponse::TYPE];
+
+/// The types that descriptions name. Both interfaces share some.
+pub(super) fn types() -> impl Iterator<Item = &'static JsonType> {
+    let words = PARTNER.iter().chain(ADMIN).flat_map(|(_, words)| *words);
+    words.flat_map(|words| words.types).chain(ERRORS)
+}
 
 /// Notes in the type notation, by the name of the member or parameter that they describe.
 pub(super) type Notes = BTreeMap<String, String>;
@@ -50,6 +80,7 @@ pub(super) struct Part {
     pub text: String,
     pub path: Notes,
     pub headers: Notes,
+    /// Objects in answers that have no Rust type.
     pub objects: BTreeMap<String, Notes>,
     /// Objects in requests, where an optional member may also be `null`.
     pub requests: BTreeMap<String, Notes>,
@@ -120,16 +151,16 @@ pub(super) fn read(table: RouteSet, names: &[(&str, &str)]) -> Result<Vec<Part>,
         RouteSet::Public => PARTNER,
         RouteSet::Ops => ADMIN,
     };
-    [COMMON]
+    [(COMMON, &[] as &[Words])]
         .iter()
         .chain(files)
-        .map(|file| {
+        .map(|(file, words)| {
+            let texts = words.iter().map(|words| words.text);
+            let text: String = std::iter::once(*file).chain(texts).collect();
             let text = names
                 .iter()
                 // Before parsing: the names occur in keys, texts and examples.
-                .fold((*file).to_owned(), |text, (name, value)| {
-                    text.replace(name, value)
-                });
+                .fold(text, |text, (name, value)| text.replace(name, value));
             let head = file.lines().next().unwrap_or_default();
             let read = toml::from_str(&text).map_err(|error| error.to_string());
             read.and_then(resolve_like)

@@ -26,11 +26,9 @@ pub struct Document {
 pub fn document(router: &Router, about: &About<'_>) -> Result<Document, String> {
     let table = router.set();
     let prefix = about.names.full("");
-    let parts = description_files::read(
-        table,
-        &[("Service-", &prefix), ("https://tv.example", about.base)],
-    )?;
-    let mut shared = SharedParts::from_parts(&parts)?;
+    let names = [("Service-", &*prefix), ("https://tv.example", about.base)];
+    let parts = description_files::read(table, &names)?;
+    let mut shared = SharedParts::from_parts(&parts, &names)?;
     let mut codes = Vec::from(ROUTING_ERRORS);
     codes.extend(COMMON_ERRORS);
     let mut paths = Map::new();

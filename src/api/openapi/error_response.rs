@@ -9,7 +9,7 @@ use super::shared_parts::header_refs;
 use super::type_notation::SCHEMAS;
 use playgate_http::{About, ErrorCode};
 
-/// The object in `data/openapi` that describes the body of every error. It is not called `Error`: in many
+/// The published name of the body of every error. It is not called `Error`: in many
 /// languages a generated class of that name hides a built-in one.
 pub(super) const ERROR_BODY: &str = "ErrorResponse";
 

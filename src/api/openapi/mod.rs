@@ -1,10 +1,11 @@
 //! The description of the interfaces: an OpenAPI 3.1 document, and the same as an HTML page.
 //!
-//! It is built on first use from three sources that do not overlap: the route table (methods,
-//! paths, tokens, limits), the table of error codes, and the files in `data/openapi`. A unit test
+//! It is built on first use from sources that do not overlap: the route table (methods, paths, tokens, limits), the table of error
+//! codes, the types of answers (`described`), the words of each resource, and the files in `data/openapi`. A unit test
 //! finds a route without a description, a description without a route, and an unknown error code.
 
 mod code_example;
+mod described;
 mod description_files;
 pub mod document;
 mod error_response;
@@ -16,6 +17,7 @@ mod operation;
 mod page;
 mod shared_parts;
 mod type_notation;
+pub(crate) mod words;
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::description_files::{Notes, Part};
+use super::described::add_schemas;
+use super::description_files::{Notes, Part, types};
 use super::type_notation::{Note, SCHEMAS, object};
 
 pub(super) struct SharedParts {
@@ -15,7 +16,7 @@ pub(super) struct SharedParts {
 }
 
 impl SharedParts {
-    pub(super) fn from_parts(parts: &[Part]) -> Result<Self, String> {
+    pub(super) fn from_parts(parts: &[Part], names: &[(&str, &str)]) -> Result<Self, String> {
         let mut shared = Self {
             path: Notes::new(),
             headers: Notes::new(),
@@ -39,6 +40,7 @@ impl SharedParts {
                 shared.examples.insert(name.clone(), value);
             }
         }
+        add_schemas(types(), names, &mut shared.schemas)?;
         inline_references(&mut shared.schemas)?;
         Ok(shared)
     }

@@ -1,4 +1,4 @@
-//! The notation in which `data/openapi` writes a type and its meaning: `Type?: text`.
+//! The notation in which descriptions write a type and its meaning: `Type?: text`.
 //!
 //! A type is a JSON Schema type (`string`, `integer`, `number`, `boolean`, `object`, `any`), the
 //! name of a schema (`Broadcast`), `[Type]` for a list, `{Type}` for a map from strings, `a | b`
@@ -56,7 +56,7 @@ fn schema(kind: &str) -> Option<Value> {
     }
 }
 
-fn nullable(mut schema: Value) -> Value {
+pub(super) fn nullable(mut schema: Value) -> Value {
     // `any` includes `null`.
     if schema == json!({}) {
         return schema;
@@ -75,7 +75,7 @@ fn nullable(mut schema: Value) -> Value {
     }
 }
 
-fn with_description(mut schema: Value, text: &str) -> Value {
+pub(super) fn with_description(mut schema: Value, text: &str) -> Value {
     if let Some(members) = schema.as_object_mut()
         && !text.is_empty()
     {

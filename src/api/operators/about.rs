@@ -3,15 +3,27 @@
 use serde::Serialize;
 
 use playgate_http::{ApiError, Context, HttpState, OperatorAuth, Reply};
+use playgate_types::{Described, JsonType, Role};
 
-#[derive(Serialize)]
+crate::openapi::words::words! { AboutBody => r##"
+[operations.admin_about]
+summary = "Show the service and the current operator"
+returns."200" = "About: The service, and the operator whose token was sent."
+"## }
+
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AboutBody<'a> {
+    /// Running version.
     version: &'static str,
+    /// Environment.
+    #[described(JsonType::OneOf(&["production", "staging"]))]
     environment: &'static str,
+    /// Public address of the service.
     public_url: &'a str,
-    role: &'static str,
-    /// Absent for the administrator of the installation, who has no operator account.
+    /// Role of the operator.
+    role: Role,
+    /// Name of the operator. Absent for the machine's administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
@@ -25,7 +37,7 @@ pub(crate) fn about(
         version: playgate_types::VERSION,
         environment: http.settings.environment.as_str(),
         public_url: &http.settings.public_url,
-        role: auth.role().as_str(),
+        role: auth.role(),
         name: auth
             .operator()
             .and_then(|id| http.services.operators.name(&id)),

@@ -7,7 +7,15 @@ use serde::Serialize;
 use playgate_http::{ApiError, Context, Input, OperatorAuth, ParseRequest, Payload, Reply};
 use playgate_observe::activity::{ActivityPeriod, ActivitySample};
 use playgate_services::Services;
-use playgate_types::Malformed;
+use playgate_types::{Described, Malformed, UnixSeconds};
+
+crate::openapi::words::words! { Activity => r##"
+[operations.admin_activity]
+summary = "Show recent activity"
+text = "Samples of the last hour, every 15 seconds, or of the last day, every five minutes. They are kept in memory and start with the process."
+query.period = "hour | day?: Period of the samples. Default: `hour`."
+returns."200" = "Activity: The samples."
+"## }
 
 pub(crate) struct ActivityRequest {
     pub period: ActivityPeriod,
@@ -26,33 +34,43 @@ impl ParseRequest for ActivityRequest {
     }
 }
 
-#[derive(Serialize)]
-struct ActivityBody {
+#[derive(Described, Serialize)]
+struct Activity {
+    /// Seconds between two samples.
     step: u64,
-    samples: Vec<SampleLine>,
+    /// The samples, oldest first.
+    samples: Vec<ActivitySampleBody>,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SampleLine {
-    at: i64,
+struct ActivitySampleBody {
+    /// End of the interval.
+    at: UnixSeconds,
+    /// The most playback sessions at one time.
     streams: u64,
+    /// Requests of viewers, by status class.
     requests: BTreeMap<String, u64>,
+    /// Refused requests, by error code.
     refusals: BTreeMap<String, u64>,
+    /// Successful log-ins.
     logins: u64,
+    /// Refused log-ins.
     refused_logins: u64,
+    /// Median time to a response, in microseconds. Absent without requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_p50_micros: Option<u64>,
+    /// Time to a response that 99 of 100 requests did not exceed, in microseconds. Absent without requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_p99_micros: Option<u64>,
 }
 
-impl From<ActivitySample> for SampleLine {
+impl From<ActivitySample> for ActivitySampleBody {
     fn from(sample: ActivitySample) -> Self {
         Self {
             latency_p50_micros: sample.latency_micros(50),
             latency_p99_micros: sample.latency_micros(99),
-            at: sample.at.0,
+            at: sample.at,
             streams: sample.streams,
             requests: sample.requests,
             refusals: sample.refusals,
@@ -69,8 +87,8 @@ pub(crate) fn activity(
     request: ActivityRequest,
 ) -> Result<Reply, ApiError> {
     let samples = services.activity.samples(request.period);
-    Reply::json(&ActivityBody {
+    Reply::json(&Activity {
         step: request.period.step(),
-        samples: samples.into_iter().map(SampleLine::from).collect(),
+        samples: samples.into_iter().map(ActivitySampleBody::from).collect(),
     })
 }

@@ -4,15 +4,18 @@ use serde::Serialize;
 
 use playgate_domain::catalog::Catalog;
 use playgate_domain::schedule::{Program, Schedule};
-use playgate_types::{AssetId, BroadcastId, LivestreamId, UnixSeconds};
+use playgate_types::{AssetId, BroadcastId, Described, LivestreamId, UnixSeconds};
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AssetNames {
+    /// Livestream of the asset. Absent if there is none now, and in a user's own list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    livestream_id: Option<String>,
+    livestream_id: Option<LivestreamId>,
+    /// Name of the livestream. Absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     livestream_name: Option<String>,
+    /// Title of the video or the programme; for a livestream the programme at that time. Absent in a user's own list.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
 }
@@ -42,7 +45,7 @@ impl AssetNames {
         let livestream = program.as_ref().map_or(&livestream, Program::livestream);
         let found = catalog.livestream(livestream);
         Self {
-            livestream_id: found.map(|one| one.id.to_string()),
+            livestream_id: found.map(|one| one.id.clone()),
             livestream_name: found.map(|one| one.name.clone()),
             title: program.as_ref().map(Program::title),
         }

@@ -8,7 +8,18 @@ use playgate_http::{
     ApiError, CombineResults, Context, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{BroadcastId, LivestreamId, OperatorId, PartnerId, UserId};
+use playgate_types::{
+    BroadcastId, Described, LivestreamId, OperatorId, PartnerId, Role, UnixSeconds, UserId,
+};
+
+crate::openapi::words::words! { RecordedChange => r##"
+[operations.admin_audit]
+summary = "List audit entries"
+text = "Changes made by operators, and mails read with their secrets. Newest first. An entry is written before the change is made or the mail is shown, for every way of access. The newest 100,000 entries are kept. Request bodies are not recorded."
+query.before = "ChangeNumber?: Returns entries before this number."
+query.limit = "PageSize?: Maximum number of entries."
+returns."200" = "[RecordedChange]: The audit entries."
+"## }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuditRequest {
@@ -40,37 +51,50 @@ pub(crate) async fn audit(
     )
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct AuditLine {
+pub(crate) struct RecordedChange {
+    /// Sequence number, counted from 1.
     number: u64,
-    timestamp: i64,
+    /// Time of the request.
+    timestamp: UnixSeconds,
+    /// Id of the operator. Absent for the machine's administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    operator_id: Option<String>,
+    operator_id: Option<OperatorId>,
+    /// Name of the operator at that time. For the local administration socket: the numeric user id of the caller.
     name: String,
+    /// Name that a caller of the local administration socket gave itself. Not verified. Absent if it equals `name` or none
+    /// was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed: Option<String>,
-    role: &'static str,
+    /// Role of the operator at that time.
+    role: Role,
+    /// Operation id, as in this description.
     action: String,
+    /// Target: the rest of path and query. A user appears as their id, or as `-` if there is no such user.
     target: String,
+    /// Name that the user, partner, operator, broadcast or livestream of the target has now; for a user the e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<String>,
+    /// Name of the partner of the user in the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     partner: Option<String>,
+    /// Request id, also found in the service's log. Empty for a restore while the service was stopped.
     request_id: String,
+    /// HTTP status of the response. `null` while the request runs, and if the machine failed before it ended.
     status: Option<u16>,
 }
 
-fn line(services: &Services, entry: &AuditEntry) -> AuditLine {
+fn line(services: &Services, entry: &AuditEntry) -> RecordedChange {
     let change = &entry.change;
     let (subject, partner) = names(services, &change.target).unwrap_or_default();
-    AuditLine {
+    RecordedChange {
         number: entry.number,
-        timestamp: change.at.0,
-        operator_id: change.operator.map(|id| id.to_string()),
+        timestamp: change.at,
+        operator_id: change.operator,
         name: change.name.clone(),
         claimed: change.claimed.clone(),
-        role: change.role.as_str(),
+        role: change.role,
         action: change.action.clone(),
         target: change.target.clone(),
         subject,

@@ -15,7 +15,42 @@ use playgate_http::{
 };
 use playgate_observe::readiness::Readiness;
 use playgate_services::{Restart, Services};
-use playgate_types::UnixSeconds;
+use playgate_types::{Described, JsonType, UnixSeconds};
+
+crate::openapi::words::words! { BackupLine, BackupContentsBody, RestoredBody => r##"
+[operations.admin_backups]
+summary = "List backups"
+text = "Newest first."
+returns."200" = "[BackupLine]: The backups."
+errors = ["BACKUP_FAILED"]
+
+[operations.admin_create_backup]
+summary = "Create a backup"
+text = "Makes a consistent copy while the service runs. Every record is read back."
+returns."200" = "BackupLine: The backup."
+errors = ["BACKUP_FAILED"]
+
+[operations.admin_verify_backup]
+summary = "Verify a backup"
+text = "Reads the whole file."
+returns."200" = "BackupContents: The backup is sound."
+errors = ["BACKUP_NOT_FOUND", "BACKUP_UNUSABLE", "BACKUP_FAILED"]
+
+[operations.admin_restore_backup]
+summary = "Restore a backup"
+text = "The process restarts with the restored store after the response. The previous store is kept in `aside/`. Users, operators and tokens that were removed after the backup exist again."
+query.adopt = "Flag?: Restores the backup even if another machine's store made it."
+returns."200" = "Restored: What was restored."
+errors = ["BACKUP_NOT_FOUND", "BACKUP_UNUSABLE", "BACKUP_FOREIGN", "BACKUP_FAILED", "RESTART_NOT_POSSIBLE"]
+
+[operations.admin_restore_sent_backup]
+summary = "Restore an uploaded backup"
+text = "Works like `admin_restore_backup`, with the file as the request body."
+query.adopt = "Flag?: Restores the backup even if another machine's store made it."
+send = { text = "The backup file.", media = ["application/octet-stream"] }
+returns."200" = "Restored: What was restored."
+errors = ["BACKUP_UNUSABLE", "BACKUP_FOREIGN", "BACKUP_FAILED", "RESTART_NOT_POSSIBLE"]
+"## }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupRequest {
@@ -91,7 +126,7 @@ pub(crate) async fn verify(
 ) -> Result<Reply, ApiError> {
     let backups = services.backups.clone();
     let contents = bulk(services, move || backups.verify(&request.name)).await?;
-    Reply::json(&ContentsBody::from(contents))
+    Reply::json(&BackupContentsBody::from(contents))
 }
 
 pub(crate) async fn restore(
@@ -169,15 +204,22 @@ fn restored_reply(services: &Services, restored: BackupContents) -> Result<Reply
     Reply::json(&RestoredBody::new(restored, keys))
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupLine {
+    /// File name.
     pub name: String,
+    /// Path of the file.
     pub path: String,
-    pub created_at: i64,
+    /// Time of creation.
+    pub created_at: UnixSeconds,
+    /// Number of records. `null` if the file does not say.
     pub records: Option<u64>,
+    /// Size of the file in bytes.
     pub bytes: u64,
+    /// Number of the last commit in the backup.
     pub number: u64,
+    /// Whether this store made the backup and may remove it when it is old.
     pub own: bool,
 }
 
@@ -195,7 +237,7 @@ impl From<&Backup> for BackupLine {
         Self {
             name: name.clone(),
             path: path.display().to_string(),
-            created_at: created.0,
+            created_at: *created,
             records: *records,
             bytes: *bytes,
             number: *number,
@@ -204,20 +246,26 @@ impl From<&Backup> for BackupLine {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Described, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ContentsBody {
-    /// Always true: a damaged backup is reported as an error instead.
+pub struct BackupContentsBody {
+    /// Always true. A defective backup is answered with an error.
     pub sound: bool,
-    pub created_at: i64,
+    /// Time of creation.
+    pub created_at: UnixSeconds,
+    /// Number of the last commit in the backup.
     pub number: u64,
+    /// Number of records.
     pub records: u64,
+    /// Number of records of each table.
     pub tables: BTreeMap<String, u64>,
+    /// Version of Playgate that made the backup. `null` if not known.
     pub version: Option<String>,
+    /// Fingerprint of the key file that opens the sealed content keys. `null` if not known.
     pub content_key: Option<String>,
 }
 
-impl From<BackupContents> for ContentsBody {
+impl From<BackupContents> for BackupContentsBody {
     fn from(contents: BackupContents) -> Self {
         let BackupContents {
             created,
@@ -229,7 +277,7 @@ impl From<BackupContents> for ContentsBody {
         } = contents;
         Self {
             sound: true,
-            created_at: created.0,
+            created_at: created,
             number,
             records,
             tables,
@@ -239,10 +287,10 @@ impl From<BackupContents> for ContentsBody {
     }
 }
 
-impl From<ContentsBody> for BackupContents {
-    fn from(body: ContentsBody) -> Self {
+impl From<BackupContentsBody> for BackupContents {
+    fn from(body: BackupContentsBody) -> Self {
         Self {
-            created: UnixSeconds(body.created_at),
+            created: body.created_at,
             number: body.number,
             records: body.records,
             tables: body.tables,
@@ -252,12 +300,13 @@ impl From<ContentsBody> for BackupContents {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoredBody {
     #[serde(flatten)]
-    contents: ContentsBody,
-    /// `open`, `sealed` or `unknown`: whether this installation can decrypt the content keys.
+    contents: BackupContentsBody,
+    /// Whether this machine's key file opens the content keys in the backup.
+    #[described(JsonType::OneOf(&["open", "sealed", "unknown"]))]
     keys: &'static str,
 }
 

@@ -11,14 +11,60 @@ use playgate_domain::accounts::Accounts;
 use playgate_domain::catalog::{FileImport, Mode, Offer, OfferKind, Undo, Version};
 use playgate_domain::entitlement::Grants;
 use playgate_formats::catalog_file;
-use playgate_formats::catalog_report::ImportReply;
+use playgate_formats::catalog_report::CatalogImportBody;
 use playgate_http::offload::{bulk, cold};
 use playgate_http::response::reply::media;
 use playgate_http::{
     ApiError, CombineResults, Context, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{BroadcastId, Malformed, UnixSeconds};
+use playgate_types::{BroadcastId, Described, JsonType, Malformed, UnixSeconds};
+
+crate::openapi::words::words! { CatalogUndo, CatalogVersion, CatalogImportBody => r##"
+[operations.admin_export_catalog]
+summary = "Export the catalogue"
+text = "The export can be imported again. It contains no content keys."
+query.format = "toml | json?: File format. Default: `toml`."
+returns."200" = { text = "The catalogue.", type = "object", media = ["application/toml"], example = '{"livestream": [{"id": "news", "name": "News", "live_rights": true}]}', examples = { "application/toml" = '''
+[[livestream]]
+id = "news"
+name = "News"
+live_rights = true
+''' } }
+
+[operations.admin_import_catalog]
+summary = "Import a catalogue"
+text = '''
+The import is all or nothing. All errors are reported together, with their lines.
+
+- The file replaces the catalogue. With `merge` it adds and changes entries only.
+- An import that removes over 30 % of the livestreams, assets or offers, or an offer that users hold, or adds a rule without a condition that takes a right away, is held: 409 `IMPORT_HELD` with the report in `details`. Repeat it with `accept` to override.
+- The replaced catalogue is kept as a version; see `admin_catalog_history`.'''
+query.merge = "Flag?: Adds and changes entries and removes none."
+query.dryRun = "Flag?: Reports the changes and makes none."
+query.accept = "Flag?: Imports even if the import would be held."
+send = { text = "The catalogue file, TOML or JSON.", type = "object", media = ["application/toml"], example = '{"livestream": [{"id": "news", "name": "News", "live_rights": true}]}', examples = { "application/toml" = '''
+[[livestream]]
+id = "news"
+name = "News"
+live_rights = true
+''' } }
+returns."200" = "CatalogImport: The changes, made or planned."
+errors = ["IMPORT_INVALID", "IMPORT_HELD"]
+
+[operations.admin_catalog_history]
+summary = "List versions of the catalogue"
+text = "Versions that file imports and undos have replaced. Newest first, at most 20."
+returns."200" = "[CatalogVersion]: The versions."
+
+[operations.admin_undo_catalog]
+summary = "Restore an earlier version of the catalogue"
+text = "Puts a version in place, with its content keys. The catalogue that it replaces becomes the newest version, so an undo can be undone. Overrides of broadcasts set since the import are undone too. An undo is never held; `doubts` has the reasons to hold an import that made the same changes. Send `dryRun` first to see what it removes."
+query.version = "VersionNumber?: Version to restore. Default: the newest."
+query.dryRun = "Flag?: Reports the changes and makes none."
+returns."200" = "CatalogUndo: The changes, made or planned."
+errors = ["CATALOG_VERSION_NOT_FOUND", "IMPORT_INVALID"]
+"## }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CatalogFormat {
@@ -142,7 +188,7 @@ pub(crate) async fn import_catalog(
         if !request.dry_run && !imported.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }
-        Ok(ImportReply::new(imported, request.dry_run))
+        Ok(CatalogImportBody::new(imported, request.dry_run))
     })
     .await?;
     Reply::json(&reply)
@@ -168,7 +214,7 @@ pub(crate) async fn history(
 ) -> Result<Reply, ApiError> {
     let catalog = services.catalog.clone();
     let versions = cold(services, move || catalog.history()).await?;
-    let lines: Vec<_> = versions.into_iter().map(VersionLine::from).collect();
+    let lines: Vec<_> = versions.into_iter().map(CatalogVersion::from).collect();
     Reply::json(&lines)
 }
 
@@ -199,41 +245,50 @@ pub(crate) async fn undo(
         if !request.dry_run && !undone.difference.changes.is_empty() {
             schedule.refresh().map_err(ApiError::internal)?;
         }
-        Ok(UndoReply {
+        Ok(CatalogUndo {
             version,
-            report: ImportReply::new(undone, request.dry_run),
+            report: CatalogImportBody::new(undone, request.dry_run),
         })
     })
     .await?;
     Reply::json(&reply)
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct UndoReply {
+pub(crate) struct CatalogUndo {
+    /// Number of the version that was put in place.
     pub version: u64,
     #[serde(flatten)]
-    pub report: ImportReply,
+    pub report: CatalogImportBody,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct VersionLine {
+pub(crate) struct CatalogVersion {
+    /// Version number, counted from 1.
     version: u64,
-    replaced_at: i64,
+    /// Time at which this version was replaced.
+    replaced_at: UnixSeconds,
+    /// Operation that replaced this version.
+    #[described(JsonType::OneOf(&["import", "undo"]))]
     replaced_by: &'static str,
+    /// Number of livestreams.
     livestreams: u32,
+    /// Number of assets.
     assets: u32,
+    /// Number of offers.
     offers: u32,
+    /// Number of rules.
     rules: u32,
 }
 
-impl From<Version> for VersionLine {
+impl From<Version> for CatalogVersion {
     fn from(version: Version) -> Self {
         let Version { number, record } = version;
         Self {
             version: number,
-            replaced_at: record.replaced.0,
+            replaced_at: record.replaced,
             replaced_by: record.by.as_str(),
             livestreams: record.livestreams,
             assets: record.assets,

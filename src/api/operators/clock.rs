@@ -14,7 +14,61 @@ use playgate_http::{
 };
 use playgate_ports::LabClock;
 use playgate_services::Services;
-use playgate_types::{PartnerId, UnixSeconds};
+use playgate_types::{Described, PartnerId, UnixSeconds};
+
+crate::openapi::words::words! { LAB_WORDS: ClockBody, PartnerClock => r##"
+[requests.PartnerClockMove]
+now = "integer?: New time in Unix seconds; the clock runs on from there."
+offset = "integer?: New offset from the service's clock, in seconds."
+advance = "integer?: Seconds by which the clock is moved; negative moves it back."
+
+[operations.admin_read_partner_clock]
+summary = "Read the clock of a lab partner"
+returns."200" = "PartnerClock: The clock."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+
+[operations.admin_move_partner_clock]
+summary = "Move the clock of a lab partner"
+text = "Schedule, rights and live points follow the partner's clock. Tokens and sessions expire by the service's clock."
+send = "PartnerClockMove: The change; one member only."
+returns."200" = "PartnerClock: The clock was moved."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+
+[operations.admin_reset_partner_clock]
+summary = "Return the clock of a lab partner to that of the service"
+returns."200" = "PartnerClock: The clock was reset."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+"## }
+
+crate::openapi::words::words! { => r##"
+[requests.ClockMove]
+now = "integer?: New time in Unix seconds; the clock runs on from there."
+offset = "integer?: New offset from real time, in seconds."
+advance = "integer?: Seconds by which the clock is moved; negative moves it back."
+freeze = "boolean?: `true` stops the clock, `false` lets it run at the pace of real time."
+scale = "number?: Pace compared with real time, from 0.001 to 3600."
+
+[operations.admin_read_clock]
+summary = "Show the clock"
+returns."200" = "Clock: The clock."
+
+[operations.admin_move_clock]
+summary = "Move the clock"
+text = "Requires `lab.clock`, which `production` allows only in the demo. Send exactly one of the two members."
+send = "ClockMove: New time or offset."
+returns."200" = "Clock: The clock after the move."
+errors = ["LAB_CLOCK_OFF"]
+
+[operations.admin_reset_clock]
+summary = "Reset the clock to real time"
+returns."200" = "Clock: The clock after the reset."
+errors = ["LAB_CLOCK_OFF"]
+
+[operations.admin_accept_clock]
+summary = "Accept the machine's clock"
+text = "After a jump of more than an hour, nothing is deleted by age until the clock has been consistent for ten minutes. This request confirms the clock at once. Tokens that have expired stay expired."
+returns."200" = "Clock: The clock after confirmation."
+"## }
 
 /// A change of a clock. The body has exactly one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,17 +147,22 @@ impl ParseRequest for MoveClockRequest {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClockBody {
-    now: i64,
+    /// Time as the service sees it.
+    now: UnixSeconds,
+    /// Offset from real time, in seconds.
     offset: i64,
+    /// Whether the clock may be moved.
     movable: bool,
-    /// How fast the clock runs, compared with real time; 0 if it is stopped.
+    /// Pace compared with real time; 0 if the clock is stopped.
     scale: f64,
-    /// Background jobs that had not ended when the response was sent.
+    /// Background jobs that the move made due and that had not ended after eight seconds. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pending_jobs: Vec<&'static str>,
+    /// Size of an unconfirmed jump of the machine's clock, in seconds; negative if it went back. Deletion by age is paused
+    /// until the clock is confirmed. Absent without such a jump.
     #[serde(skip_serializing_if = "Option::is_none")]
     jump: Option<i64>,
 }
@@ -117,7 +176,7 @@ fn body(services: &Services, pending_jobs: Vec<&'static str>) -> Result<Reply, A
         .as_ref()
         .map_or(LabClock::REAL_PACE, |lab| lab.pace());
     Reply::json(&ClockBody {
-        now: services.clock.now().0,
+        now: services.clock.now(),
         offset: services.lab_clock.as_ref().map_or(0, |lab| lab.offset()),
         movable: services.lab_clock.is_some(),
         scale: f64::from(i32::try_from(pace).unwrap_or(i32::MAX)) / 1_000.0,
@@ -187,16 +246,18 @@ async fn respond_after_move(services: &Services) -> Result<Reply, ApiError> {
     body(services, pending)
 }
 
-#[derive(Serialize)]
-struct PartnerClockBody {
-    now: i64,
+#[derive(Described, Serialize)]
+struct PartnerClock {
+    /// Time of the partner's requests.
+    now: UnixSeconds,
+    /// Offset from the service's clock, in seconds.
     offset: i64,
 }
 
 fn partner_body(services: &Services, partner: &PartnerId) -> Result<Reply, ApiError> {
     let offset = services.lab.clock_offset(partner);
-    Reply::json(&PartnerClockBody {
-        now: services.clock.now().0 + offset,
+    Reply::json(&PartnerClock {
+        now: services.clock.now() + offset,
         offset,
     })
 }

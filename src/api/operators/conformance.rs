@@ -23,7 +23,22 @@ use playgate_records::journal::{JournalDevice, JournalFilter, JournalRecord, Nam
 use playgate_records::telemetry::{Selection, StoredEvent};
 use playgate_services::Services;
 use playgate_types::time::DAY;
-use playgate_types::{LivestreamId, Malformed, PartnerId, SessionId, UnixSeconds};
+use playgate_types::{
+    Described, JsonType, LivestreamId, Malformed, PartnerId, SessionId, UnixSeconds,
+};
+
+crate::openapi::words::words! { ConformanceReportBody => r##"
+[operations.admin_conformance]
+summary = "Judge a partner's client"
+text = "Judges the requests and the telemetry of a period by the rules of conformance. The request journal keeps everything of lab partners only; of others, unchanged heartbeats are missing."
+query.session = "SessionId?: Judges only this playback session."
+query.from = "Instant?: Start. Default: an hour before `to`, with `session` a day."
+query.to = "Instant?: End, exclusive, at most a day after `from`. Default: now."
+query.after = "RequestPosition?: Number or id of a request of the partner: judges only newer ones."
+query.waived = "string?: JSON object of rule ids and the reasons for which they are waived."
+returns."200" = "ConformanceReport: The report."
+errors = ["INVALID_REQUEST", "PARTNER_NOT_FOUND", "REQUEST_NOT_FOUND", "SESSION_NOT_FOUND"]
+"## }
 
 pub(crate) struct ConformanceRequest {
     pub partner: PartnerIdOrName,
@@ -136,7 +151,12 @@ pub(crate) async fn conformance(
     }
     let name = services.partners.name(&partner);
     let name = name.unwrap_or_else(|| partner.to_string());
-    Reply::json(&ConformanceBody::new(name, session, (from, to), report))
+    Reply::json(&ConformanceReportBody::new(
+        name,
+        session,
+        (from, to),
+        report,
+    ))
 }
 
 /// Part of the data is not judged: what is missing could have failed.
@@ -267,40 +287,69 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<ClientEvent> {
     })
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ConformanceBody {
+pub(crate) struct ConformanceReportBody {
+    /// Name of the partner.
     partner: String,
+    /// The session that was judged, if only one was.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("SessionId"))]
     session: Option<String>,
-    from: i64,
-    to: i64,
+    /// Start of the period.
+    from: UnixSeconds,
+    /// End of the period, exclusive.
+    to: UnixSeconds,
+    /// Version of rules and thresholds.
     rules_version: u32,
+    /// Verdict on the client.
+    #[described(JsonType::Named("ConformanceVerdict"))]
     verdict: &'static str,
+    /// Number of requests that were judged.
     requests: usize,
+    /// Number of playback sessions among them.
     sessions: usize,
+    /// Number of telemetry events that were judged.
     events: usize,
+    /// Number of rules that passed.
     passed: usize,
+    /// Number of rules that failed, of either level.
     failed: usize,
+    /// Number of rules that no request was about.
     not_seen: usize,
+    /// Number of waived rules.
     waived: usize,
-    rules: Vec<RuleResultLine>,
+    /// The rules with their results.
+    rules: Vec<ConformanceRule>,
 }
 
-#[derive(Serialize)]
-struct RuleResultLine {
+#[derive(Described, Serialize)]
+struct ConformanceRule {
+    /// Id of the rule.
     id: &'static str,
+    /// Level of the rule.
+    #[described(JsonType::Named("ConformanceLevel"))]
     level: &'static str,
+    /// What the client has to do.
     title: &'static str,
+    /// What is tolerated.
     threshold: &'static str,
+    /// Part of the interface that the rule rests on.
     interface: &'static str,
+    /// Result.
+    #[described(JsonType::Named("ConformanceResult"))]
     result: &'static str,
+    /// Number of cases that were judged.
     checked: usize,
+    /// Number of cases that break the rule.
     breaches: usize,
+    /// What the first of them was.
     #[serde(skip_serializing_if = "Option::is_none")]
     finding: Option<String>,
+    /// Why the rule is waived.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Ids of the requests that break the rule, at most 20.
     evidence: Vec<String>,
 }
 
@@ -313,7 +362,7 @@ const fn result(outcome: &RuleOutcome) -> &'static str {
     }
 }
 
-impl RuleResultLine {
+impl ConformanceRule {
     fn new(judged: RuleResult) -> Self {
         let rule = judged.rule;
         Self {
@@ -335,7 +384,7 @@ impl RuleResultLine {
     }
 }
 
-impl ConformanceBody {
+impl ConformanceReportBody {
     pub(crate) fn new(
         partner: String,
         session: Option<String>,
@@ -347,14 +396,14 @@ impl ConformanceBody {
         let rules: Vec<_> = report
             .results
             .into_iter()
-            .map(RuleResultLine::new)
+            .map(ConformanceRule::new)
             .collect();
         let count = |result| rules.iter().filter(|rule| rule.result == result).count();
         Self {
             partner,
             session,
-            from: from.0,
-            to: to.0,
+            from,
+            to,
             rules_version: RULES_VERSION,
             verdict,
             requests,

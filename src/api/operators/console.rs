@@ -20,6 +20,25 @@ use playgate_http::response::reply::media;
 #[cfg(debug_assertions)]
 use playgate_http::Prepared;
 
+crate::openapi::words::words! { => r##"
+[operations.console_root]
+summary = "Redirect to the console"
+text = "The console is a web page for operators. It uses this interface with the token that the operator enters, loads nothing from other hosts, and keeps the token in the browser tab only."
+returns."302" = { text = "Redirect to the console.", headers = { Location = "string: Relative address of the console: `console/`." } }
+
+[operations.console_entry]
+summary = "Redirect to the console (path without a slash)"
+text = "Same as `console_root`."
+like = "console_root"
+
+[operations.console_file]
+summary = "File of the console"
+text = "A part of the console: script, style, view or icon."
+kept = true
+returns."200" = { text = "The file.", media = ["text/javascript; charset=utf-8", "text/css; charset=utf-8", "text/html; charset=utf-8", "image/svg+xml"], examples = { "text/javascript; charset=utf-8" = "export const version = 1;\n", "text/css; charset=utf-8" = "main { margin: 0 }\n", "text/html; charset=utf-8" = "<h1>Users</h1>\n", "image/svg+xml" = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n" } }
+errors = ["PATH_NOT_FOUND"]
+"## }
+
 /// Scripts and styles only from this listener, nothing inline, and no requests to other hosts. Pictures are `blob:`, since an
 /// image element cannot send the token.
 const POLICY: HeaderValue = HeaderValue::from_static(

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::operators::users::request::UserRequest;
-use crate::partner::offers::OfferReply;
+use crate::partner::offers::OfferBody;
 use playgate_domain::catalog::CatalogSnapshot;
 use playgate_domain::decision::DecisionStep;
 use playgate_domain::entitlement::{EntitlementExplanation, Grant};
 use playgate_domain::playback::{Playability, Viewer};
-use playgate_formats::decision_step::StepLine;
+use playgate_formats::decision_step::StepBody;
 use playgate_formats::rights::rule_step;
 use playgate_http::errors::mapping::denial;
 use playgate_http::offload::cold;
@@ -22,7 +22,48 @@ use playgate_http::{
 };
 use playgate_records::journal::{JournalFilter, JournalRecord};
 use playgate_services::Services;
-use playgate_types::{AssetId, Country, DeviceId, LiveOffset, OfferId, UnixSeconds, UserId};
+use playgate_types::{
+    AssetId, Country, Described, DeviceId, JsonType, LiveOffset, OfferId, OperatorId, UnixSeconds,
+    UserId,
+};
+
+crate::openapi::words::words! { Explained, GrantBody => r##"
+[requests.NewGrant]
+expiry = "integer?: Expiry time in Unix seconds, in the future. Default: the duration of the offer."
+
+[operations.admin_grants]
+summary = "List a user's grants"
+text = "Oldest first, expired and revoked grants included."
+query.partner = "Partner?: Partner of the user."
+returns."200" = "[Grant]: The grants."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_grant]
+summary = "Grant an offer to a user"
+text = "Granting an offer that the user holds renews it. Only an explicit `expiry` can shorten it."
+query.partner = "Partner?: Partner of the user."
+send = "NewGrant?: Expiry of the grant."
+returns."200" = "Grant: The grant."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND", "OFFER_NOT_FOUND"]
+
+[operations.admin_revoke_grant]
+summary = "Revoke a grant"
+text = "The grant stays in the history. Playback that depends on it ends."
+query.partner = "Partner?: Partner of the user."
+returns."204" = { text = "The grant was revoked." }
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND", "GRANT_NOT_FOUND"]
+
+[operations.admin_why]
+summary = "Explain whether a user may play an asset"
+text = "Returns the decision that the user would get now, check by check, with the limits of devices and streams, and whether the asset is playable at all. With `at`: the last decision about the user and the asset up to that second, as the request journal has it."
+query.partner = "Partner?: Partner of the user."
+query.offset = "LiveOffset?: For a livestream: offset from the live point."
+query.country = "Country?: Evaluates the decision for this country."
+query.device = "string?: Device id. Without one, a device that is not registered is assumed."
+query.at = "Time?: Explains a past decision."
+returns."200" = "Explained: The decision."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND", "REQUEST_NOT_FOUND"]
+"## }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrantRequest {
@@ -109,7 +150,7 @@ pub(crate) async fn grants(
     let grants = services.grants.for_user(&user.id);
     let lines: Vec<_> = grants
         .iter()
-        .map(|grant| GrantLine::new(grant, &snapshot, cx.now))
+        .map(|grant| GrantBody::new(grant, &snapshot, cx.now))
         .collect();
     Reply::json(&lines)
 }
@@ -126,7 +167,7 @@ pub(crate) async fn grant(
         .grants
         .grant(user.id, request.offer, request.expiry, by, cx.now)
         .await?;
-    Reply::json(&GrantLine::new(
+    Reply::json(&GrantBody::new(
         &grant,
         &services.catalog.snapshot(),
         cx.now,
@@ -187,11 +228,7 @@ pub(crate) async fn why(
         explained.steps.extend(step.await?);
     }
     let playability = services.playback.playability(&request.asset);
-    Reply::json(&ExplainEntitlementReply::new(
-        explained,
-        limits,
-        playability.as_ref(),
-    ))
+    Reply::json(&Explained::new(explained, limits, playability.as_ref()))
 }
 
 /// Returns the last decision about the asset in the journal that was made no later than the second `at`.
@@ -224,67 +261,77 @@ async fn past_decision(
             "the journal has no decision about this user and asset up to that time",
         )
     })?;
-    Reply::json(&ExplainEntitlementReply::from(record))
+    Reply::json(&Explained::from(record))
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GrantLine {
+pub(crate) struct GrantBody {
     #[serde(flatten)]
-    offer: OfferReply,
+    offer: OfferBody,
+    /// Id of the operator who granted the offer. Absent for the machine's administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    granted_by: Option<String>,
+    granted_by: Option<OperatorId>,
+    /// Time of revocation. Absent if the grant was not revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<i64>,
+    revoked_at: Option<UnixSeconds>,
+    /// Id of the operator who revoked the grant. Absent if not revoked, and for the machine's administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_by: Option<String>,
+    revoked_by: Option<OperatorId>,
 }
 
-impl GrantLine {
+impl GrantBody {
     pub(crate) fn new(grant: &Grant, snapshot: &CatalogSnapshot, now: UnixSeconds) -> Self {
         let revoked = grant.revoked;
         Self {
-            offer: OfferReply::from_grant(grant, snapshot, now),
-            granted_by: grant.granted_by.map(|id| id.to_string()),
-            revoked_at: revoked.map(|revoked| revoked.at.0),
-            revoked_by: revoked
-                .and_then(|revoked| revoked.by)
-                .map(|id| id.to_string()),
+            offer: OfferBody::from_grant(grant, snapshot, now),
+            granted_by: grant.granted_by,
+            revoked_at: revoked.map(|revoked| revoked.at),
+            revoked_by: revoked.and_then(|revoked| revoked.by),
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExplainEntitlementReply {
-    /// Whether the user gets an entitlement, possibly after entering the PIN.
+pub(crate) struct Explained {
+    /// Whether the user gets an entitlement, after the PIN if it is needed.
     granted: bool,
+    /// Error code of the denial. Absent if granted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("ErrorWord"))]
     code: Option<Cow<'static, str>>,
+    /// What decided the denial, and what would have to be different. Absent if granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Whether the PIN is required. Absent if playback is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pin_needed: Option<bool>,
+    /// Whether a player could play the asset: it has a playlist and, if encrypted, a license server, and the limits of
+    /// devices and streams allow a start. Absent if the asset does not exist, and for a past decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
-    /// The request that was decided, for a past decision.
+    /// Id of the request that was decided, for a past decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    /// Route of that request, as the request journal names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<String>,
+    /// Time of that request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<i64>,
-    steps: Vec<StepLine>,
+    at: Option<UnixSeconds>,
+    /// All checks, in order.
+    steps: Vec<StepBody>,
 }
 
-impl ExplainEntitlementReply {
+impl Explained {
     pub(crate) fn new(
         explained: EntitlementExplanation,
         limits: Vec<DecisionStep>,
         playability: Option<&Playability>,
     ) -> Self {
         // Preflight decides this later, but operators who ask why a viewer cannot play want to see it here.
-        let playback = playability.map(|found| StepLine {
+        let playback = playability.map(|found| StepBody {
             check: "playback".into(),
             subject: None,
             finding: found.describe(),
@@ -297,7 +344,7 @@ impl ExplainEntitlementReply {
             .steps
             .into_iter()
             .chain(limits)
-            .map(StepLine::from);
+            .map(StepBody::from);
         Self {
             granted: explained.denied.is_none(),
             code: code.map(Cow::Borrowed),
@@ -349,7 +396,7 @@ fn reason(code: &str, steps: &[DecisionStep]) -> Option<String> {
     }
 }
 
-impl From<JournalRecord> for ExplainEntitlementReply {
+impl From<JournalRecord> for Explained {
     fn from(record: JournalRecord) -> Self {
         let reason = record.code.as_deref();
         let reason = reason.and_then(|code| self::reason(code, &record.steps));
@@ -361,8 +408,8 @@ impl From<JournalRecord> for ExplainEntitlementReply {
             playable: None,
             request_id: Some(record.id),
             route: Some(record.route),
-            at: Some(record.at_millis.div_euclid(1_000)),
-            steps: record.steps.into_iter().map(StepLine::from).collect(),
+            at: Some(UnixSeconds(record.at_millis.div_euclid(1_000))),
+            steps: record.steps.into_iter().map(StepBody::from).collect(),
         }
     }
 }

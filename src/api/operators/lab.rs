@@ -10,7 +10,29 @@ use playgate_http::{
     Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{Malformed, PartnerId, PartnerKind};
+use playgate_types::{Described, JsonType, Malformed, PartnerId, PartnerKind};
+
+crate::openapi::words::words! { ScenarioBody => r##"
+[requests.ScenarioReport]
+scenario = "ScenarioWords: Name of the scenario."
+state = "ScenarioState: State of the run."
+steps = "[ScenarioWords]?: All steps in words, at most 50."
+done = "FaultCount?: Number of steps that are done. Default 0."
+failure = "ScenarioWords?: Why the next step failed."
+
+[operations.admin_scenario]
+summary = "Read the state of a scenario"
+text = "The last report of `playgate lab run`. Empty if there was no run since the start or the last reset."
+returns."200" = "Scenario: The state."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+
+[operations.admin_report_scenario]
+summary = "Report the state of a scenario"
+text = "For the program that runs a scenario, so that others can watch. Changes nothing else."
+send = "ScenarioReport: The state."
+returns."204" = { text = "The report is kept." }
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+"## }
 
 /// Limits of a scenario report, which is kept in memory: its steps, and the bytes of each text.
 const STEPS_MAX: usize = 50;
@@ -124,16 +146,22 @@ pub(crate) fn report_scenario(
 }
 
 /// Empty if no scenario was run.
-#[derive(Default, Serialize)]
+#[derive(Default, Described, Serialize)]
 pub(crate) struct ScenarioBody {
+    /// Name of the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     scenario: Option<String>,
+    /// State of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("ScenarioState"))]
     state: Option<&'static str>,
+    /// All steps in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<String>,
+    /// Number of steps that are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     done: Option<usize>,
+    /// Why the next step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
 }

@@ -9,7 +9,46 @@ use playgate_http::{
     ApiError, CombineResults, Context, ErrorCode, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{Email, Locale, MailId};
+use playgate_types::{Described, Email, JsonType, Locale, MailId, UnixSeconds};
+
+crate::openapi::words::words! { MailEntry, MailBody, MailPreview, RetriedMail, TestedMail => r##"
+[requests.TestMail]
+to = "Email: Recipient address."
+
+[requests.MailRetry]
+id = "Id?: Id of the mail. Without it: every mail of the last seven days that has failed or expired."
+
+[operations.admin_mails]
+summary = "List mails"
+text = "Newest first, at most 1000. Mails of the same second are in queue order."
+returns."200" = "[MailEntry]: The mails."
+
+[operations.admin_show_mail]
+summary = "Show a mail"
+text = "The token or PIN is masked with asterisks. The role `admin` and the local administration socket see it unmasked. Each unmasked reading is written to the audit record first, and is refused if that write fails."
+returns."200" = "Mail: The mail with its body. Tokens and PINs are erased once the mail is sent."
+errors = ["MAIL_NOT_FOUND"]
+
+[operations.admin_preview_mail]
+summary = "Preview a mail template"
+text = "Renders the template with sample values."
+query.locale = "Locale?: Language of the mail."
+returns."200" = "MailPreview: The rendered mail."
+errors = ["MAIL_NOT_FOUND"]
+
+[operations.admin_retry_mail]
+summary = "Send mail again"
+text = "Queues mail that has failed or expired, for example after a fault of the mail server was mended. A queued mail is tried at once. A reset mail can be sent while its link is valid."
+send = "MailRetry?: The mail."
+returns."200" = "RetriedMail: What is queued, and what cannot be sent."
+errors = ["MAIL_NOT_FOUND"]
+
+[operations.admin_test_mail]
+summary = "Send a test mail"
+text = "Sends at once, without the queue, and returns the response of the mail server."
+send = "TestMail: Recipient."
+returns."200" = "TestedMail: Result of the delivery."
+"## }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MailRequest {
@@ -102,7 +141,7 @@ pub(crate) async fn show(
     let mail = cold(services, move || queue.show(&request.mail, secrets))
         .await?
         .ok_or_else(|| ApiError::new(ErrorCode::MailNotFound, "there is no such message"))?;
-    Reply::json(&MailReply::from(mail))
+    Reply::json(&MailBody::from(mail))
 }
 
 pub(crate) fn preview(
@@ -112,7 +151,7 @@ pub(crate) fn preview(
     request: PreviewMailRequest,
 ) -> Result<Reply, ApiError> {
     let (subject, text, html) = services.mail.preview(request.kind, request.locale.as_ref());
-    Reply::json(&PreviewReply {
+    Reply::json(&MailPreview {
         subject,
         text,
         html,
@@ -133,7 +172,7 @@ pub(crate) async fn retry(
             "there is no such message",
         ));
     }
-    Reply::json(&RetryReply::from(retried))
+    Reply::json(&RetriedMail::from(retried))
 }
 
 pub(crate) async fn test(
@@ -145,42 +184,53 @@ pub(crate) async fn test(
     let (mail, now) = (services.mail.clone(), cx.now);
     // In the bulk pool: a mail server may be slow at each step of the dialogue.
     let tested = bulk(services, move || mail.test(request.to, now)).await?;
-    Reply::json(&TestReply::from(tested))
+    Reply::json(&TestedMail::from(tested))
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct QueuedMailLine {
-    pub id: String,
+pub(crate) struct MailLine {
+    /// Id of the mail.
+    pub id: MailId,
+    /// Recipient address.
     pub to: String,
+    /// Subject line.
     pub subject: String,
+    /// Kind of mail.
+    #[described(JsonType::OneOf(&["reset", "password-changed", "email-changed", "pin", "test"]))]
     pub kind: &'static str,
+    /// Delivery state. `sink`: stored only, because no mail server is configured.
+    #[described(JsonType::OneOf(&["sink", "queued", "sent", "failed", "expired"]))]
     pub status: &'static str,
-    pub created_at: i64,
+    /// Time at which the mail was queued.
+    pub created_at: UnixSeconds,
 }
 
-impl From<&Summary> for QueuedMailLine {
+impl From<&Summary> for MailLine {
     fn from(mail: &Summary) -> Self {
         Self {
-            id: mail.id.to_string(),
+            id: mail.id,
             to: mail.to.to_string(),
             subject: mail.subject.clone(),
             kind: mail.kind.as_str(),
             status: mail.status.as_str(),
-            created_at: mail.created.0,
+            created_at: mail.created,
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MailEntry {
     #[serde(flatten)]
-    pub line: QueuedMailLine,
+    pub line: MailLine,
+    /// Number of delivery attempts. Absent before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
+    /// Time of the next delivery attempt. Absent if none is planned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_attempt: Option<i64>,
+    pub next_attempt: Option<UnixSeconds>,
+    /// Last response of the mail server, or the reason why it could not be reached. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }
@@ -190,22 +240,25 @@ impl From<&Summary> for MailEntry {
         Self {
             line: mail.into(),
             attempts: Some(mail.attempts).filter(|attempts| *attempts > 0),
-            next_attempt: mail.next.map(|next| next.0),
+            next_attempt: mail.next,
             server: mail.response.clone(),
         }
     }
 }
 
-#[derive(Serialize)]
-pub(crate) struct MailReply {
+#[derive(Described, Serialize)]
+pub(crate) struct MailBody {
     #[serde(flatten)]
     pub entry: MailEntry,
+    /// Plain-text part.
     pub text: String,
+    /// HTML part.
     pub html: String,
+    /// Whether the token or PIN is replaced by asterisks.
     pub masked: bool,
 }
 
-impl From<RenderedMail> for MailReply {
+impl From<RenderedMail> for MailBody {
     fn from(mail: RenderedMail) -> Self {
         Self {
             entry: (&mail.summary).into(),
@@ -216,31 +269,39 @@ impl From<RenderedMail> for MailReply {
     }
 }
 
-#[derive(Serialize)]
-pub(crate) struct PreviewReply {
+#[derive(Described, Serialize)]
+pub(crate) struct MailPreview {
+    /// Subject line.
     pub subject: String,
+    /// Plain-text part.
     pub text: String,
+    /// HTML part.
     pub html: String,
 }
 
-#[derive(Serialize)]
-pub(crate) struct RetryReply {
+#[derive(Described, Serialize)]
+pub(crate) struct RetriedMail {
+    /// Ids of the mails that are queued again.
+    #[described(JsonType::List(&JsonType::Named("Id")))]
     pub queued: Vec<String>,
+    /// Mails that cannot be sent, and why.
     pub skipped: Vec<SkippedMail>,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 pub(crate) struct SkippedMail {
-    pub id: String,
+    /// Id of the mail.
+    pub id: MailId,
+    /// Why it cannot be sent again: it was sent, its link or PIN is no longer valid, or no mail server is set.
     pub message: &'static str,
 }
 
-impl From<Retried> for RetryReply {
+impl From<Retried> for RetriedMail {
     fn from(retried: Retried) -> Self {
-        let skipped = retried.left.into_iter().map(|(id, message)| SkippedMail {
-            id: id.to_string(),
-            message,
-        });
+        let skipped = retried
+            .left
+            .into_iter()
+            .map(|(id, message)| SkippedMail { id, message });
         Self {
             queued: retried.queued.iter().map(ToString::to_string).collect(),
             skipped: skipped.collect(),
@@ -248,18 +309,22 @@ impl From<Retried> for RetryReply {
     }
 }
 
-#[derive(Serialize)]
-pub(crate) struct TestReply {
-    pub id: String,
+#[derive(Described, Serialize)]
+pub(crate) struct TestedMail {
+    /// Id of the mail.
+    pub id: MailId,
+    /// Delivery state.
+    #[described(JsonType::OneOf(&["sink", "queued", "sent", "failed", "expired"]))]
     pub status: &'static str,
+    /// SMTP transcript, one line per entry. Absent if no mail server is configured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dialogue: Vec<String>,
 }
 
-impl From<TestResult> for TestReply {
+impl From<TestResult> for TestedMail {
     fn from(tested: TestResult) -> Self {
         Self {
-            id: tested.id.to_string(),
+            id: tested.id,
             status: tested.status.as_str(),
             dialogue: tested.dialogue,
         }

@@ -10,7 +10,44 @@ use playgate_http::{
     ApiError, CombineResults, Context, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{Malformed, Role};
+use playgate_types::{Described, JsonType, Malformed, OperatorId, Role, UnixSeconds};
+
+crate::openapi::words::words! { AddedOperator, AddedOperatorToken, OperatorLine => r##"
+[requests.NewOperator]
+name = "Name: Name, unique among operators."
+role = "Role: Role of the operator."
+
+[operations.admin_operators]
+summary = "List operators"
+returns."200" = "[OperatorLine]: The operators."
+
+[operations.admin_add_operator]
+summary = "Add an operator"
+send = "NewOperator: The operator."
+returns."200" = "AddedOperator: The operator was added, with a first token."
+errors = ["NAME_IN_USE"]
+
+[operations.admin_revoke_operator]
+summary = "Remove an operator"
+returns."204" = { text = "The operator was removed; their tokens are refused." }
+errors = ["OPERATOR_NOT_FOUND"]
+
+[operations.admin_operator_tokens]
+summary = "List the tokens of an operator"
+returns."200" = "[TokenLine]: The tokens."
+errors = ["OPERATOR_NOT_FOUND"]
+
+[operations.admin_add_operator_token]
+summary = "Create a token of an operator"
+send = "NewToken?: The label."
+returns."200" = "AddedOperatorToken: The token."
+errors = ["OPERATOR_NOT_FOUND"]
+
+[operations.admin_revoke_operator_token]
+summary = "Revoke a token of an operator"
+returns."204" = { text = "The token was revoked." }
+errors = ["OPERATOR_NOT_FOUND", "TOKEN_NOT_FOUND"]
+"## }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddOperatorRequest {
@@ -155,36 +192,45 @@ pub(crate) async fn revoke_token(
     Ok(Reply::no_content())
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OperatorLine {
-    pub operator_id: String,
+    /// Id of the operator.
+    pub operator_id: OperatorId,
+    /// Name of the operator.
     pub name: String,
-    pub role: &'static str,
-    pub created_timestamp: i64,
+    /// Role of the operator.
+    pub role: Role,
+    /// Time of creation.
+    pub created_timestamp: UnixSeconds,
 }
 
 impl From<&Operator> for OperatorLine {
     fn from(operator: &Operator) -> Self {
         Self {
-            operator_id: operator.id.to_string(),
+            operator_id: operator.id,
             name: operator.name.clone(),
-            role: operator.role.as_str(),
-            created_timestamp: operator.created.0,
+            role: operator.role,
+            created_timestamp: operator.created,
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedOperator<'a> {
+    /// Id of the operator.
+    #[described(JsonType::Named("Id"))]
     pub operator_id: String,
+    /// First token. It is shown only in this response.
     pub token: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedOperatorToken<'a> {
+    /// Id used to revoke the token.
     pub token_id: String,
+    /// The token. It is shown only in this response.
     pub token: &'a str,
 }

@@ -13,7 +13,58 @@ use playgate_http::{
     Reply,
 };
 use playgate_services::Services;
-use playgate_types::{DurationUnit, PartnerKind, TokenInfo};
+use playgate_types::{
+    Described, DurationUnit, JsonType, PartnerId, PartnerKind, TokenInfo, UnixSeconds,
+};
+
+crate::openapi::words::words! { AddedPartner, AddedToken, PartnerLine, TokenLine => r##"
+[requests.NewPartner]
+name = "Name: Name, unique among partners."
+kind = "PartnerKind?: Kind of the partner; `standard` if absent. `lab` is refused in production."
+
+[requests.PartnerChange]
+disabled = "boolean?: Disables or enables the partner. Tokens of a disabled partner are refused."
+telemetryDurationUnit = "PartnerDurationUnit?: Unit of the durations that the partner's players send."
+
+[operations.admin_partners]
+summary = "List partners"
+returns."200" = "[PartnerLine]: The partners."
+
+[operations.admin_add_partner]
+summary = "Add a partner"
+send = "NewPartner: The partner."
+returns."200" = "AddedPartner: The partner was added, with a first token."
+errors = ["NAME_IN_USE", "LAB_NOT_ALLOWED"]
+
+[operations.admin_change_partner]
+summary = "Change a partner"
+text = "Absent members stay as they are. Disabling a partner refuses its requests from the next one on and keeps its users. A new duration unit applies to every report made afterwards, also to events received before."
+send = "PartnerChange: The changes."
+returns."200" = "EmptyObject: The partner was changed."
+errors = ["PARTNER_NOT_FOUND"]
+
+[operations.admin_remove_partner]
+summary = "Remove a partner with its users"
+text = "The partner is disabled first and removed last. Repeat the request if it was interrupted."
+returns."204" = { text = "The partner was removed." }
+errors = ["PARTNER_NOT_FOUND"]
+
+[operations.admin_partner_tokens]
+summary = "List the access tokens of a partner"
+returns."200" = "[TokenLine]: The tokens."
+errors = ["PARTNER_NOT_FOUND"]
+
+[operations.admin_add_partner_token]
+summary = "Create an access token of a partner"
+send = "NewToken?: The label."
+returns."200" = "AddedToken: The token."
+errors = ["PARTNER_NOT_FOUND"]
+
+[operations.admin_revoke_partner_token]
+summary = "Revoke an access token of a partner"
+returns."204" = { text = "The token was revoked." }
+errors = ["PARTNER_NOT_FOUND", "TOKEN_NOT_FOUND"]
+"## }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddPartnerRequest {
@@ -199,26 +250,36 @@ pub(crate) async fn revoke_token(
     Ok(Reply::no_content())
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PartnerLine {
-    pub partner_id: String,
+    /// Id of the partner.
+    pub partner_id: PartnerId,
+    /// Name of the partner.
     pub name: String,
+    /// Kind of the partner.
+    #[described(JsonType::Named("PartnerKind"))]
     pub kind: &'static str,
-    pub created_timestamp: i64,
+    /// Time of creation.
+    pub created_timestamp: UnixSeconds,
+    /// Whether the partner is disabled.
     pub disabled: bool,
+    /// Unit of the durations that the partner's players send.
+    #[described(JsonType::Named("PartnerDurationUnit"))]
     pub telemetry_duration_unit: &'static str,
+    /// Number of access tokens.
     pub tokens: usize,
+    /// Number of users.
     pub users: usize,
 }
 
 impl PartnerLine {
     pub(crate) fn new(partner: &Partner, users: usize) -> Self {
         Self {
-            partner_id: partner.id.to_string(),
+            partner_id: partner.id,
             name: partner.name.clone(),
             kind: partner.kind.as_str(),
-            created_timestamp: partner.created.0,
+            created_timestamp: partner.created,
             disabled: partner.disabled,
             telemetry_duration_unit: partner
                 .duration_unit
@@ -229,21 +290,28 @@ impl PartnerLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedPartner<'a> {
+    /// Id of the partner.
+    #[described(JsonType::Named("Id"))]
     pub partner_id: String,
+    /// First access token. It is shown only in this response.
     pub access_token: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TokenLine {
+    /// Id used to revoke the token.
     pub token_id: String,
+    /// Label given at creation; may be empty.
     pub label: String,
-    pub created_timestamp: i64,
+    /// Time of creation.
+    pub created_timestamp: UnixSeconds,
+    /// Last use, to the minute. Absent if the token was never used. A use of the last minute before a crash may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_used_timestamp: Option<i64>,
+    pub last_used_timestamp: Option<UnixSeconds>,
 }
 
 impl From<&TokenInfo> for TokenLine {
@@ -251,15 +319,17 @@ impl From<&TokenInfo> for TokenLine {
         Self {
             token_id: token.handle.clone(),
             label: token.label.clone(),
-            created_timestamp: token.created.0,
-            last_used_timestamp: token.used.map(|used| used.0),
+            created_timestamp: token.created,
+            last_used_timestamp: token.used,
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedToken<'a> {
+    /// Id used to revoke the token.
     pub token_id: String,
+    /// The access token. It is shown only in this response.
     pub access_token: &'a str,
 }

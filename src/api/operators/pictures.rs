@@ -13,6 +13,14 @@ use playgate_ports::picture::fetch_picture;
 use playgate_services::Services;
 use playgate_types::{AssetId, BroadcastId, LivestreamId};
 
+crate::openapi::words::words! { => r##"
+[operations.admin_picture]
+summary = "Load a picture"
+text = "The default picture of a livestream, broadcast or video, for the console. Playgate fetches it: from public addresses only, up to 1 MiB, and PNG, JPEG, GIF or WebP."
+returns."200" = { text = "The picture.", media = ["image/png", "image/jpeg", "image/gif", "image/webp"], examples = { "image/png" = "PNG", "image/jpeg" = "JFIF", "image/gif" = "GIF89a", "image/webp" = "RIFF" } }
+returns."204" = { text = "There is no picture, or it could not be fetched." }
+"## }
+
 /// Pictures that are fetched at a time. A page of the schedule has some dozens, mostly of one server.
 static FETCHES: Semaphore = Semaphore::const_new(4);
 

@@ -1,12 +1,25 @@
 //! The running playback sessions.
 
-use crate::partner::sessions::PlaybackSessionBody;
+use crate::partner::sessions::PlaybackSession;
 use playgate_http::routing::resolve::known;
 use playgate_http::{
     ApiError, Context, ErrorCode, Input, OperatorAuth, ParseRequest, Payload, Reply,
 };
 use playgate_services::Services;
 use playgate_types::SessionId;
+
+crate::openapi::words::words! { => r##"
+[operations.admin_playback_sessions]
+summary = "List running playback sessions"
+text = "Oldest first, at most 1000."
+returns."200" = "[PlaybackSession]: The running sessions."
+
+[operations.admin_end_playback_session]
+summary = "End a playback session"
+text = "The player's next heartbeat gets 410."
+returns."204" = { text = "The session has ended." }
+errors = ["SESSION_NOT_FOUND", "SESSION_ENDED"]
+"## }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndPlaybackSessionRequest {
@@ -41,7 +54,7 @@ pub(crate) async fn sessions(
         .await?;
     let bodies: Vec<_> = views
         .into_iter()
-        .map(|view| PlaybackSessionBody::for_operator(services, view))
+        .map(|view| PlaybackSession::for_operator(services, view))
         .collect();
     Reply::json(&bodies)
 }

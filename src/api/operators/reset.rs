@@ -18,7 +18,19 @@ use playgate_http::{
     Payload, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{Malformed, OfferId, PartnerId, Pin, UnixSeconds};
+use playgate_types::{Described, Malformed, OfferId, PartnerId, Pin, UnixSeconds};
+
+crate::openapi::words::words! { PartnerWasReset => r##"
+[requests.PartnerReset]
+fixture = "FixtureName?: `demo`, `empty`, or the name of a file in `fixtures` of the data directory. Default `empty`."
+
+[operations.admin_reset_partner]
+summary = "Reset a lab partner"
+text = "Removes all users of the partner with their sessions, devices, grants, mail and counters, its requests in the journal, and its faults, clock offset and scenario. Then adds the users of the fixture. Its tokens stay. Resets at the same time run one after the other; one that waits for ten seconds is refused with `OVERLOADED`."
+send = "PartnerReset: The fixture."
+returns."200" = "PartnerWasReset: The partner was reset."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED", "FIXTURE_NOT_FOUND", "PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON"]
+"## }
 
 const DEMO: &str = include_str!("../../../data/fixtures/demo.toml");
 
@@ -45,9 +57,11 @@ struct FixtureUser {
     offers: Vec<OfferId>,
 }
 
-#[derive(Serialize)]
-struct ResetBody {
+#[derive(Described, Serialize)]
+struct PartnerWasReset {
+    /// Number of users that were removed.
     removed: usize,
+    /// Number of users that were added.
     users: usize,
 }
 
@@ -93,7 +107,7 @@ pub(crate) async fn reset(
     let counts = format!("removed {removed}, added {count}");
     Reply::counted(
         &counts,
-        &ResetBody {
+        &PartnerWasReset {
             removed,
             users: count,
         },

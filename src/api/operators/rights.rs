@@ -11,8 +11,8 @@ use playgate_domain::catalog::{
 use playgate_domain::schedule::Schedule;
 use playgate_domain::schedule::lost_overrides::LostOverride;
 use playgate_formats::catalog_file;
-use playgate_formats::catalog_report::ImportReply;
-use playgate_formats::rights::{ExplainRightsReply, RuleLine};
+use playgate_formats::catalog_report::CatalogImportBody;
+use playgate_formats::rights::{RightsExplained, RuleLine};
 use playgate_http::offload::{bulk, cold};
 use playgate_http::routing::endpoint::digits;
 use playgate_http::routing::resolve::known;
@@ -21,6 +21,53 @@ use playgate_http::{
 };
 use playgate_services::Services;
 use playgate_types::{BroadcastId, LivestreamId};
+
+crate::openapi::words::words! { RightsExplained, RuleLine => r##"
+[operations.admin_why_rights]
+summary = "Explain the rights of a broadcast"
+returns."200" = "RightsExplained: All layers and the effective rights."
+errors = ["BROADCAST_NOT_FOUND"]
+
+[operations.admin_set_rights]
+summary = "Override the rights of a broadcast"
+text = "Replaces the existing override of this broadcast."
+send = "Rights: The override."
+returns."200" = "CatalogImport: The changes."
+errors = ["BROADCAST_NOT_FOUND", "IMPORT_INVALID"]
+
+[operations.admin_clear_rights]
+summary = "Remove the override of a broadcast"
+text = "Also works for a broadcast that has left the schedule."
+returns."200" = "CatalogImport: The changes."
+errors = ["BROADCAST_NOT_FOUND"]
+
+[operations.admin_set_defaults]
+summary = "Change the default rights of a livestream"
+text = "Absent members stay as they are."
+send = "Rights: The changes."
+returns."200" = "CatalogImport: The changes."
+errors = ["LIVESTREAM_NOT_FOUND", "IMPORT_INVALID"]
+
+[operations.admin_rules]
+summary = "List rules"
+text = "In their order. Later rules override earlier ones."
+returns."200" = "[RuleLine]: The rules."
+
+[operations.admin_add_rule]
+summary = "Add a rule"
+text = "Appends the rule to the list. A rule that exists already keeps its place and is not added again. A rule without a condition that takes a right away is held: 409 `IMPORT_HELD` with the report in `details`, since every broadcast would lose the right."
+query.accept = "Flag?: Adds the rule even if it would be held."
+send = "Rule: The rule."
+returns."200" = "CatalogImport: The changes."
+errors = ["IMPORT_INVALID", "IMPORT_HELD"]
+
+[operations.admin_remove_rule]
+summary = "Remove a rule"
+text = "With `text`, a rule that meanwhile has another number is not removed, which is `RULE_NOT_FOUND`."
+query.text = "string?: The `text` that the rule must have."
+returns."200" = "CatalogImport: The changes."
+errors = ["RULE_NOT_FOUND"]
+"## }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BroadcastRightsRequest {
@@ -136,7 +183,7 @@ pub(crate) async fn why(
         let (livestream, broadcast) = found.ok_or_else(lost)?;
         let explained = catalog.snapshot().explain(&livestream, &broadcast);
         let explained = explained.ok_or_else(no_broadcast)?;
-        ExplainRightsReply::new(&broadcast, &explained).map_err(ApiError::internal)
+        RightsExplained::new(&broadcast, &explained).map_err(ApiError::internal)
     })
     .await?;
     Reply::json(&reply)
@@ -247,7 +294,7 @@ async fn change(
         Ok(difference)
     })
     .await?;
-    Reply::json(&ImportReply::new(difference.into(), false))
+    Reply::json(&CatalogImportBody::new(difference.into(), false))
 }
 
 fn refresh(schedule: &Schedule, touched: &Touched) -> Result<(), ApiError> {

@@ -10,6 +10,16 @@ use playgate_formats::catalog_file;
 use playgate_http::offload::bulk;
 use playgate_http::{ApiError, Context, Input, OperatorAuth, ParseRequest, Payload, Reply};
 use playgate_services::Services;
+use playgate_types::{BroadcastId, Described, LivestreamId, UnixSeconds};
+
+crate::openapi::words::words! { RulePreview => r##"
+[operations.admin_preview_rule]
+summary = "Preview a rule"
+text = "Names the broadcasts that the rule would apply to, and changes nothing."
+send = "Rule: The rule."
+returns."200" = "RulePreview: The broadcasts."
+errors = ["IMPORT_INVALID"]
+"## }
 
 /// Broadcasts that a preview names.
 const NAMED_MAX: usize = 20;
@@ -29,34 +39,42 @@ impl ParseRequest for PreviewRuleRequest {
     }
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Described, Serialize)]
 struct RulePreview {
-    /// Broadcasts that are not over.
+    /// Number of broadcasts that match and are not over.
     broadcasts: usize,
+    /// Number of livestreams that have some.
     livestreams: usize,
+    /// The first of them by start, at most 20.
     first: Vec<RuleHit>,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleHit {
-    broadcast_id: String,
-    livestream_id: String,
+    /// Id of the broadcast.
+    broadcast_id: BroadcastId,
+    /// Id of its livestream.
+    livestream_id: LivestreamId,
+    /// Name of its livestream.
     livestream_name: String,
+    /// Title.
     title: String,
-    start: i64,
-    stop: i64,
+    /// Start time, inclusive.
+    start: UnixSeconds,
+    /// End time, exclusive.
+    stop: UnixSeconds,
 }
 
 impl RuleHit {
     fn new(livestream: &Livestream, broadcast: &Broadcast) -> Self {
         Self {
-            broadcast_id: broadcast.id.as_str().to_owned(),
-            livestream_id: livestream.id.as_str().to_owned(),
+            broadcast_id: broadcast.id.clone(),
+            livestream_id: livestream.id.clone(),
             livestream_name: livestream.name.clone(),
             title: broadcast.metadata.title.to_string(),
-            start: broadcast.start.0,
-            stop: broadcast.stop.0,
+            start: broadcast.start,
+            stop: broadcast.stop,
         }
     }
 }

@@ -10,6 +10,23 @@ use playgate_http::{
 use playgate_services::Services;
 use playgate_types::{LiveOffset, LivestreamId, TvDay};
 
+crate::openapi::words::words! { => r##"
+[operations.admin_schedule_live]
+summary = "Show what is on"
+text = "Same content as the partner route `broadcasts/live`, never cached. A livestream with nothing on air is left out."
+query.livestreams = "LivestreamIds?: Livestreams. Default: all."
+query.offset = "LiveOffset?: Offset from the live point."
+returns."200" = "{LiveView}: Live views by livestream id."
+errors = ["LIVESTREAM_NOT_FOUND"]
+
+[operations.admin_schedule_day]
+summary = "List the broadcasts of a TV day"
+text = "Same content as the partner route `broadcasts/day/{date}`, never cached."
+query.livestreams = "LivestreamIds?: Livestreams. Default: all."
+returns."200" = "{[Broadcast]}: Broadcasts by livestream id."
+errors = ["LIVESTREAM_NOT_FOUND"]
+"## }
+
 type LivestreamIds = Option<IdList<LivestreamId>>;
 
 fn named(input: &Input<'_>) -> Result<LivestreamIds, ApiError> {

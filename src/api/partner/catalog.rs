@@ -14,7 +14,27 @@ use playgate_http::{
     PartnerAuth, Payload, Prepared, Reply,
 };
 use playgate_services::Services;
-use playgate_types::{AssetId, LivestreamId, Malformed, percent_encoded};
+use playgate_types::{
+    AssetId, Described, JsonType, LivestreamId, Malformed, Protocol, UnixSeconds, percent_encoded,
+};
+
+crate::openapi::words::words! { AssetBody, ExtendedRightsBody, LivestreamBody => r##"
+[operations.livestreams]
+summary = "List livestreams"
+text = "Ordered by id. Returns all of them, or a page if `limit` is set. For the next page send the last id of this page as `after`, or follow the `Link` header, which is present if there is a next page."
+query.limit = "CatalogPageSize?: Maximum number of entries. Default: all."
+query.after = "LivestreamId?: Returns entries after this id."
+kept = true
+returns."200" = { text = "The livestreams.", type = "[Livestream]", headers = { Link = "string?: Address of the next page, with `rel=next`. Absent on the last page." } }
+
+[operations.assets]
+summary = "List videos on demand"
+text = "Ordered by id. Returns all of them, or a page if `limit` is set. For the next page send the last id of this page as `after`, or follow the `Link` header, which is present if there is a next page."
+query.limit = "CatalogPageSize?: Maximum number of entries. Default: all."
+query.after = "AssetId?: Returns entries after this id."
+kept = true
+returns."200" = { text = "The videos on demand.", type = "[Asset]", headers = { Link = "string?: Address of the next page, with `rel=next`. Absent on the last page." } }
+"## }
 
 pub(crate) fn livestreams(
     http: &HttpState,
@@ -28,7 +48,7 @@ pub(crate) fn livestreams(
         let lines = || {
             snapshot
                 .livestreams()
-                .map(|one| LivestreamReply::from(&**one))
+                .map(|one| LivestreamBody::from(&**one))
         };
         let make = || prepared(services, lines().collect());
         return http
@@ -36,7 +56,7 @@ pub(crate) fn livestreams(
             .get_or_make(&snapshot, "livestreams", make);
     }
     let page = Page::new(snapshot.livestreams(), &request, |one| &one.id);
-    let lines = page.rows.iter().map(|one| LivestreamReply::from(&***one));
+    let lines = page.rows.iter().map(|one| LivestreamBody::from(&***one));
     let next = page.next(&request, "livestreams", |one| one.id.as_str());
     reply(services, lines.collect(), next)
 }
@@ -50,12 +70,12 @@ pub(crate) fn assets(
     let services = &http.services;
     let snapshot = services.catalog.snapshot();
     if request.is_whole() {
-        let lines = || snapshot.assets().map(|one| AssetReply::from(&**one));
+        let lines = || snapshot.assets().map(|one| AssetBody::from(&**one));
         let make = || prepared(services, lines().collect());
         return http.catalog_lists.get_or_make(&snapshot, "assets", make);
     }
     let page = Page::new(snapshot.assets(), &request, |one| &one.id);
-    let lines = page.rows.iter().map(|one| AssetReply::from(&***one));
+    let lines = page.rows.iter().map(|one| AssetBody::from(&***one));
     let next = page.next(&request, "assets", |one| one.id.as_str());
     reply(services, lines.collect(), next)
 }
@@ -183,36 +203,53 @@ fn images(images: &[Image]) -> Vec<ImageReply<'_>> {
     images.iter().map(ImageReply::from).collect()
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExtendedRightsReply {
+pub(crate) struct ExtendedRightsBody {
+    /// Whether pausing is allowed.
     pause: bool,
+    /// Whether rewinding is allowed.
     rewind: bool,
+    /// Whether fast-forwarding is allowed.
     fast_forward: bool,
 }
 
 /// A livestream. Its rights are the defaults of its broadcasts.
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LivestreamReply<'a> {
-    id: &'a str,
+pub(crate) struct LivestreamBody<'a> {
+    /// Id of the livestream. Also an asset id.
+    id: &'a LivestreamId,
+    /// Name.
     name: &'a str,
+    /// Images. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[described(JsonType::List(&JsonType::Named("Image")))]
     images: Vec<ImageReply<'a>>,
+    /// Channel number. Absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u16>,
+    /// Heading under which lists show it. Absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<&'a str>,
+    /// Time zone of its TV days.
     zone: &'static str,
+    /// Whether broadcasts may be watched live by default. The schedule may override it.
     live_rights: bool,
+    /// Default length of the catch-up window in days after a broadcast's end; 0 means no catch-up. The schedule may
+    /// override it.
     catchup_days: u16,
+    /// Whether a running broadcast may be restarted from its beginning.
     start_over: bool,
-    extended_rights: ExtendedRightsReply,
+    /// Default player controls. The schedule may override them.
+    extended_rights: ExtendedRightsBody,
+    /// Whether playback needs a license.
     encrypted: bool,
-    protocols: Vec<&'static str>,
+    /// Available streaming protocols.
+    protocols: Vec<Protocol>,
 }
 
-impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
+impl<'a> From<&'a Livestream> for LivestreamBody<'a> {
     fn from(livestream: &'a Livestream) -> Self {
         let ExtendedRights {
             pause,
@@ -220,7 +257,7 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
             fast_forward,
         } = livestream.extended;
         Self {
-            id: livestream.id.as_str(),
+            id: &livestream.id,
             name: &livestream.name,
             images: images(&livestream.images),
             number: livestream.number,
@@ -229,56 +266,64 @@ impl<'a> From<&'a Livestream> for LivestreamReply<'a> {
             live_rights: livestream.live_rights,
             catchup_days: livestream.catchup_days,
             start_over: livestream.start_over,
-            extended_rights: ExtendedRightsReply {
+            extended_rights: ExtendedRightsBody {
                 pause,
                 rewind,
                 fast_forward,
             },
             encrypted: livestream.encrypted,
-            protocols: livestream.playlist.0.keys().map(|p| p.as_str()).collect(),
+            protocols: livestream.playlist.0.keys().copied().collect(),
         }
     }
 }
 
-#[derive(Serialize)]
-pub(crate) struct WindowReply {
+#[derive(Described, Serialize)]
+pub(crate) struct AvailabilityWindow {
+    /// Begin, inclusive. Absent if the period has no begin.
     #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<i64>,
+    from: Option<UnixSeconds>,
+    /// End, exclusive. Absent if the period has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<i64>,
+    to: Option<UnixSeconds>,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct AssetReply<'a> {
-    id: &'a str,
+pub(crate) struct AssetBody<'a> {
+    /// Id of the video on demand.
+    id: &'a AssetId,
+    /// Title.
     title: &'a str,
+    /// Images. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[described(JsonType::List(&JsonType::Named("Image")))]
     images: Vec<ImageReply<'a>>,
+    /// Minimum age. Absent if not rated.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("Age"))]
     pg_age: Option<u8>,
+    /// Period in which it may be played. Absent if there is no restriction.
     #[serde(skip_serializing_if = "Option::is_none")]
-    available: Option<WindowReply>,
+    available: Option<AvailabilityWindow>,
+    /// Whether playback needs a license.
     encrypted: bool,
-    protocols: Vec<&'static str>,
+    /// Available streaming protocols.
+    protocols: Vec<Protocol>,
 }
 
-impl<'a> From<&'a Asset> for AssetReply<'a> {
+impl<'a> From<&'a Asset> for AssetBody<'a> {
     fn from(asset: &'a Asset) -> Self {
         let Window { from, to } = asset.available;
         let bounded = from.is_some() || to.is_some();
         Self {
-            id: asset.id.as_str(),
+            id: &asset.id,
             title: &asset.title,
             images: images(&asset.images),
             pg_age: asset.pg_age,
             // Left out without bounds: an empty window would read as never.
-            available: bounded.then(|| WindowReply {
-                from: from.map(|at| at.0),
-                to: to.map(|at| at.0),
-            }),
+            available: bounded.then_some(AvailabilityWindow { from, to }),
             encrypted: asset.encrypted,
-            protocols: asset.playlist.0.keys().map(|p| p.as_str()).collect(),
+            protocols: asset.playlist.0.keys().copied().collect(),
         }
     }
 }

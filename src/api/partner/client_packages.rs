@@ -12,6 +12,21 @@ use crate::embedded_files::{self, EmbeddedFile, EmbeddedFileRequest};
 use playgate_http::response::reply::media;
 use playgate_http::{Anyone, ApiError, Context, ErrorCode, HttpState, Prepared, Reply};
 
+crate::openapi::words::words! { => r##"
+[operations.client_index]
+summary = "Index of the JavaScript packages"
+text = "The version of the packages `@playgate/client` and `@playgate/player`, and the size and the integrity of each file."
+kept = true
+returns."200" = { text = "The index.", type = "object", example = '{"version": "0.1.0", "files": {"client.js": {"bytes": 5081, "integrity": "sha384-CVURoADnETSnucFiTpQauxGfe6esSueS2b8LL/v04tA3R52F9s3UMEABM+X1yygf"}}}' }
+
+[operations.client_file]
+summary = "File of the JavaScript packages"
+text = "A module of the packages, for pages of any origin."
+kept = true
+returns."200" = { text = "The file.", media = ["text/javascript; charset=utf-8"], example = "export { PlaygateClient } from './client.js';\n" }
+errors = ["PATH_NOT_FOUND"]
+"## }
+
 #[derive(Serialize)]
 struct PackageIndex {
     version: &'static str,

@@ -6,7 +6,33 @@ use playgate_domain::playback::{PlaybackError, Registered};
 use playgate_http::offload::cold_for;
 use playgate_http::{ApiError, Context, Input, ParseRequest, Payload, Reply, UserAuth};
 use playgate_services::Services;
-use playgate_types::DeviceId;
+use playgate_types::{Described, DeviceId, UnixSeconds};
+
+crate::openapi::words::words! { DeviceBody => r##"
+[operations.devices]
+summary = "List the user's devices"
+text = "Oldest first. A device is registered at its first preflight. The default limit is five devices."
+returns."200" = "[Device]: The devices."
+errors = ["USER_NOT_FOUND"]
+
+[operations.clear_devices]
+summary = "Remove all devices"
+text = "Ends the playback sessions on them."
+returns."204" = { text = "All devices were removed." }
+errors = ["USER_NOT_FOUND"]
+
+[operations.device]
+summary = "Show a device"
+text = "The device as it was at its last preflight."
+returns."200" = "Device: The device."
+errors = ["USER_NOT_FOUND", "DEVICE_NOT_FOUND"]
+
+[operations.remove_device]
+summary = "Remove a device"
+text = "Ends the playback session on it."
+returns."204" = { text = "The device was removed." }
+errors = ["USER_NOT_FOUND", "DEVICE_NOT_FOUND"]
+"## }
 
 async fn registered(
     services: &Services,
@@ -69,15 +95,21 @@ pub(crate) async fn remove_device(
     Ok(Reply::no_content())
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeviceBody {
+    /// Id of the device, from `Service-Play-DeviceId`.
     device_id: String,
+    /// Device platform sent at the last preflight.
     device_platform: String,
+    /// Device type sent at the last preflight.
     device_type: String,
+    /// Device model sent at the last preflight.
     device_model: String,
-    since: i64,
-    last_start: i64,
+    /// Time of the first playback start.
+    since: UnixSeconds,
+    /// Time of the last playback start.
+    last_start: UnixSeconds,
 }
 
 impl From<Registered> for DeviceBody {
@@ -88,8 +120,8 @@ impl From<Registered> for DeviceBody {
             device_platform: device.platform,
             device_type: device.kind,
             device_model: device.model,
-            since: registered.since.0,
-            last_start: registered.latest.0,
+            since: registered.since,
+            last_start: registered.latest,
         }
     }
 }

@@ -16,6 +16,14 @@ use playgate_types::{UnixSeconds, Zone};
 /// Channels on the page. Titles are decoded for each request.
 const CHANNELS_MAX: usize = 60;
 
+crate::openapi::words::words! { => r##"
+[operations.front_page]
+summary = "Front page"
+text = "Tells a browser where the API description, the player page and the console are. Clients that do not accept `text/html` are answered 404, as on any unknown path."
+returns."200" = { text = "The page.", media = ["text/html; charset=utf-8"], example = "<!doctype html>\n<html lang=\"en\">\n<title>Playgate</title>\n" }
+errors = ["PATH_NOT_FOUND"]
+"## }
+
 pub(crate) struct FrontPageRequest {
     pub accepts_html: bool,
 }

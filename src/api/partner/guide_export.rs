@@ -23,6 +23,50 @@ use playgate_services::Services;
 use playgate_types::time::{DAY, HOUR};
 use playgate_types::{LivestreamId, Malformed, MediaPath, Protocol, UnixSeconds, percent_encoded};
 
+crate::openapi::words::words! { => r##"
+[operations.xmltv]
+summary = "Schedule as XMLTV"
+text = '''
+For applications such as Kodi. Channel ids are livestream ids. A livestream without broadcasts is left out. The partner token may be sent in the query parameter `accessToken`. Other parameters than those below are refused.'''
+query.days = "ExportDays?: Days ahead. Without it, as far as the schedule goes."
+query.days_back = "ExportDays?: Days back. Without it, all that is kept."
+query.livestreams = "LivestreamIds?: Livestreams. Without it, all."
+kept = true
+returns."200" = { text = "The guide.", media = ["application/xml; charset=utf-8"], example = '''
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tv SYSTEM "xmltv.dtd">
+<tv generator-info-name="Playgate">
+  <channel id="news">
+    <display-name>News</display-name>
+  </channel>
+  <programme start="20260101120000 +0000" stop="20260101123000 +0000" channel="news">
+    <title>Evening news</title>
+    <desc>The day.</desc>
+    <rating><value>0</value></rating>
+  </programme>
+</tv>
+''' }
+
+[operations.m3u]
+summary = "Livestreams as an M3U playlist"
+text = '''
+For players such as Kodi. Lists the livestreams that need no account: not encrypted, and in an offer of type `default` that is valid now and in the viewer's country. The addresses in the list contain the partner token of this request, so the list is as secret as the token. The list also contains the address of the XMLTV guide. A livestream whose past programs can be played without a session has `catchup-source`, in which players replace `{utc}`.'''
+kept = true
+returns."200" = { text = "The playlist.", media = ["audio/x-mpegurl; charset=utf-8"], example = '''
+#EXTM3U url-tvg="https://tv.example/api/schedule/v1/xmltv?accessToken=7b1c9a52-5f64-4a04-8d6e-0d6a4b8f2c31" x-tvg-url="https://tv.example/api/schedule/v1/xmltv?accessToken=7b1c9a52-5f64-4a04-8d6e-0d6a4b8f2c31"
+#EXTINF:-1 tvg-id="news" tvg-name="News" tvg-chno="1" group-title="Public" catchup="default" catchup-days="7" catchup-source="https://tv.example/api/schedule/v1/m3u/news/index.m3u8?accessToken=7b1c9a52-5f64-4a04-8d6e-0d6a4b8f2c31&utc={utc}",News
+https://tv.example/api/schedule/v1/m3u/news/index.m3u8?accessToken=7b1c9a52-5f64-4a04-8d6e-0d6a4b8f2c31
+''' }
+
+[operations.watch]
+summary = "Redirect from the M3U playlist to the manifest"
+text = '''
+Rights are checked at the time of the request. An address of the built-in origin is signed until the next program without live rights begins, the offer ends, or twelve hours have passed. With `utc`, the manifest is that of the program on air then, if it is in its catch-up window.'''
+query.utc = "Time?: Start of a past program. Without it, the livestream."
+returns."302" = { text = "Redirect to the manifest.", headers = { Location = "string: The address of the manifest." } }
+errors = ["ASSET_NOT_FOUND", "LIVESTREAM_NOT_FOUND", "GEO_BLOCKED", "NOT_ENTITLED", "NOT_AVAILABLE", "NO_LIVE_RIGHTS", "PROTOCOL_NOT_AVAILABLE"]
+"## }
+
 /// Validity of a signed manifest address, in seconds. Short enough that an address that is passed
 /// on is worth little; long enough not to interrupt an evening.
 const VALIDITY_MAX: i64 = 12 * HOUR;

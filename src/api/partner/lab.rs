@@ -4,13 +4,52 @@
 use serde::Serialize;
 
 use crate::operators::lab::own_lab;
-use crate::operators::mail::MailReply;
+use crate::operators::mail::MailBody;
 use crate::operators::requests;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
 use playgate_domain::mail::Secrets;
 use playgate_http::offload::cold_for;
 use playgate_http::{ApiError, Context, PartnerAuth, Reply};
 use playgate_services::Services;
+use playgate_types::{Described, UnixSeconds};
+
+crate::openapi::words::words! { LabClockBody => r##"
+[operations.lab_requests]
+summary = "List the partner's requests"
+text = "Newest first. A search reads a bounded part of the journal: follow `rel=next` of the `Link` header, also from an empty list. `rel=prev` is the address for later requests; with `wait` it is answered when one comes. Everything that the partner's clients send is kept, apart from tokens, passwords, PINs and challenges."
+query.user = "string?: Only requests of this user: id or e-mail address."
+query.session = "Id?: Only requests of this playback session."
+query.asset = "AssetId?: Only requests about this asset."
+query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
+query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
+query.code = "string?: Only this error code of the interface."
+query.from = "Time?: Start of the time span."
+query.to = "Time?: End of the time span, exclusive."
+query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
+query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
+query.limit = "PageSize?: Maximum number of requests."
+query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
+returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+errors = ["LAB_NOT_ALLOWED", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
+
+[operations.lab_request]
+summary = "Show a request of the partner"
+text = "The newest request with this id, or else the one with this number."
+returns."200" = "JournaledRequest: The request."
+errors = ["LAB_NOT_ALLOWED", "REQUEST_NOT_FOUND"]
+
+[operations.lab_clock]
+summary = "Read the clock of the lab"
+text = "What the server takes for the present when it answers this partner, and how far that is from the clock of the service."
+returns."200" = "LabClock: The clock."
+errors = ["LAB_NOT_ALLOWED"]
+
+[operations.lab_mail]
+summary = "List the mail to the partner's users"
+text = "Newest first, at most 100, with the links and PINs that users get."
+returns."200" = "[Mail]: The mails."
+errors = ["LAB_NOT_ALLOWED"]
+"## }
 
 /// Users that are listed at a time.
 const USERS_PAGE: usize = 100;
@@ -18,9 +57,11 @@ const USERS_PAGE: usize = 100;
 /// Mails in a response.
 const MAILS_MAX: usize = 100;
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 struct LabClockBody {
-    now: i64,
+    /// Time of the partner's requests.
+    now: UnixSeconds,
+    /// Offset from the clock of the service, in seconds.
     offset: i64,
 }
 
@@ -31,7 +72,7 @@ pub(crate) fn clock(
 ) -> Result<Reply, ApiError> {
     let partner = own_lab(services, &auth)?;
     Reply::json(&LabClockBody {
-        now: cx.now.0,
+        now: cx.now,
         offset: services.lab.clock_offset(&partner),
     })
 }
@@ -67,7 +108,7 @@ pub(crate) async fn mails(
         Ok::<_, ApiError>(shown?.into_iter().flatten())
     })
     .await?;
-    Reply::json(&mails.map(MailReply::from).collect::<Vec<_>>())
+    Reply::json(&mails.map(MailBody::from).collect::<Vec<_>>())
 }
 
 pub(crate) async fn requests(

@@ -14,6 +14,27 @@ use playgate_http::response::reply::media;
 use playgate_http::{Anyone, ApiError, Context, ErrorCode, HttpState, Reply};
 use playgate_services::DemoAccess;
 
+crate::openapi::words::words! { => r##"
+[operations.lab_entry]
+summary = "Redirect to the player page"
+text = "The page plays films, livestreams and catch-up through this interface and shows each call. It loads nothing from other hosts. Where `environment` is `production` it is answered 404 with the reason."
+returns."302" = { text = "Redirect to the player page.", headers = { Location = "string: Relative address of the page: `lab/`." } }
+errors = ["PATH_NOT_FOUND"]
+
+[operations.lab_settings]
+summary = "Settings of the player page"
+text = "In the demo with the demo's partner token and user, so that the page plays at once."
+returns."200" = { text = "The settings.", type = "object", example = '{"environment": "staging", "headerPrefix": "Service-", "publicUrl": "https://tv.example"}' }
+errors = ["PATH_NOT_FOUND"]
+
+[operations.lab_file]
+summary = "File of the player page"
+text = "A part of the page: script, style or icon."
+kept = true
+returns."200" = { text = "The file.", media = ["text/javascript; charset=utf-8", "text/css; charset=utf-8", "text/html; charset=utf-8", "image/svg+xml"], examples = { "text/javascript; charset=utf-8" = "export const version = 1;\n", "text/css; charset=utf-8" = "main { margin: 0 }\n", "text/html; charset=utf-8" = "<h1>Player</h1>\n", "image/svg+xml" = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n" } }
+errors = ["PATH_NOT_FOUND"]
+"## }
+
 /// No request of the page can leave this listener. Pictures come from buffers of the page (`blob:`), and so does the worker
 /// that times heartbeats.
 const POLICY: HeaderValue = HeaderValue::from_static(

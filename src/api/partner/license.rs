@@ -21,7 +21,54 @@ use playgate_ports::license_server::{License, LicenseSubject, Refusal, UpstreamE
 use playgate_process::Turn;
 use playgate_process::worker_pool::slots::NoSlot;
 use playgate_services::Services;
-use playgate_types::{Drm, SessionId, TokenHash, UserId};
+use playgate_types::{Described, Drm, SessionId, TokenHash, UserId};
+
+crate::openapi::words::words! { ClearKeyLicense => r##"
+[requests.ClearKeyRequest]
+kids = "KeyIds: Key ids."
+type = "any?: Session type as in the EME specification. Ignored."
+
+[operations.license_widevine]
+summary = "Get a Widevine license"
+text = '''
+Checks session, entitlement, rights at the playing position, the DRM system of the preflight, and the key ids if they are readable. Then it forwards the challenge to the operator's license server and returns the license. Requests for the service certificate are forwarded too. A 4xx of the license server is `LICENSE_REFUSED` with its status in `details.status`: do not repeat the request. 429 keeps its `Retry-After`. `Content-Type` is not required. One key id that does not belong to the asset rejects the whole request.'''
+headers = ["Service-Play-EntitlementId", "Service-Play-Session"]
+send = { text = "The challenge created by the player's DRM system.", media = ["application/octet-stream"], example = "\b\u0001\u0012\n" }
+returns."200" = { text = "The license, with the media type set by the license server.", media = ["*/*"], example = "\b\u0002\u0012\n" }
+errors = ["ENTITLEMENT_INVALID", "ENTITLEMENT_EXPIRED", "SESSION_MISMATCH", "KEY_NOT_ALLOWED", "DRM_MISMATCH", "NO_LIVE_RIGHTS", "NOT_AVAILABLE", "PIN_CODE_REQUIRED", "ASSET_NOT_FOUND", "SESSION_NOT_FOUND", "SESSION_ENDED", "LICENSE_REFUSED", "LICENSE_SERVER_FAILED", "LICENSE_SERVER_TIMEOUT"]
+
+[operations.license_playready]
+summary = "Get a PlayReady license"
+text = '''
+Works like `license_widevine`. A client that sends `SOAPAction` gets errors as SOAP faults with the status of the error. Faults of the license server are returned unchanged with status 403.'''
+like = "license_widevine"
+
+[operations.license_fairplay]
+summary = "Get a FairPlay license"
+text = "Works like `license_widevine`."
+like = "license_widevine"
+
+[operations.license_clearkey]
+summary = "Get a Clear Key license"
+text = "Returns keys from the catalogue in the format of the EME specification. Meant for laboratories; off in production unless configured."
+headers = ["Service-Play-EntitlementId", "Service-Play-Session"]
+send = "ClearKeyRequest: Key ids, as created by the player's key system."
+returns."200" = "ClearKeyLicense: The keys."
+errors = ["ENTITLEMENT_INVALID", "ENTITLEMENT_EXPIRED", "SESSION_MISMATCH", "KEY_NOT_ALLOWED", "DRM_MISMATCH", "NO_LIVE_RIGHTS", "NOT_AVAILABLE", "PIN_CODE_REQUIRED", "ASSET_NOT_FOUND", "SESSION_NOT_FOUND", "SESSION_ENDED", "LICENSE_SERVER_FAILED"]
+
+[operations.license_signed]
+summary = "Get a license at a signed address"
+text = "The address `licenseSigned` of the preflight, for players that can set an address and no headers. It names and authorizes the session; everything else is as for `license_widevine` and the routes of the other DRM systems."
+send = { text = "The challenge created by the player's DRM system.", media = ["application/octet-stream"], example = "\b\u0001\u0012\n" }
+returns."200" = { text = "The license.", media = ["*/*"], example = "\b\u0002\u0012\n" }
+errors = ["ENTITLEMENT_INVALID", "KEY_NOT_ALLOWED", "NO_LIVE_RIGHTS", "NOT_AVAILABLE", "PIN_CODE_REQUIRED", "SESSION_NOT_FOUND", "SESSION_ENDED", "LICENSE_REFUSED", "LICENSE_SERVER_FAILED", "LICENSE_SERVER_TIMEOUT"]
+
+[operations.fairplay_certificate]
+summary = "Get the FairPlay certificate"
+text = "The application certificate that a FairPlay player needs before it makes a challenge. `certificate` of the preflight is this address."
+returns."200" = { text = "The certificate in DER, shortened in the example.", media = ["application/octet-stream"], example = "0\u0003\u0002\u0001\u0000" }
+errors = ["CERTIFICATE_NOT_CONFIGURED"]
+"## }
 
 /// Length in bytes of a Widevine request for a service certificate. A license challenge has
 /// hundreds.
@@ -61,7 +108,7 @@ pub(crate) async fn license(
             LicenseResult::Denied,
         );
     })?;
-    let clear_keys = |keys: &[_]| Reply::json(&ClearKeyBody::new(keys));
+    let clear_keys = |keys: &[_]| Reply::json(&ClearKeyLicense::new(keys));
     issue(http, cx, &session, challenge, &kids, clear_keys).await
 }
 
@@ -99,7 +146,7 @@ pub(crate) async fn license_signed(
     })?;
     // One type for the licenses of all systems: players pass the bytes on.
     let clear_keys = |keys: &[_]| {
-        let body = serde_json::to_vec(&ClearKeyBody::new(keys)).map_err(ApiError::internal)?;
+        let body = serde_json::to_vec(&ClearKeyLicense::new(keys)).map_err(ApiError::internal)?;
         Ok(Reply::bytes(media::BYTES, body))
     };
     issue(http, cx, &session, challenge, &kids, clear_keys).await
@@ -347,20 +394,25 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
     wrong.map_or(Ok(kids), Err)
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 struct ClearKey {
+    /// Always `oct`.
     kty: &'static str,
+    /// Key id in base64url.
     kid: String,
+    /// Key in base64url.
     k: String,
 }
 
-#[derive(Serialize)]
-pub(crate) struct ClearKeyBody {
+#[derive(Described, Serialize)]
+pub(crate) struct ClearKeyLicense {
+    /// Keys.
     keys: Vec<ClearKey>,
+    /// Always `temporary`.
     r#type: &'static str,
 }
 
-impl ClearKeyBody {
+impl ClearKeyLicense {
     pub(crate) fn new(keys: &[([u8; 16], [u8; 16])]) -> Self {
         let key = |(kid, key): &([u8; 16], [u8; 16])| ClearKey {
             kty: "oct",
@@ -413,7 +465,7 @@ mod tests {
     fn clear_key_license_follows_the_eme_specification() {
         let mut kid = [0; 16];
         kid[15] = 1;
-        let license = serde_json::to_value(ClearKeyBody::new(&[(kid, [0xff; 16])])).unwrap();
+        let license = serde_json::to_value(ClearKeyLicense::new(&[(kid, [0xff; 16])])).unwrap();
         assert_eq!(
             license,
             serde_json::json!({

@@ -20,8 +20,72 @@ use playgate_http::{
 use playgate_services::Services;
 use playgate_types::text::visible;
 use playgate_types::{
-    BirthDate, Country, Email, Locale, Password, PersonName, TokenHash, TokenKind,
+    BirthDate, Country, Described, Email, Locale, LoginId, Password, PersonName, TokenHash,
+    TokenKind, UserId,
 };
+
+crate::openapi::words::words! { LoginResult => r##"
+[requests.SignUp]
+identity = "Email: E-mail address. It may be used once per partner."
+accessKey = "NewPassword: Password."
+name = "PersonName?: Name."
+locale = "Locale?: Language of mails and messages."
+country = "Country?: Country."
+birthDate = "CalendarDate?: Date of birth."
+
+[requests.LogIn]
+identity = "Email: E-mail address."
+accessKey = "Password: Password."
+
+[requests.SendReset]
+email = "Email: E-mail address of the account."
+locale = "any?: Language of the mail. An invalid value is ignored."
+
+[requests.Reset]
+password = "NewPassword: New password."
+token = "string: Reset token from the mail."
+
+[operations.sign_up]
+summary = "Sign up"
+text = '''
+Creates a user of this partner and logs the user in. Spaces around the address are removed. Its domain may be international. The local part is ASCII and case-insensitive.'''
+send = "SignUp: The new user."
+returns."200" = "LoginResult: The user was created and logged in."
+errors = ["PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON", "EMAIL_IN_USE"]
+
+[operations.login]
+summary = "Log in"
+text = '''
+Creates a login session. An unknown address and a wrong password give the same status and body in the same time. Ten wrong passwords in 15 minutes lock the account's login for 1, then 2, 4, 8 and at most 15 minutes; a device (`Service-Play-DeviceId`, which may be sent with a login) or network that has logged in to the account before has a count of its own. A password reset works during the lock.'''
+send = "LogIn: E-mail address and password."
+returns."200" = "LoginResult: The user was logged in. `newUser` is false (the example shows a sign-up)."
+errors = ["PASSWORD_TOO_LONG", "INVALID_CREDENTIALS"]
+
+[operations.logout]
+summary = "Log out"
+text = "Ends the login session and the user's playback sessions. The token is refused from the next request on."
+returns."200" = "EmptyObject: The session has ended."
+
+[operations.send_reset]
+summary = "Request a password reset mail"
+text = '''
+The response and its time are the same whether or not the user exists. The mail contains a token that works once, for 30 minutes by default. A newer request invalidates it. More than three mails an hour per account are silently not sent.'''
+send = "SendReset: E-mail address of the account."
+returns."200" = "EmptyObject: A mail was queued if the user exists."
+
+[operations.send_reset_email]
+summary = "Request a password reset mail (alternative path)"
+text = "Same as `send_reset`. Some clients call this path."
+like = "send_reset"
+
+[operations.reset]
+summary = "Set a new password with a reset token"
+text = '''
+Ends all sessions of the user and mails a notice. If the password breaks the rules, the token stays valid.'''
+send = "Reset: The new password and the token."
+returns."200" = "EmptyObject: The password was set."
+errors = ["PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON", "RESET_TOKEN_INVALID"]
+"## }
 
 pub(crate) struct SignUpRequest {
     pub identity: Email,
@@ -200,7 +264,7 @@ pub(crate) async fn sign_up(
                 .for_member("accessKey", ErrorCode::BAD_PASSWORD)
         })?;
     cx.trace.user(opened.user.id);
-    Reply::json(&LoginReply::new(&opened, true))
+    Reply::json(&LoginResult::new(&opened, true))
 }
 
 pub(crate) async fn login(
@@ -227,7 +291,7 @@ pub(crate) async fn login(
     // What the pushed-out logins play ends with them.
     let ends = |login| opened.displaced.contains(&login);
     end_playback_of(services, cx, &opened.user.id, ends).await?;
-    Reply::json(&LoginReply::new(&opened, false))
+    Reply::json(&LoginResult::new(&opened, false))
 }
 
 pub(crate) async fn logout(
@@ -291,26 +355,33 @@ pub(crate) async fn reset(
     Ok(Reply::empty_object())
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LoginReply<'a> {
+pub(crate) struct LoginResult<'a> {
+    /// Opaque User Authorization Token. Valid for 60 days after its last use and 365 days in all by default, and only while
+    /// its login session exists.
     pub token: &'a str,
-    pub user_id: String,
-    pub session_id: String,
+    /// Id of the user.
+    pub user_id: UserId,
+    /// Id of the login session.
+    pub session_id: LoginId,
+    /// Name of the user. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
+    /// E-mail address, normalized.
     pub open_id: &'a str,
-    /// Always true: a user who can log in is registered.
+    /// Always true.
     pub registered: bool,
+    /// Whether this request created the user.
     pub new_user: bool,
 }
 
-impl<'a> LoginReply<'a> {
+impl<'a> LoginResult<'a> {
     pub(crate) fn new(opened: &'a NewLogin, new_user: bool) -> Self {
         Self {
             token: opened.token.reveal(),
-            user_id: opened.user.id.to_string(),
-            session_id: opened.login.to_string(),
+            user_id: opened.user.id,
+            session_id: opened.login,
             name: opened.user.name.as_ref().map(|name| name.as_str()),
             open_id: opened.user.email.as_str(),
             registered: true,

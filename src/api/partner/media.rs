@@ -21,6 +21,17 @@ use playgate_process::Turn;
 use playgate_services::Services;
 use playgate_types::{MediaPath, UnixSeconds};
 
+crate::openapi::words::words! { => r##"
+[operations.origin]
+summary = "Get a file from the built-in origin"
+text = "Serves manifests and segments under the address that a preflight returned. The signed token is part of the path, so relative addresses inherit it. Range requests are supported."
+headers = ["Range?", "If-Range?"]
+returns."200" = { text = "The file. The media type follows from its name.", media = ["*/*"], example = "#EXTM3U\n#EXT-X-VERSION:7\n", headers = { ETag = "string: Strong entity tag.", Accept-Ranges = "string: Always `bytes`." } }
+returns."206" = { text = "The requested range of the file.", media = ["*/*"], example = "#EXTM3U\n", headers = { ETag = "string: Strong entity tag.", Content-Range = "string: Byte range in the body, and the size of the file." } }
+returns."304" = { text = "Not modified: the tag in `If-None-Match` is current." }
+errors = ["PLAYLIST_TOKEN_INVALID", "SESSION_ENDED", "FILE_NOT_FOUND", "RANGE_NOT_SATISFIABLE"]
+"## }
+
 pub(crate) struct OriginRequest {
     pub token: String,
     /// The decoded path below the media directory. No segment is empty, `.` or `..`, or contains a

@@ -15,6 +15,27 @@ use playgate_http::{
 use playgate_services::Services;
 use playgate_types::{Password, TokenHash, TokenKind};
 
+crate::openapi::words::words! { => r##"
+[requests.ResetForm]
+token = "string: Reset token from the link."
+password = "NewPassword: New password."
+again = "string: The new password again."
+
+[operations.reset_page]
+summary = "Password reset page"
+text = "The page that the link in a reset mail opens, in the browser's language. Opening it does not use the token up."
+query.token = "string?: Reset token from the link."
+returns."200" = { text = "The form.", media = ["text/html; charset=utf-8"], example = "<!doctype html>\n<html lang=\"en\">\n<title>Choose a new password</title>\n" }
+errors = ["RESET_TOKEN_INVALID"]
+
+[operations.reset_form]
+summary = "Submit the password reset page"
+text = "Sets the password, as `reset` does, and answers with a page. If the password is not accepted, the page is the form again."
+send = { text = "The form as a browser sends it.", media = ["application/x-www-form-urlencoded"], of = "ResetForm" }
+returns."200" = { text = "The password was set.", media = ["text/html; charset=utf-8"], example = "<!doctype html>\n<html lang=\"en\">\n<title>Choose a new password</title>\n" }
+errors = ["PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON", "RESET_TOKEN_INVALID"]
+"## }
+
 pub(crate) struct LinkToken {
     pub text: String,
     pub hash: TokenHash,

@@ -10,6 +10,55 @@ use playgate_http::{
 use playgate_services::Services;
 use playgate_types::{BroadcastId, LiveOffset, LivestreamId, TvDay, percent_encoded};
 
+crate::openapi::words::words! { => r##"
+[operations.live]
+summary = "Now, next and previous of several livestreams"
+text = '''
+Returns the live view of each livestream at the live point, or at `offset` before it. Unknown livestreams, and those with nothing on air at that point, are left out. If none of the livestreams is known, the response is 404. A response may be cached until one of its current broadcasts ends.'''
+query.livestreams = "LivestreamIds: Livestreams."
+query.offset = "LiveOffset?: Offset from the live point."
+kept = true
+returns."200" = "{LiveView}: Live views by livestream id."
+errors = ["LIVESTREAM_NOT_FOUND"]
+
+[operations.day]
+summary = "Broadcasts of a TV day of several livestreams"
+text = '''
+Returns the broadcasts that start in a TV day, ordered by start. A TV day runs from 06:00 (by default) to 06:00 of the next day, local time in the livestream's time zone. Consecutive days have neither gaps nor overlaps. Unknown livestreams are left out; if none is known, the response is 404. A livestream without broadcasts on that day has `[]`.'''
+query.livestreams = "LivestreamIds: Livestreams."
+kept = true
+returns."200" = "{[Broadcast]}: Broadcasts by livestream id."
+errors = ["LIVESTREAM_NOT_FOUND"]
+
+[operations.broadcasts]
+summary = "Broadcasts by id"
+text = "Unknown broadcasts are left out. Each broadcast has `streamStart`, `streamStop` and `streamId`."
+query.broadcasts = "BroadcastIds: Broadcasts."
+kept = true
+returns."200" = { text = "Broadcasts by id.", type = "{CarriedBroadcast}", example = '''
+{"bc-5xr3ykqhd2wvmp5u": {"id": "bc-5xr3ykqhd2wvmp5u", "title": "Evening news", "start": 1767268800, "stop": 1767270600, "liveAvailable": true, "extendedRights": {"pause": true, "rewind": true, "fastForward": false}, "streamStart": 1767268800, "streamStop": 1767270600, "streamId": "news"}}''' }
+
+[operations.broadcast]
+summary = "A broadcast"
+text = "A broadcast that is or was in the guide, with its rights. It is found as long as its id is: past its end, until the guide's history is deleted."
+kept = true
+returns."200" = "Broadcast: The broadcast."
+errors = ["BROADCAST_NOT_FOUND"]
+
+[operations.day_one]
+summary = "Broadcasts of a TV day of one livestream (deprecated)"
+kept = true
+returns."200" = "[Broadcast]: The broadcasts, ordered by start."
+errors = ["LIVESTREAM_NOT_FOUND"]
+
+[operations.live_one]
+summary = "Now, next and previous of one livestream (deprecated)"
+query.offset = "LiveOffset?: Offset from the live point."
+kept = true
+returns."200" = "LiveView: The live view."
+errors = ["LIVESTREAM_NOT_FOUND", "NO_CURRENT_BROADCAST"]
+"## }
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRequest {
     pub livestreams: IdList<LivestreamId>,

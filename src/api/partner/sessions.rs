@@ -11,8 +11,37 @@ use playgate_domain::playback::{EndReason, SessionView};
 use playgate_http::offload::cold_for;
 use playgate_http::{ApiError, Context, ErrorCode, Input, ParseRequest, Payload, Reply, UserAuth};
 use playgate_services::Services;
-use playgate_types::LoginId;
-use playgate_types::{SessionId, UserId};
+use playgate_types::{
+    AssetId, BroadcastId, Described, Drm, JsonType, LoginId, Protocol, SessionId, UnixSeconds,
+    UserId,
+};
+
+crate::openapi::words::words! { LoginSession, PlaybackSession, LoginSessionItem, PlaybackSessionItem => r##"
+[operations.sessions]
+summary = "List the user's sessions"
+text = '''
+Login sessions first, then playback sessions; each group oldest first. A viewer at the stream limit can end another playback session by its id. A viewer who lost a device can end its login session.'''
+returns."200" = "[Session]: The sessions."
+errors = ["USER_NOT_FOUND"]
+
+[operations.end_sessions]
+summary = "End all sessions"
+text = "Ends all login sessions and playback sessions, the login session of this request included."
+returns."204" = { text = "All sessions have ended." }
+errors = ["USER_NOT_FOUND"]
+
+[operations.session]
+summary = "Show a session"
+text = "A login session or a playback session; `kind` says which."
+returns."200" = "Session: The session."
+errors = ["USER_NOT_FOUND", "SESSION_NOT_FOUND"]
+
+[operations.end_session]
+summary = "End a session"
+text = "Logs a device out if the session is a login session; otherwise ends playback, and the player's next heartbeat is 410."
+returns."204" = { text = "The session has ended." }
+errors = ["USER_NOT_FOUND", "SESSION_NOT_FOUND", "SESSION_ENDED"]
+"## }
 
 pub(crate) async fn sessions(
     services: &Services,
@@ -26,11 +55,9 @@ pub(crate) async fn sessions(
     .await?;
     let logins = logins
         .iter()
-        .map(|login| SessionBody::Login(LoginLine::new(login, Some(auth.login()))));
+        .map(|login| SessionBody::login(login, auth.login()));
     let playing = services.playback.sessions_of(&auth.user(), cx.server_now);
-    let playing = playing
-        .into_iter()
-        .map(|view| SessionBody::Playback(Box::new(PlaybackSessionBody::for_user(view))));
+    let playing = playing.into_iter().map(SessionBody::playback);
     Reply::json(&logins.chain(playing).collect::<Vec<_>>())
 }
 
@@ -46,17 +73,14 @@ pub(crate) async fn session(
         .sessions_of(&auth.user(), cx.server_now)
         .into_iter();
     if let Some(view) = playing.find(|view| view.id == request.playback) {
-        return Reply::json(&SessionBody::Playback(Box::new(
-            PlaybackSessionBody::for_user(view),
-        )));
+        return Reply::json(&SessionBody::playback(view));
     }
     let (accounts, now) = (services.accounts.clone(), cx.now);
     let login = cold_for(services, cx, Some(auth.partner()), move || {
         accounts.login(&auth.user(), request.login, now)
     })
     .await?;
-    let line = LoginLine::new(&login, Some(auth.login()));
-    Reply::json(&SessionBody::Login(line))
+    Reply::json(&SessionBody::login(&login, auth.login()))
 }
 
 pub(crate) async fn end_sessions(
@@ -135,56 +159,106 @@ impl ParseRequest for SessionRequest {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub(crate) enum SessionBody {
-    Login(LoginLine),
-    Playback(Box<PlaybackSessionBody>),
+#[serde(untagged)]
+enum SessionBody {
+    Login(LoginSessionItem),
+    Playback(Box<PlaybackSessionItem>),
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Described, Serialize)]
+struct LoginSessionItem {
+    /// Always `login`.
+    #[described(JsonType::Named("LoginKind"))]
+    kind: &'static str,
+    #[serde(flatten)]
+    session: LoginSession,
+}
+
+#[derive(Described, Serialize)]
+struct PlaybackSessionItem {
+    /// Always `playback`.
+    #[described(JsonType::Named("PlaybackKind"))]
+    kind: &'static str,
+    #[serde(flatten)]
+    session: PlaybackSession,
+}
+
+impl SessionBody {
+    fn login(login: &LoginInfo, asking: LoginId) -> Self {
+        Self::Login(LoginSessionItem {
+            kind: "login",
+            session: LoginSession::new(login, Some(asking)),
+        })
+    }
+
+    fn playback(view: SessionView) -> Self {
+        Self::Playback(Box::new(PlaybackSessionItem {
+            kind: "playback",
+            session: PlaybackSession::for_user(view),
+        }))
+    }
+}
+
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PlaybackSessionBody {
-    session_id: String,
+pub(crate) struct PlaybackSession {
+    /// Id of the playback session.
+    session_id: SessionId,
+    /// User who plays. Present only in responses to operators.
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_id: Option<String>,
+    user_id: Option<UserId>,
+    /// The user's e-mail address. Present only in responses to operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
-    asset_id: String,
+    /// Asset that is playing.
+    asset_id: AssetId,
+    /// Broadcast at the playing position. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    broadcast_id: Option<String>,
+    broadcast_id: Option<BroadcastId>,
+    /// Id of the device. Sessions with the same id are on one device.
     device_id: String,
+    /// Device model sent at preflight.
     device_model: String,
+    /// Device platform sent at preflight.
     device_platform: String,
+    /// Device type sent at preflight.
     device_type: String,
-    drm: &'static str,
-    protocol: &'static str,
-    since: i64,
-    last_seen: i64,
+    /// DRM system.
+    drm: Drm,
+    /// Streaming protocol.
+    protocol: Protocol,
+    /// Start of the session.
+    since: UnixSeconds,
+    /// Time of the last heartbeat.
+    last_seen: UnixSeconds,
+    /// Bit rate of the last heartbeat, in bits per second. 0 before the first heartbeat.
     bitrate: u64,
+    /// Picture width of the last heartbeat, in pixels.
     resolution_width: u32,
+    /// Picture height of the last heartbeat, in pixels.
     resolution_height: u32,
     #[serde(flatten)]
     names: AssetNames,
 }
 
-impl PlaybackSessionBody {
+impl PlaybackSession {
     pub(crate) fn for_user(view: SessionView) -> Self {
         let (width, height) = view.resolution;
         Self {
-            session_id: view.id.to_string(),
+            session_id: view.id,
             // Omitted, because it is the user's own list.
             user_id: None,
             email: None,
-            asset_id: view.asset.as_str().to_owned(),
-            broadcast_id: view.program.map(|id| id.as_str().to_owned()),
+            asset_id: view.asset,
+            broadcast_id: view.program,
             device_id: view.device.id.as_str().to_owned(),
             device_model: view.device.model,
             device_platform: view.device.platform,
             device_type: view.device.kind,
-            drm: view.drm.as_str(),
-            protocol: view.protocol.as_str(),
-            since: view.since.0,
-            last_seen: view.seen.0,
+            drm: view.drm,
+            protocol: view.protocol,
+            since: view.since,
+            last_seen: view.seen,
             bitrate: view.bitrate,
             resolution_width: width,
             resolution_height: height,
@@ -199,7 +273,7 @@ impl PlaybackSessionBody {
         let place = (&services.catalog, &*services.schedule);
         let names = AssetNames::new(place, &view.asset, view.program.as_ref(), view.seen);
         Self {
-            user_id: Some(view.user.to_string()),
+            user_id: Some(view.user),
             email: user.map(|user| user.email.to_string()),
             names,
             ..Self::for_user(view)
@@ -208,29 +282,36 @@ impl PlaybackSessionBody {
 }
 
 /// A login session.
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LoginLine {
-    pub session_id: String,
-    pub created_timestamp: i64,
-    pub expires: i64,
-    pub last_used_timestamp: i64,
+pub(crate) struct LoginSession {
+    /// Id of the login session.
+    pub session_id: LoginId,
+    /// Time of login.
+    pub created_timestamp: UnixSeconds,
+    /// Expiry time: of the absolute limit, or of the idle limit, which moves with use.
+    pub expires: UnixSeconds,
+    /// Time of the last use, exact to an hour.
+    pub last_used_timestamp: UnixSeconds,
+    /// What the client called itself in `User-Agent` when it logged in. Absent if it sent none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// `Service-Play-DeviceId` of the login. Absent if the client sent none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
+    /// Whether this request uses the session. Absent in responses to operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
 }
 
-impl LoginLine {
+impl LoginSession {
     /// A session as seen by the session `asking`, or by an operator if that is `None`.
     pub(crate) fn new(login: &LoginInfo, asking: Option<LoginId>) -> Self {
         Self {
-            session_id: login.id.to_string(),
-            created_timestamp: login.created.0,
-            expires: login.expires.0,
-            last_used_timestamp: login.used.0,
+            session_id: login.id,
+            created_timestamp: login.created,
+            expires: login.expires,
+            last_used_timestamp: login.used,
             program: login.program.clone(),
             device_id: login.device.clone(),
             current: asking.map(|asking| asking == login.id),

@@ -17,7 +17,7 @@ use crate::client::{Admin, path, request_body, with_query};
 use crate::global::Global;
 use crate::output::{self, ADOPT, CommandResult, Failure, members};
 use crate::process::caller;
-use playgate_api::operators::backups::{BackupLine, ContentsBody, RestoredBody};
+use playgate_api::operators::backups::{BackupContentsBody, BackupLine, RestoredBody};
 use playgate_app::backup_settings;
 use playgate_config::{Loaded, data_dir};
 use playgate_domain::audit::AuditedChange;
@@ -131,7 +131,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
         None => {
             let readable = readable(file, &data_dir(&global.inputs()?))?;
             match examine(readable.path(), &playgate_records::schema()) {
-                Ok(contents) => to_json(&ContentsBody::from(contents))?,
+                Ok(contents) => to_json(&BackupContentsBody::from(contents))?,
                 Err(error) => return report_damaged(file, error, json),
             }
         }
@@ -149,7 +149,7 @@ async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
                     )
                     .find(name)?;
                     match examine(&found, &playgate_records::schema()) {
-                        Ok(contents) => to_json(&ContentsBody::from(contents))?,
+                        Ok(contents) => to_json(&BackupContentsBody::from(contents))?,
                         Err(error) => return report_damaged(&found, error, json),
                     }
                 }
@@ -422,6 +422,6 @@ fn show_tables(contents: &Value) -> CommandResult {
     output::list(&Value::from(rows), &columns, false)
 }
 
-fn to_json(body: &ContentsBody) -> Result<Value, Failure> {
+fn to_json(body: &BackupContentsBody) -> Result<Value, Failure> {
     serde_json::to_value(body).map_err(|error| Failure::failed(error.to_string()))
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::THIS_PROGRAM;
 use super::run_limited::{self, run_limited};
-use playgate_api::operators::backups::ContentsBody;
+use playgate_api::operators::backups::BackupContentsBody;
 use playgate_domain::backups::{BackupContents, BackupError, Examine, examine};
 use playgate_store::StoreError;
 
@@ -78,7 +78,7 @@ fn wait(child: Child, path: &Path) -> Result<Option<BackupContents>, BackupError
     match report.get("problem").and_then(Value::as_str) {
         Some(problem) => Err(damaged(problem.to_owned())),
         None => serde_json::from_value(report)
-            .map(|body: ContentsBody| Some(body.into()))
+            .map(|body: BackupContentsBody| Some(body.into()))
             .map_err(|_| {
                 let (status, why) = (ended.status, ended.err.trim());
                 damaged(format!("could not be verified ({status}): {why}"))

@@ -11,18 +11,27 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
 use playgate_config::limits::RETRY_OVERLOAD;
-use playgate_types::LimitReached;
+use playgate_types::{Described, JsonType, LimitReached};
 
 pub use crate::errors::code::{ErrorCode, NO_LIVE_RIGHTS_STATUS};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConflictingSession {
+pub struct BlockingSessionBody {
+    /// Id used to end the session.
+    #[described(JsonType::Named("SessionId"))]
     pub session_id: String,
+    /// Device id sent at preflight.
     pub device_id: String,
+    /// Device model sent at preflight.
     pub device_model: String,
+    /// Device type sent at preflight.
     pub device_type: String,
+    /// Asset that is playing.
+    #[described(JsonType::Named("AssetId"))]
     pub asset_id: String,
+    /// Start of the session.
+    #[described(JsonType::Named("Time"))]
     pub since: i64,
 }
 
@@ -55,7 +64,7 @@ pub enum Details {
         retry_after: u32,
     },
     Sessions {
-        sessions: Vec<ConflictingSession>,
+        sessions: Vec<BlockingSessionBody>,
     },
     Reason {
         reason: &'static str,
@@ -283,27 +292,34 @@ impl fmt::Debug for ApiError {
     }
 }
 
-#[derive(Serialize)]
-struct ErrorObject<'a> {
+#[derive(Described, Serialize)]
+struct ErrorDescription<'a> {
+    /// Explanation for developers. Names the field at fault.
     message: &'a str,
+    /// Text that may be shown to a viewer. Language: `Accept-Language`, else the user's locale, else the service's default.
     user_message: &'a str,
+    /// Stable error code for programs.
+    #[described(JsonType::Named("ErrorCode"))]
     code: &'static str,
+    /// Additional data. Absent if the code has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("ErrorDetails"))]
     details: Option<&'a Details>,
 }
 
-#[derive(Serialize)]
-pub(crate) struct ErrorBody<'a> {
-    error: ErrorObject<'a>,
-    /// Only on the login and password routes, whose clients read it at top level.
+#[derive(Described, Serialize)]
+pub struct ErrorResponse<'a> {
+    /// Describes the failure.
+    error: ErrorDescription<'a>,
+    /// Copy of `error.message`. Present only on the login and password routes, where existing clients read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
 }
 
-impl<'a> ErrorBody<'a> {
+impl<'a> ErrorResponse<'a> {
     pub(crate) fn new(error: &'a ApiError, user_message: &'a str, flat: bool) -> Self {
         Self {
-            error: ErrorObject {
+            error: ErrorDescription {
                 message: error.message(),
                 user_message,
                 code: error.code().as_str(),
@@ -364,7 +380,7 @@ mod tests {
     #[test]
     fn an_error_body_has_the_documented_form() {
         let error = ApiError::field("offset", "must be an integer from -86400 to 0");
-        let body = serde_json::to_value(ErrorBody::new(&error, "Sorry", false)).unwrap();
+        let body = serde_json::to_value(ErrorResponse::new(&error, "Sorry", false)).unwrap();
         assert_eq!(
             body,
             serde_json::json!({"error": {
@@ -380,7 +396,7 @@ mod tests {
                 },
             }})
         );
-        let flat = serde_json::to_value(ErrorBody::new(&error, "Sorry", true)).unwrap();
+        let flat = serde_json::to_value(ErrorResponse::new(&error, "Sorry", true)).unwrap();
         assert_eq!(flat["message"], flat["error"]["message"]);
     }
 
@@ -399,7 +415,7 @@ mod tests {
             serde_json::json!({"retryAfter": 60})
         );
         let full = Details::Sessions {
-            sessions: vec![ConflictingSession {
+            sessions: vec![BlockingSessionBody {
                 session_id: "s".into(),
                 device_id: "d".into(),
                 device_model: "m".into(),

@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
 
-use crate::errors::api_error::{ApiError, ErrorBody, ErrorCode, NO_LIVE_RIGHTS_STATUS};
+use crate::errors::api_error::{ApiError, ErrorCode, ErrorResponse, NO_LIVE_RIGHTS_STATUS};
 use crate::request::context::hex16;
 use crate::request::headers::{
     EncodingPreference, HeaderNames, RequestHeaders, preferred_encoding,
@@ -361,7 +361,7 @@ pub(crate) fn render_error(
     options: ResponseOptions<'_>,
 ) -> Response<ResponseBody> {
     let json = |flat| {
-        let body = ErrorBody::new(error, user_message, flat);
+        let body = ErrorResponse::new(error, user_message, flat);
         serde_json::to_vec(&body).unwrap_or_default()
     };
     let (media, body) = match form {

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::errors::api_error::{ApiError, ErrorBody};
+use crate::errors::api_error::{ApiError, ErrorResponse};
 use crate::errors::code::ErrorCode;
 use crate::pipeline::cors;
 use crate::pipeline::response::REQUEST_ID;
@@ -213,6 +213,6 @@ fn refusal(
     let languages = heads.accept_language.joined();
     let languages = languages.as_ref().and_then(|value| value.to_str().ok());
     let words = notice.messages.pick(error.code(), languages, None);
-    let body = json!(ErrorBody::new(error, words, false));
+    let body = json!(ErrorResponse::new(error, words, false));
     (error.code().status(), media::JSON, body.to_string())
 }

@@ -8,71 +8,100 @@ use playgate_domain::schedule::import::GuideProblem;
 use playgate_domain::schedule::import_preview::{BroadcastSummary, LivestreamEdits};
 use playgate_domain::schedule::lost_overrides::LostOverride;
 use playgate_domain::schedule::{ImportOutcome, ImportReport, Unmapped};
-use playgate_types::BroadcastId;
+use playgate_types::{BroadcastId, Described, JsonType, LivestreamId, UnixSeconds};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WireReport {
+pub(crate) struct GuideReport {
+    /// Whether the import was held because of `doubts` and changed nothing.
     held: bool,
+    /// Whether this was a dry run, which changes nothing.
     dry_run: bool,
+    /// Number of channels in the guide.
     channels: u64,
+    /// Number of programmes in the guide, skipped ones included.
     programmes: u64,
+    /// Number of added broadcasts.
     added: u64,
+    /// Number of changed broadcasts.
     changed: u64,
+    /// Number of removed broadcasts.
     removed: u64,
+    /// Number of unchanged broadcasts.
     unchanged: u64,
+    /// Number of skipped rows, by reason.
     skipped: BTreeMap<&'static str, u64>,
+    /// Line numbers of the first skipped rows, by reason.
     skipped_lines: BTreeMap<&'static str, Vec<u64>>,
-    skipped_rows: BTreeMap<&'static str, Vec<WireSkipped>>,
+    /// The first skipped rows, by reason.
+    skipped_rows: BTreeMap<&'static str, Vec<SkippedRow>>,
+    /// Number of repairs, by kind. The rows are imported.
     repaired: BTreeMap<&'static str, u64>,
+    /// Line numbers of the first repaired rows, by kind.
     repaired_lines: BTreeMap<&'static str, Vec<u64>>,
-    /// Channel ids of the guide that no livestream can have.
+    /// Channel ids of the guide that no livestream can have. Map them in the EPG source.
     unusable_channels: Vec<String>,
-    lost_overrides: Vec<WireLostOverride>,
+    /// Rights of single broadcasts whose broadcast the import removes. They apply to nothing.
+    lost_overrides: Vec<LostOverrideBody>,
+    /// Number of programmes with a text or list that was truncated.
     shortened: u64,
+    /// Number of programmes without an age rating.
     unrated: u64,
+    /// Livestream ids of channels that are not in the catalogue.
     unmapped: Vec<String>,
-    /// Display names of unmapped channels by channel id, where the guide has them.
+    /// Names of those channels in the guide, by id. Channels without a name are left out.
     unmapped_names: BTreeMap<String, String>,
+    /// Livestreams that were created, or would be in a dry run.
+    #[described(JsonType::List(&JsonType::Named("LivestreamId")))]
     created: Vec<String>,
+    /// Livestream ids of channels that the last guide of the EPG source did not contain.
     new_channels: Vec<String>,
+    /// Reasons to hold the import. Also listed if `accept` overrode them.
     doubts: Vec<String>,
+    /// Preview of the first changes. Present only if the import changed nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<WireChanges>,
+    changes: Vec<LivestreamChanges>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireLostOverride {
+struct LostOverrideBody {
+    /// Id of the broadcast that the override is for.
     broadcast_id: String,
-    livestream_id: String,
+    /// Its livestream.
+    livestream_id: LivestreamId,
+    /// Its title.
     title: String,
-    start: i64,
+    /// Its start.
+    start: UnixSeconds,
 }
 
-impl From<&(BroadcastId, LostOverride)> for WireLostOverride {
+impl From<&(BroadcastId, LostOverride)> for LostOverrideBody {
     fn from((id, lost): &(BroadcastId, LostOverride)) -> Self {
         Self {
             broadcast_id: id.to_string(),
-            livestream_id: lost.livestream.to_string(),
+            livestream_id: lost.livestream.clone(),
             title: lost.title.to_string(),
-            start: lost.start.0,
+            start: lost.start,
         }
     }
 }
 
 /// A skipped row. `channel` and `text` are absent where the guide has none.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireSkipped {
+struct SkippedRow {
+    /// Line in the guide.
     line: u64,
+    /// Channel id of the row, or its livestream id.
     #[serde(skip_serializing_if = "Option::is_none")]
     channel: Option<String>,
+    /// The text that was not understood.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
 
-impl From<&GuideProblem> for WireSkipped {
+impl From<&GuideProblem> for SkippedRow {
     fn from(row: &GuideProblem) -> Self {
         Self {
             line: row.line,
@@ -82,51 +111,62 @@ impl From<&GuideProblem> for WireSkipped {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireChanges {
-    livestream: String,
+struct LivestreamChanges {
+    /// Id of the livestream.
+    livestream: LivestreamId,
+    /// Time zone in which to display the times.
     zone: &'static str,
+    /// Number of added broadcasts.
     added: u64,
+    /// Number of changed broadcasts.
     changed: u64,
+    /// Number of removed broadcasts.
     removed: u64,
-    edits: Vec<WireEdit>,
+    /// First changes, ordered by time.
+    edits: Vec<GuideEdit>,
 }
 
 /// A broadcast before and after. `before` is absent for a new one, `after` for a removed one.
-#[derive(Debug, Serialize)]
-struct WireEdit {
+#[derive(Debug, Described, Serialize)]
+struct GuideEdit {
+    /// Previous broadcast. Absent if the broadcast is new.
     #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<WireAiring>,
+    before: Option<Airing>,
+    /// New broadcast. Absent if the broadcast is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<WireAiring>,
+    after: Option<Airing>,
 }
 
-#[derive(Debug, Serialize)]
-struct WireAiring {
-    start: i64,
-    stop: i64,
+#[derive(Debug, Described, Serialize)]
+struct Airing {
+    /// Start time, inclusive.
+    start: UnixSeconds,
+    /// End time, exclusive.
+    stop: UnixSeconds,
+    /// Title.
     title: String,
 }
 
-impl From<&BroadcastSummary> for WireAiring {
+impl From<&BroadcastSummary> for Airing {
     fn from(airing: &BroadcastSummary) -> Self {
         Self {
-            start: airing.start.0,
-            stop: airing.stop.0,
+            start: airing.start,
+            stop: airing.stop,
             title: airing.title.to_string(),
         }
     }
 }
 
-impl From<&LivestreamEdits> for WireChanges {
+impl From<&LivestreamEdits> for LivestreamChanges {
     fn from(one: &LivestreamEdits) -> Self {
-        let edits = one.edits.iter().map(|edit| WireEdit {
-            before: edit.before.as_ref().map(WireAiring::from),
-            after: edit.after.as_ref().map(WireAiring::from),
+        let edits = one.edits.iter().map(|edit| GuideEdit {
+            before: edit.before.as_ref().map(Airing::from),
+            after: edit.after.as_ref().map(Airing::from),
         });
         Self {
-            livestream: one.livestream.to_string(),
+            livestream: one.livestream.clone(),
             zone: one.zone.name(),
             added: one.difference.added,
             changed: one.difference.changed,
@@ -136,7 +176,7 @@ impl From<&LivestreamEdits> for WireChanges {
     }
 }
 
-impl From<&ImportReport> for WireReport {
+impl From<&ImportReport> for GuideReport {
     fn from(report: &ImportReport) -> Self {
         let ids = |channels: &[Unmapped]| channels.iter().map(|c| c.id.to_string()).collect();
         let skipped = || report.skipped.iter();
@@ -160,7 +200,7 @@ impl From<&ImportReport> for WireReport {
                 .map(|(kind, rows)| {
                     (
                         kind.as_str(),
-                        rows.rows.iter().map(WireSkipped::from).collect(),
+                        rows.rows.iter().map(SkippedRow::from).collect(),
                     )
                 })
                 .collect(),
@@ -171,7 +211,7 @@ impl From<&ImportReport> for WireReport {
                 .map(|(kind, rows)| (kind.as_str(), rows.lines.clone()))
                 .collect(),
             unusable_channels: report.unusable.clone(),
-            lost_overrides: report.lost.iter().map(WireLostOverride::from).collect(),
+            lost_overrides: report.lost.iter().map(LostOverrideBody::from).collect(),
             shortened: report.shortened,
             unrated: report.unrated,
             unmapped: ids(&report.unmapped),
@@ -179,7 +219,7 @@ impl From<&ImportReport> for WireReport {
             created: ids(&report.created),
             new_channels: report.newly_seen.iter().map(ToString::to_string).collect(),
             doubts: report.issues.iter().map(ToString::to_string).collect(),
-            changes: report.edits.iter().map(WireChanges::from).collect(),
+            changes: report.edits.iter().map(LivestreamChanges::from).collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::operators::epg_sources::import_report::WireReport;
+use crate::operators::epg_sources::import_report::GuideReport;
 use playgate_domain::epg_sources::{EpgSourceView, EpgSources, HoldReason, LastImport, Refresh};
 use playgate_domain::schedule::import::parsed_guide::ChannelTarget;
 use playgate_domain::schedule::{ImportOptions, ImportOutcome, ImportReport, ScheduleError};
@@ -20,7 +20,42 @@ use playgate_http::{
 };
 use playgate_ports::http_client::without_query;
 use playgate_services::Services;
-use playgate_types::Malformed;
+use playgate_types::{Described, JsonType, Malformed, UnixSeconds};
+
+crate::openapi::words::words! { import_report::GuideReport, GuideSource => r##"
+[operations.admin_import_guide]
+summary = "Import a guide"
+text = '''
+Accepts XMLTV, or JSON in the format of the schedule's day route; plain, gzip or xz. The format is detected from the content. The guide replaces the period that it covers on each livestream, in one atomic switch. A guide that looks implausible is held: 409 `IMPORT_HELD` with the report in `details`.'''
+query.source = "string?: Name of the EPG source whose settings and report are used; 1 to 128 characters."
+query.dryRun = "Flag?: Reports the changes and makes none."
+query.accept = "Flag?: Imports the guide even if it looks implausible."
+query.createLivestreams = "Flag?: Creates livestreams that are not in the catalogue."
+send = { text = "The guide.", media = ["application/octet-stream"], example = '''
+{"news": [{"id": "evening-news", "title": "Evening news", "start": 1767268800, "stop": 1767270600}]}
+''' }
+returns."200" = "GuideReport: The changes, made or planned."
+errors = ["IMPORT_INVALID", "IMPORT_HELD"]
+
+[operations.admin_guide_sources]
+summary = "List EPG sources"
+text = "In the order of the configuration."
+returns."200" = "[GuideSource]: The EPG sources."
+
+[operations.admin_guide_source]
+summary = "Show an EPG source"
+returns."200" = "GuideSource: The EPG source."
+errors = ["EPG_SOURCE_NOT_FOUND"]
+
+[operations.admin_refresh_source]
+summary = "Fetch an EPG source now"
+text = "Fetches and imports the guide even if it has not changed."
+query.dryRun = "Flag?: Reports the changes and makes none."
+query.accept = "Flag?: Imports the guide even if it looks implausible."
+query.createLivestreams = "Flag?: Creates livestreams that are not in the catalogue. The configuration of the EPG source can make this the default."
+returns."200" = "GuideReport: The changes, made or planned."
+errors = ["EPG_SOURCE_NOT_FOUND", "EPG_SOURCE_FAILED", "IMPORT_INVALID", "IMPORT_HELD"]
+"## }
 
 pub(crate) struct ImportGuideRequest {
     pub source: Option<String>,
@@ -95,7 +130,7 @@ pub(crate) fn sources(
         .epg_sources
         .list()
         .into_iter()
-        .map(WireSource::from)
+        .map(GuideSource::from)
         .collect();
     Reply::json(&sources)
 }
@@ -107,7 +142,7 @@ pub(crate) fn source(
     request: SourceRequest,
 ) -> Result<Reply, ApiError> {
     let view = services.epg_sources.show(&request.source)?;
-    Reply::json(&WireSource::from(view))
+    Reply::json(&GuideSource::from(view))
 }
 
 pub(crate) async fn refresh(
@@ -153,7 +188,7 @@ pub(crate) async fn import_guide(
 /// # Errors
 /// `IMPORT_HELD`, with the report in `details`, if the import was held.
 fn reported(report: &ImportReport) -> Result<Reply, ApiError> {
-    let body = WireReport::from(report);
+    let body = GuideReport::from(report);
     if report.outcome == ImportOutcome::Held {
         let report = serde_json::to_value(&body).map_err(ApiError::internal)?;
         return Err(ApiError::new(
@@ -190,25 +225,45 @@ impl GuideUpload {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WireSource {
+pub(crate) struct GuideSource {
+    /// Name of the EPG source in the configuration.
     name: String,
+    /// Address, without its query, which may contain keys.
     url: String,
+    /// Seconds between two fetches.
     interval: i64,
+    /// Priority. Where two EPG sources cover the same livestream, the higher one is used.
     priority: u32,
+    /// Time zone of times that name none.
     zone: &'static str,
+    /// Whether the UTC offsets in the guide are ignored and all times are local in `zone`.
     ignore_offsets: bool,
+    /// Preferred languages of titles and descriptions, best first.
     languages: Vec<String>,
+    /// Number of channels that the configuration maps to another livestream id.
     mapped: usize,
+    /// These livestreams, by the channel id in the guide, as the key `channels` of the source has them: an id, a list, or
+    /// `livestreams` and `shift` in seconds.
+    #[described(JsonType::Map(&JsonType::Any))]
     channels: BTreeMap<String, WireTarget>,
+    /// State. `new`: not fetched yet. `ok`: last fetch succeeded. `held`: last guide awaits approval. `failing`: last fetch
+    /// failed.
+    #[described(JsonType::OneOf(&["new", "ok", "held", "failing"]))]
     state: &'static str,
-    last_attempt: Option<i64>,
-    last_success: Option<i64>,
-    next: Option<i64>,
+    /// Time of the last fetch. `null` if there was none.
+    last_attempt: Option<UnixSeconds>,
+    /// Time of the last fetch whose guide was taken or had not changed. `null` if there was none.
+    last_success: Option<UnixSeconds>,
+    /// Time of the next fetch. `null` if none is planned.
+    next: Option<UnixSeconds>,
+    /// Number of consecutive failures.
     failures: u32,
+    /// Error of the last fetch. `null` if it succeeded.
     error: Option<String>,
-    last_import: Option<WireLastImport>,
+    /// Summary of the last guide. `null` if there was none.
+    last_import: Option<LastImportBody>,
 }
 
 /// A livestream id; a list of them or a table with a shift if the configuration has one.
@@ -237,25 +292,38 @@ impl From<ChannelTarget> for WireTarget {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireLastImport {
-    at: i64,
+struct LastImportBody {
+    /// Time of the import.
+    at: UnixSeconds,
+    /// Number of channels in the guide.
     channels: u64,
+    /// Number of programmes in the guide.
     programmes: u64,
+    /// Number of added broadcasts.
     added: u64,
+    /// Number of changed broadcasts.
     changed: u64,
+    /// Number of removed broadcasts.
     removed: u64,
+    /// Number of unchanged broadcasts.
     unchanged: u64,
+    /// Number of skipped rows.
     skipped: u64,
+    /// Number of channels that are not in the catalogue.
     unmapped: u64,
+    /// First of those channels.
     unmapped_ids: Vec<String>,
+    /// Number of channels that the previous guide did not contain.
     new_channels: u64,
+    /// First of those channels.
     new_channel_ids: Vec<String>,
+    /// Reasons why the guide looked implausible.
     doubts: Vec<String>,
 }
 
-impl From<EpgSourceView> for WireSource {
+impl From<EpgSourceView> for GuideSource {
     fn from(EpgSourceView { source, state }: EpgSourceView) -> Self {
         let held = |last: &LastImport| last.standstill == HoldReason::Held;
         Self {
@@ -280,20 +348,20 @@ impl From<EpgSourceView> for WireSource {
             } else {
                 "new"
             },
-            last_attempt: state.attempted.map(|at| at.0),
-            last_success: state.succeeded.map(|at| at.0),
-            next: state.attempted.map(|_| state.due.0),
+            last_attempt: state.attempted,
+            last_success: state.succeeded,
+            next: state.attempted.map(|_| state.due),
             failures: state.failures,
             error: state.error,
-            last_import: state.last.map(WireLastImport::from),
+            last_import: state.last.map(LastImportBody::from),
         }
     }
 }
 
-impl From<LastImport> for WireLastImport {
+impl From<LastImport> for LastImportBody {
     fn from(last: LastImport) -> Self {
         Self {
-            at: last.at.0,
+            at: last.at,
             channels: last.channels,
             programmes: last.programmes,
             added: last.added,

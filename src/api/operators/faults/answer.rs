@@ -7,26 +7,39 @@ use serde::Serialize;
 use playgate_domain::lab::{
     CutAt, FaultAction, FaultMatch, FaultView, LicenseFault, PlaylistFault,
 };
-use playgate_types::format_span;
+use playgate_types::{Described, JsonType, format_span};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FaultLine {
+pub(crate) struct FaultBody {
+    /// Id of the fault.
     fault_id: String,
+    /// Route as it was given.
     route: String,
+    /// Conditions; the user appears as an id.
     #[serde(rename = "match")]
+    #[described(JsonType::Named("FaultMatch"))]
     matching: MatchBody,
+    /// Number of matching requests that are served normally first.
     after: u64,
+    /// How often the fault is applied at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     times: Option<u64>,
+    /// Share of the matching requests.
     probability: f64,
+    /// Seed of the random choice.
     seed: u64,
+    /// What happens to the request.
     #[serde(rename = "do")]
+    #[described(JsonType::Named("FaultAction"))]
     action: ActionBody,
     /// Remaining time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("Span"))]
     until: Option<String>,
+    /// Number of matching requests so far.
     calls: u64,
+    /// How often the fault was applied.
     applied: u64,
 }
 
@@ -69,7 +82,7 @@ enum ActionBody {
     },
 }
 
-impl From<&FaultView> for FaultLine {
+impl From<&FaultView> for FaultBody {
     fn from(view: &FaultView) -> Self {
         let FaultMatch {
             user,

@@ -6,7 +6,7 @@ pub mod targets;
 
 use std::time::Instant;
 
-use crate::operators::faults::answer::FaultLine;
+use crate::operators::faults::answer::FaultBody;
 use crate::operators::faults::request::{AddFaultRequest, FaultRequest};
 use crate::operators::lab::lab_partner;
 use crate::operators::request_members::PartnerRequest;
@@ -15,6 +15,40 @@ use playgate_http::routing::resolve;
 use playgate_http::{ApiError, Context, ErrorCode, OperatorAuth, Reply};
 use playgate_services::Services;
 use playgate_types::{AssetId, LivestreamId};
+
+crate::openapi::words::words! { answer::FaultBody => r##"
+[requests.NewFault]
+route = "string: Operation id of the partner interface, `license` for the four license routes, or `any`."
+match = "FaultMatch?: Conditions on the request. All must hold."
+after = "FaultCount?: Number of matching requests that are served normally first. Default 0."
+times = "FaultTimes?: How often the fault is applied. Without it there is no limit."
+probability = "FaultProbability?: Share of the matching requests. Default 1."
+seed = "FaultCount?: Seed of the random choice. The same seed and the same requests give the same run. Default 0."
+do = "FaultAction: What happens to the request."
+until = "Span?: How long the fault exists, in real time."
+
+[operations.admin_faults]
+summary = "List the faults of a lab partner"
+returns."200" = "[Fault]: The faults, oldest first."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+
+[operations.admin_add_fault]
+summary = "Add a fault to a lab partner"
+text = "Each fault counts the requests that match it. The oldest fault that is due is applied, and the response has the header `X-Playgate-Fault`. Faults are kept in memory: a restart ends them."
+send = "NewFault: The fault."
+returns."200" = "Fault: The fault was added."
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED", "USER_NOT_FOUND", "ASSET_NOT_FOUND"]
+
+[operations.admin_clear_faults]
+summary = "Remove all faults of a lab partner"
+returns."204" = { text = "The faults were removed." }
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED"]
+
+[operations.admin_clear_fault]
+summary = "Remove a fault of a lab partner"
+returns."204" = { text = "The fault was removed." }
+errors = ["PARTNER_NOT_FOUND", "LAB_NOT_ALLOWED", "FAULT_NOT_FOUND"]
+"## }
 
 pub(crate) async fn add_fault(
     services: &Services,
@@ -57,7 +91,7 @@ pub(crate) async fn add_fault(
     let view: FaultView = added.map_err(|TooManyFaults| {
         ApiError::malformed(format!("{TooManyFaults}; remove some first"))
     })?;
-    Reply::made(&view.id.to_string(), &FaultLine::from(&view))
+    Reply::made(&view.id.to_string(), &FaultBody::from(&view))
 }
 
 /// A fault on a misspelt asset would never be applied.
@@ -80,7 +114,7 @@ pub(crate) fn faults(
 ) -> Result<Reply, ApiError> {
     let partner = lab_partner(services, &request.partner)?;
     let faults = services.lab.faults(&partner, Instant::now());
-    Reply::json(&faults.iter().map(FaultLine::from).collect::<Vec<_>>())
+    Reply::json(&faults.iter().map(FaultBody::from).collect::<Vec<_>>())
 }
 
 pub(crate) async fn clear_faults(

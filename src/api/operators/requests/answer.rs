@@ -8,79 +8,113 @@ use serde_json::Value;
 
 use crate::operators::asset_names::AssetNames;
 use playgate_domain::partners::Partners;
-use playgate_formats::decision_step::StepLine;
+use playgate_formats::decision_step::StepBody;
 use playgate_http::response::body::{BodyError, BodyPiece, PIECE_BYTES};
 use playgate_records::journal::{JournalDevice, JournalRecord, JournalRecords, NamedText};
+use playgate_types::{Described, JsonType, UnixSeconds};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RequestLine {
+pub(crate) struct JournaledRequest {
+    /// Request id, as in `X-Request-Id`. A client may send its own, so several requests can have the same.
     id: String,
+    /// Position in the journal.
     number: u64,
-    at: i64,
+    /// Time of the request.
+    at: UnixSeconds,
+    /// The same in milliseconds.
     at_millis: i64,
+    /// Duration of the answer in microseconds.
     micros: u64,
+    /// Name of the partner, or its id if it was removed. Absent if no partner token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     partner: Option<String>,
+    /// Id of the partner token.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_id: Option<String>,
+    /// Id of the user. Absent if no user token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    /// E-mail address of the user. Absent if there is no user.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
+    /// Id of the user's login session.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<String>,
+    /// Id of the playback session.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    /// Id of the asset.
     #[serde(skip_serializing_if = "Option::is_none")]
     asset: Option<String>,
+    /// Identifies the Entitlement Token without revealing it: equal values mean the same token.
     #[serde(skip_serializing_if = "Option::is_none")]
     entitlement: Option<String>,
+    /// The device, as its headers describe it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<DeviceLine>,
+    device: Option<JournaledDevice>,
+    /// The client's network: /24 of IPv4, /48 of IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<String>,
+    /// Method.
     method: String,
+    /// Operation id, or its short name in the journal, such as `live` for `schedule_live`; `none` if no route matches.
     route: String,
+    /// Path. Values that could tell something of a person or a secret are left as `{name}`.
     path: String,
+    /// Listed query parameters.
     query: BTreeMap<String, String>,
+    /// Listed headers: those of the player without tokens, `User-Agent`, `If-None-Match` and `traceparent`.
     headers: BTreeMap<String, String>,
+    /// Listed members of a JSON body. Passwords and PINs are `***`.
+    #[described(JsonType::Map(&JsonType::Any))]
     body: BTreeMap<String, Value>,
+    /// Status of the response.
     status: u16,
+    /// Error code. Absent if the request was not refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
+    /// Message for developers.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// Details of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Any)]
     details: Option<Value>,
-    steps: Vec<StepLine>,
+    /// The decision as it was made, check by check.
+    steps: Vec<StepBody>,
+    /// The fault that a lab applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     #[serde(flatten)]
     names: AssetNames,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct DeviceLine {
+struct JournaledDevice {
+    /// Platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     platform: Option<String>,
+    /// Type.
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<String>,
+    /// Model.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// Hash of the device id: equal values mean the same device.
     #[serde(skip_serializing_if = "Option::is_none")]
     id_hash: Option<String>,
 }
 
-impl RequestLine {
+impl JournaledRequest {
     /// `partner` is the name; a partner that was removed has none, and its id is shown.
     pub(crate) fn new(record: JournalRecord, partner: Option<String>) -> Self {
         let json = |text: String| serde_json::from_str(&text).ok();
         Self {
             id: record.id,
             number: record.number,
-            at: record.at_millis.div_euclid(1_000),
+            at: UnixSeconds(record.at_millis.div_euclid(1_000)),
             at_millis: record.at_millis,
             micros: record.micros,
             partner: partner.or_else(|| record.partner.map(|id| id.to_string())),
@@ -91,7 +125,7 @@ impl RequestLine {
             session: record.session.map(|session| session.to_string()),
             asset: record.asset.map(|asset| asset.to_string()),
             entitlement: record.entitlement,
-            device: record.device.map(DeviceLine::from),
+            device: record.device.map(JournaledDevice::from),
             network: record.network,
             method: record.method,
             route: record.route,
@@ -105,14 +139,14 @@ impl RequestLine {
             code: record.code,
             message: record.message,
             details: record.details.and_then(json),
-            steps: record.steps.into_iter().map(StepLine::from).collect(),
+            steps: record.steps.into_iter().map(StepBody::from).collect(),
             fault: record.fault,
             names: AssetNames::default(),
         }
     }
 }
 
-impl RequestLine {
+impl JournaledRequest {
     /// Adds what records do not contain: the current e-mail address of the user, and the names of the asset.
     pub(crate) fn with_names(self, email: Option<String>, names: AssetNames) -> Self {
         Self {
@@ -168,7 +202,7 @@ impl RequestPieces {
             }
             let record = record?;
             let partner = record.partner.and_then(|id| self.partners.name(&id));
-            serde_json::to_writer(&mut out, &RequestLine::new(record, partner))?;
+            serde_json::to_writer(&mut out, &JournaledRequest::new(record, partner))?;
         }
         Ok(out)
     }
@@ -195,7 +229,7 @@ fn pair(text: NamedText) -> (String, String) {
     (text.name, text.value)
 }
 
-impl From<JournalDevice> for DeviceLine {
+impl From<JournalDevice> for JournaledDevice {
     fn from(device: JournalDevice) -> Self {
         Self {
             platform: device.platform,

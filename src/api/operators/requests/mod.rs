@@ -11,11 +11,11 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::operators::asset_names::AssetNames;
-use crate::operators::requests::answer::RequestLine;
+use crate::operators::requests::answer::JournaledRequest;
 use crate::operators::requests::request::{
     ListAddress, RecordPosition, RequestRequest, RequestsRequest,
 };
-use playgate_formats::har::HarReply;
+use playgate_formats::har::HttpArchive;
 use playgate_http::offload::cold;
 use playgate_http::routing::resolve;
 use playgate_http::{
@@ -27,6 +27,52 @@ use playgate_records::journal::{
 };
 use playgate_services::Services;
 use playgate_types::{PartnerId, UnixSeconds, UserId};
+
+crate::openapi::words::words! { answer::JournaledRequest, HttpArchive => r##"
+[operations.admin_requests]
+summary = "List requests"
+text = "Newest first. A search reads a bounded part of the journal: follow `rel=next` of the `Link` header, also from an empty list. `rel=prev` is the address for later requests; with `wait` it is answered when one comes."
+query.partner = "Partner?: Only requests of this partner."
+query.user = "string?: Only requests of this user: id or e-mail address."
+query.session = "Id?: Only requests of this playback session."
+query.asset = "AssetId?: Only requests about this asset."
+query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
+query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
+query.code = "string?: Only this error code of the interface."
+query.from = "Time?: Start of the time span."
+query.to = "Time?: End of the time span, exclusive."
+query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
+query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
+query.limit = "PageSize?: Maximum number of requests."
+query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
+returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+errors = ["PARTNER_NOT_FOUND", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
+
+[operations.admin_requests_har]
+summary = "List requests as an HTTP archive"
+text = "HAR 1.2, oldest first. It has what the journal has: no tokens, and of bodies only listed members and errors."
+query.partner = "Partner?: Only requests of this partner."
+query.user = "string?: Only requests of this user: id or e-mail address."
+query.session = "Id?: Only requests of this playback session."
+query.asset = "AssetId?: Only requests about this asset."
+query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
+query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
+query.code = "string?: Only this error code of the interface."
+query.from = "Time?: Start of the time span."
+query.to = "Time?: End of the time span, exclusive."
+query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
+query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
+query.limit = "PageSize?: Maximum number of requests."
+query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
+returns."200" = { text = "The archive.", type = "HttpArchive", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+errors = ["PARTNER_NOT_FOUND", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
+
+[operations.admin_request]
+summary = "Show a request"
+text = "The newest request with this id, or else the one with this number."
+returns."200" = "JournaledRequest: The request."
+errors = ["REQUEST_NOT_FOUND"]
+"## }
 
 /// Segments that are read in one turn of the pool, so that those of others come in between.
 const SEGMENTS_A_TURN: u32 = 2;
@@ -70,7 +116,7 @@ pub(crate) async fn archive(
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
     let page = list(&http.services, cx, request, None).await?;
-    page.reply(|records| HarReply::new(records, &http.settings.public_url))
+    page.reply(|records| HttpArchive::new(records, &http.settings.public_url))
 }
 
 pub(crate) async fn request(
@@ -83,17 +129,17 @@ pub(crate) async fn request(
     Reply::json(&line(services, record))
 }
 
-pub(crate) fn line(services: &Services, record: JournalRecord) -> RequestLine {
+pub(crate) fn line(services: &Services, record: JournalRecord) -> JournaledRequest {
     let partner = record.partner.and_then(|id| services.partners.name(&id));
     let user = record.user.and_then(|id| services.accounts.user(&id));
     let email = user.map(|user| user.email.to_string());
     let at = UnixSeconds(record.at_millis.div_euclid(1_000));
     let place = (&services.catalog, &*services.schedule);
     let names = (record.asset.as_ref()).map(|asset| AssetNames::new(place, asset, None, at));
-    RequestLine::new(record, partner).with_names(email, names.unwrap_or_default())
+    JournaledRequest::new(record, partner).with_names(email, names.unwrap_or_default())
 }
 
-pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<RequestLine> {
+pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<JournaledRequest> {
     let records = records.into_iter();
     records.map(|record| line(services, record)).collect()
 }

@@ -8,27 +8,42 @@ use playgate_records::quality::{
     Dimension, Figures, GroupBy, KeyPart, Labels, QualityQuery, QualityReport, ReportRow,
     ViewSummary,
 };
+use playgate_types::{Described, JsonType, SessionId, UnixSeconds, UserId};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FiguresBody<'a> {
+struct QualityFigures<'a> {
+    /// Playback sessions that began.
     attempts: u32,
+    /// Views with a first frame.
     plays: u32,
+    /// Median start-up time in milliseconds, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_p50_millis: Option<f64>,
+    /// 95th percentile of the start-up time in milliseconds, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_p95_millis: Option<f64>,
+    /// Attempts with a failure or a refused license and no first frame.
     start_failures: u32,
+    /// Attempts that ended without first frame and without failure.
     exits_before_start: u32,
+    /// Plays with a failure after the first frame.
     playback_failures: u32,
+    /// Waits in mid-play.
     rebuffer_count: u32,
+    /// Waiting time as a part of waiting and playing time, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     rebuffer_ratio: Option<f64>,
+    /// Minutes played, without pauses and waits.
     minutes_played: f64,
+    /// Mean bit rate in bits per second, weighted by playing time.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_bitrate: Option<f64>,
+    /// The most sessions alive at one instant.
     max_concurrent: u32,
+    /// Number of views that failed, by the code of their first failure.
     #[serde(skip_serializing_if = "FailureCodes::is_empty")]
+    #[described(JsonType::Map(&JsonType::Integer))]
     failure_codes: FailureCodes<'a>,
 }
 
@@ -46,7 +61,7 @@ impl Serialize for FailureCodes<'_> {
     }
 }
 
-impl<'a> From<&'a Figures> for FiguresBody<'a> {
+impl<'a> From<&'a Figures> for QualityFigures<'a> {
     fn from(figures: &'a Figures) -> Self {
         // The percentiles come from a sketch, which does not have more digits.
         let tenth = |value: Option<f64>| value.map(|value| (value * 10.0).round() / 10.0);
@@ -85,83 +100,137 @@ impl Serialize for RowKey<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct RowBody<'a> {
+#[derive(Described, Serialize)]
+pub(crate) struct QualityRow<'a> {
+    /// A value for each dimension in `by`; an unknown one is absent. `minute` and `hour` are their start.
+    #[described(JsonType::Map(&JsonType::Any))]
     key: RowKey<'a>,
     #[serde(flatten)]
-    figures: FiguresBody<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    points: Option<Vec<PointBody<'a>>>,
+    figures: QualityFigures<'a>,
 }
 
-#[derive(Serialize)]
-struct PointBody<'a> {
-    at: i64,
-    #[serde(flatten)]
-    figures: FiguresBody<'a>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct ReportBody<'a> {
-    from: i64,
-    to: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<i64>,
-    by: Vec<&'static str>,
-    total: FiguresBody<'a>,
-    /// The figures of the total over time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    points: Option<Vec<PointBody<'a>>>,
-    rows: Vec<RowBody<'a>>,
-}
-
-impl<'a> ReportBody<'a> {
-    pub(crate) fn new(query: &'a QualityQuery, report: &'a QualityReport) -> Self {
-        let points = |row: &'a ReportRow| {
-            let point = |(at, figures): &'a (playgate_types::UnixSeconds, Figures)| PointBody {
-                at: at.0,
-                figures: figures.into(),
-            };
-            query.step.map(|_| row.points.iter().map(point).collect())
-        };
-        let row = |row: &'a ReportRow| RowBody {
+impl<'a> QualityRow<'a> {
+    pub(crate) fn new(query: &'a QualityQuery, row: &'a ReportRow) -> Self {
+        Self {
             key: RowKey(&query.by, &row.key),
             figures: (&row.figures).into(),
-            points: points(row),
-        };
-        Self {
-            from: query.from.0,
-            to: query.to.0,
-            step: query.step,
-            by: query.by.iter().map(|by| by.as_str()).collect(),
-            total: (&report.total.figures).into(),
-            points: points(&report.total),
-            rows: report.rows.iter().map(row).collect(),
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
+pub(crate) struct QualityReportBody<'a, Row: Described> {
+    /// Start of the span, a whole minute.
+    from: UnixSeconds,
+    /// End, exclusive.
+    to: UnixSeconds,
+    /// Dimensions that the rows are grouped by.
+    by: Vec<&'static str>,
+    /// The figures of all views.
+    total: QualityFigures<'a>,
+    /// The figures by dimension.
+    rows: Vec<Row>,
+}
+
+impl<'a, Row: Described> QualityReportBody<'a, Row> {
+    pub(crate) fn new(
+        query: &'a QualityQuery,
+        report: &'a QualityReport,
+        row: fn(&'a QualityQuery, &'a ReportRow) -> Row,
+    ) -> Self {
+        Self {
+            from: query.from,
+            to: query.to,
+            by: query.by.iter().map(|by| by.as_str()).collect(),
+            total: (&report.total.figures).into(),
+            rows: report.rows.iter().map(|of| row(query, of)).collect(),
+        }
+    }
+}
+
+#[derive(Described, Serialize)]
+struct QualityPoint<'a> {
+    /// Start of the point.
+    at: UnixSeconds,
+    #[serde(flatten)]
+    figures: QualityFigures<'a>,
+}
+
+fn points(row: &ReportRow) -> Vec<QualityPoint<'_>> {
+    let points = row.points.iter();
+    let point = points.map(|(at, figures)| QualityPoint {
+        at: *at,
+        figures: figures.into(),
+    });
+    point.collect()
+}
+
+#[derive(Described, Serialize)]
+pub(crate) struct QualitySeriesRow<'a> {
+    #[serde(flatten)]
+    row: QualityRow<'a>,
+    /// The figures by time.
+    points: Vec<QualityPoint<'a>>,
+}
+
+#[derive(Described, Serialize)]
+pub(crate) struct QualitySeries<'a> {
+    #[serde(flatten)]
+    report: QualityReportBody<'a, QualitySeriesRow<'a>>,
+    /// Seconds of a point.
+    step: i64,
+    /// The figures of all views by time. A time without views has no point.
+    points: Vec<QualityPoint<'a>>,
+}
+
+impl<'a> QualitySeries<'a> {
+    pub(crate) fn new(query: &'a QualityQuery, step: i64, report: &'a QualityReport) -> Self {
+        Self {
+            report: QualityReportBody::new(query, report, |query, row| QualitySeriesRow {
+                row: QualityRow::new(query, row),
+                points: points(row),
+            }),
+            step,
+            points: points(&report.total),
+        }
+    }
+}
+
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ViewBody<'a> {
-    began: i64,
+pub(crate) struct QualityView<'a> {
+    /// Begin of the view.
+    began: UnixSeconds,
+    /// Playback session; absent for events without preflight.
     #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<String>,
+    session_id: Option<SessionId>,
+    /// User; absent after an erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_id: Option<String>,
+    user_id: Option<UserId>,
+    /// The user's e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
+    /// What became of the view so far.
+    #[described(JsonType::Named("QualityOutcome"))]
     outcome: &'static str,
+    /// Code of the first failure; `license_refused` for a refused license.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_code: Option<&'a str>,
+    /// Start-up time in milliseconds, within 1 %.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_millis: Option<f64>,
+    /// Waits in mid-play.
     rebuffer_count: u32,
+    /// Waiting time as a part of waiting and playing time, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     rebuffer_ratio: Option<f64>,
+    /// Minutes played, without pauses and waits.
     minutes_played: f64,
+    /// Mean bit rate in bits per second, weighted by playing time.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_bitrate: Option<f64>,
+    /// A value for each dimension that is known.
+    #[described(JsonType::Map(&JsonType::Any))]
     key: LabelsBody<'a>,
     #[serde(flatten)]
     names: AssetNames,
@@ -177,14 +246,14 @@ impl Serialize for LabelsBody<'_> {
     }
 }
 
-impl<'a> ViewBody<'a> {
+impl<'a> QualityView<'a> {
     pub(crate) fn new(view: &'a ViewSummary, email: Option<String>, names: AssetNames) -> Self {
-        let figures = FiguresBody::from(&view.figures);
+        let figures = QualityFigures::from(&view.figures);
         let code = view.figures.failure_codes.first();
         Self {
-            began: view.began.0,
-            session_id: view.session.map(|id| id.to_string()),
-            user_id: view.user.map(|id| id.to_string()),
+            began: view.began,
+            session_id: view.session,
+            user_id: view.user,
             email,
             outcome: view.outcome.as_str(),
             failure_code: code.map(|(code, _)| code.as_str()),

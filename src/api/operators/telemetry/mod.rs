@@ -7,7 +7,9 @@ pub(crate) mod request;
 use std::sync::Arc;
 
 use crate::operators::asset_names::AssetNames;
-use crate::operators::telemetry::answer::{ReportBody, ViewBody};
+use crate::operators::telemetry::answer::{
+    QualityReportBody, QualityRow, QualitySeries, QualityView,
+};
 use crate::operators::telemetry::export::EventPieces;
 use crate::operators::telemetry::request::{
     ExportTelemetryRequest, ReportTelemetryRequest, TelemetrySeriesRequest, TelemetryViewsRequest,
@@ -20,6 +22,47 @@ use playgate_records::telemetry::Selection;
 use playgate_services::Services;
 use playgate_types::time::{DAY, HOUR};
 use playgate_types::{AssetId, UnixSeconds};
+
+crate::openapi::words::words! { QualityReportBody<QualityRow<'_>>, QualitySeries, QualityView => r##"
+[operations.admin_export_telemetry]
+summary = "Export telemetry events"
+text = "One JSON object per line, in the order of receipt."
+query.from = "Instant?: Returns events received at or after this time."
+query.to = "Instant?: Returns events received before this time."
+query.user = "UserId?: Returns only events of this user."
+returns."200" = { text = "Lines of `ExportedEvent`.", media = ["application/x-ndjson"], of = "ExportedEvent", example = '''
+{"userId": "q83vEjRWeJCrze8SNFZ4kA", "partnerId": "AAECAwQFBgcICQoLDA0ODw", "receivedTimestamp": 1767268801, "clockSkew": -1, "event": {"timestamp": 1767268800, "action": "playback_buffering", "seqId": 4, "context": {"asset_id": "news", "device_id": "tv-1", "duration": 800}}}
+''' }
+
+[operations.admin_report_telemetry]
+summary = "Report playback quality"
+text = "The figures of the views that began in a span of at most 400 days, by the definitions in `docs/quality.md`."
+query.from = "Instant?: First minute. Default: 24 hours before `to`."
+query.to = "Instant?: End, exclusive. Default: now."
+query.by = "QualityDimensions?: Dimensions to group by; also `minute` or `hour`."
+query.where = "QualityFilters?: Only views with these values, each as `dimension=value`. Of several values of one dimension any."
+returns."200" = "QualityReport: The report."
+
+[operations.admin_telemetry_series]
+summary = "Report playback quality over time"
+text = "The figures of a report, and the same for each step of time."
+query.from = "Instant?: First minute. Default: 24 hours before `to`."
+query.to = "Instant?: End, exclusive. Default: now."
+query.step = "QualityStep?: Seconds of a point. Default: a step that gives about a hundred points."
+query.by = "QualityDimensions?: Dimensions to group by."
+query.where = "QualityFilters?: Only views with these values, each as `dimension=value`. Of several values of one dimension any."
+returns."200" = "QualitySeries: The series."
+
+[operations.admin_telemetry_views]
+summary = "List single views"
+text = "The views behind a figure, the newest first: those that have not been closed, which is an hour after their last sign of life. Older ones are in the figures only."
+query.from = "Instant?: Only views that began at or after this time."
+query.to = "Instant?: Only views that began before this time. Default: now."
+query.where = "QualityFilters?: Only views with these values, each as `dimension=value`. Of several values of one dimension any."
+query.outcome = "QualityOutcome?: Only views with this outcome."
+query.limit = "PageSize?: Maximum number of views."
+returns."200" = "[QualityView]: The views."
+"## }
 
 const MINUTE: i64 = 60;
 
@@ -90,7 +133,7 @@ pub(crate) async fn views(
                 let names = asset
                     .map(|asset| AssetNames::new((&catalog, &schedule), &asset, None, view.began));
                 let email = user.map(|user| user.email.to_string());
-                ViewBody::new(view, email, names.unwrap_or_default())
+                QualityView::new(view, email, names.unwrap_or_default())
             });
             Reply::json(&bodies.collect::<Vec<_>>())
         })?
@@ -134,7 +177,10 @@ async fn figures_reply(
         .bulk
         .run(move |()| {
             let report = quality.report(&query, now)?;
-            Reply::json(&ReportBody::new(&query, &report))
+            match query.step {
+                Some(step) => Reply::json(&QualitySeries::new(&query, step, &report)),
+                None => Reply::json(&QualityReportBody::new(&query, &report, QualityRow::new)),
+            }
         })?
         .await?
 }

@@ -2,16 +2,20 @@
 
 use serde::Serialize;
 
-use crate::partner::users::answer::UserReply;
+use crate::partner::users::answer::UserBody;
 use playgate_domain::accounts::User;
+use playgate_types::{Described, JsonType, PartnerId};
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ManagedUser {
     #[serde(flatten)]
-    pub user: UserReply,
-    pub partner_id: String,
+    pub user: UserBody,
+    /// Id of the user's partner.
+    pub partner_id: PartnerId,
+    /// Whether a PIN is set.
     pub has_pin: bool,
+    /// Whether the account is disabled.
     pub disabled: bool,
 }
 
@@ -19,43 +23,56 @@ impl From<&User> for ManagedUser {
     fn from(user: &User) -> Self {
         Self {
             user: user.into(),
-            partner_id: user.partner.to_string(),
+            partner_id: user.partner,
             has_pin: user.has_pin,
             disabled: user.disabled,
         }
     }
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedUser {
+    /// Id of the user.
+    #[described(JsonType::Named("UserId"))]
     pub user_id: String,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct UserImportReport {
+pub(crate) struct UserImportBody {
+    /// Whether this was a dry run, which adds no users.
     pub dry_run: bool,
+    /// Number of lines read, empty ones included.
     pub lines: u64,
+    /// Number of new users.
     pub added: u64,
+    /// Number of lines whose address already has an account. Those accounts are unchanged.
     pub existing: u64,
+    /// Number of rejected lines.
     pub rejected: u64,
+    /// The first 1,000 rejected lines.
     pub failed: Vec<ReportedLine>,
+    /// Number of notes.
     pub noted: u64,
+    /// The first 1,000 notes: names that were cleaned, unknown members that were left out, and lines with the address of an
+    /// earlier line.
     pub notes: Vec<ReportedLine>,
 }
 
 /// A line that was rejected, repaired or taken in part.
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 pub(crate) struct ReportedLine {
+    /// Line number, counted from 1.
     pub line: u64,
-    /// The address as the line has it.
+    /// E-mail address as the line has it. Absent if the line has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
+    /// Why the line was rejected, or what was repaired or left out.
     pub message: String,
 }
 
-impl UserImportReport {
+impl UserImportBody {
     pub(crate) const fn new(dry_run: bool) -> Self {
         Self {
             dry_run,

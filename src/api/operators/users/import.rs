@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::operators::users::answer::{ReportedLine, UserImportReport};
+use crate::operators::users::answer::{ReportedLine, UserImportBody};
 use crate::operators::users::line::{UnknownMembers, UserLine};
 use crate::operators::users::lines::UserLines;
 use crate::operators::users::request::ImportUsersRequest;
@@ -30,6 +30,34 @@ use playgate_http::{ApiError, Context, Object, OperatorAuth, PartnerIdOrName, Re
 use playgate_process::JobError;
 use playgate_services::Services;
 use playgate_types::{Email, OfferId, OperatorId, PartnerId, UnixSeconds};
+
+crate::openapi::words::words! { => r##"
+[requests.ImportedUser]
+"..." = "NewUser"
+offers = "[string]?: Ids of offers that the user gets, until their duration ends."
+
+[operations.admin_import_users]
+summary = "Import users"
+text = '''
+The body has one JSON object per line, with the members of `NewUser`. It is read as it arrives and stored in batches of some hundred users. An empty body is an error.
+
+- A faulty line is rejected with its number; the other lines are imported.
+- A line with an unknown member is rejected, with the name that was probably meant. With `ignoreUnknown` such members are left out and noted.
+- A name that cannot be shown is cleaned and noted; it never costs the account.
+- A line whose user exists is counted and changes nothing, so an interrupted import can be run again.
+- If the import ends early, the error has the report so far in `details`.
+- Password hashes are stored as sent. A plain password must be hashed here, at about fifty per second and core.
+- The audit record gets one entry with the counts.'''
+query.partner = "Partner?: Partner of the users on lines that name none."
+query.dryRun = "Flag?: Reports who would be added and adds nobody."
+query.ignoreUnknown = "Flag?: Leaves out unknown members of lines instead of rejecting the lines."
+send = { text = "The users, one JSON object per line.", media = ["application/x-ndjson"], of = "ImportedUser", example = '''
+{"email": "ann@example.com", "password": "troll under the bridge", "name": "Ann"}
+{"email": "ben@example.com", "country": "SE"}
+''' }
+returns."200" = "UserImport: The import report."
+errors = ["PARTNER_NOT_FOUND"]
+"## }
 
 /// Users per commit. Small enough that other commits wait for a few milliseconds at most.
 const COMMIT_USERS: usize = 500;
@@ -72,7 +100,7 @@ pub(crate) async fn import_users(
     let mut import = UserImport {
         services,
         reader: Arc::new(reader),
-        report: UserImportReport::new(request.dry_run),
+        report: UserImportBody::new(request.dry_run),
         by: auth.operator(),
         now: cx.now,
         known: None,
@@ -111,7 +139,7 @@ pub(crate) async fn import_users(
 struct UserImport<'a> {
     services: &'a Services,
     reader: Arc<UserReader>,
-    report: UserImportReport,
+    report: UserImportBody,
     by: Option<OperatorId>,
     now: UnixSeconds,
     known: Option<AddressFilterGuard>,

@@ -15,13 +15,114 @@ use crate::operators::users::new_user::AddUserRequest;
 use crate::operators::users::request::{
     ChangeUserRequest, SetPinRequest, UserRequest, UsersRequest,
 };
-use crate::partner::sessions::LoginLine;
+use crate::partner::sessions::LoginSession;
 use playgate_domain::accounts::{OperatorChange, UserChange, UserSearch};
 use playgate_domain::playback::EndReason;
 use playgate_http::offload::{cold, pool};
 use playgate_http::routing::resolve;
 use playgate_http::{ApiError, Context, ErrorCode, OperatorAuth, Reply};
 use playgate_services::Services;
+
+crate::openapi::words::words! { answer::AddedUser, answer::ManagedUser, answer::UserImportBody => r##"
+[requests.NewUser]
+partner = "string?: Id or name of the user's partner. Optional if there is only one partner or the query names it."
+email = "Email: E-mail address."
+password = "NewPassword?: Password. Without `password` and `passwordHash` the user must reset the password before logging in."
+passwordHash = "string?: Password hash from another service: argon2, bcrypt, scrypt or PBKDF2, also as Django, Werkzeug, Spring Security and ASP.NET write them. Excludes `password`."
+name = "PersonName?: Name."
+locale = "Locale?: Language."
+country = "Country?: Country."
+birthDate = "CalendarDate?: Date of birth."
+disabled = "boolean?: Whether the account is disabled."
+parentalControl = "ParentalControlChange?: Parental control settings. Without a PIN, which the user sets, programs above the limit stay closed."
+tags = "Tags?: Tags."
+createdTimestamp = "integer?: When the account was made elsewhere, in Unix seconds; above 100,000,000,000 in milliseconds. Default: now."
+
+[requests.ManagedUserChange]
+email = "Email?: Another e-mail address. Both addresses get a notice, and pending reset links end."
+name = "PersonName?: Name."
+locale = "Locale?: Language."
+country = "Country?: Country."
+birthDate = "CalendarDate?: Date of birth."
+parentalControl = "ParentalControlChange?: Parental control settings."
+tags = "Tags?: Tags. Replaces all existing tags."
+disabled = "boolean?: Disables or enables the account. Disabling ends its logins and keeps its data."
+
+[requests.PinSet]
+pinCode = "Pin?: The new PIN. Without it a PIN is generated and mailed to the user."
+
+[operations.admin_users]
+summary = "List users"
+text = "Ordered by id unless `sort` says otherwise. To read all users, send the last id of a page as `after`. To show a page of a search, send `offset`. A search reads all users once, from memory."
+query.partner = "Partner?: Returns only users of this partner."
+query.search = "string?: Returns only users with each of these words in their e-mail address, name or id. Ignores case and accents, except in ids."
+query.country = "Country?: Returns only users of this country."
+query.state = "active | disabled?: Returns only users in this state."
+query.tag = "string?: Returns only users with this tag."
+query.sort = "UserOrder?: Order of the users; descending with a minus sign."
+query.after = "UserId?: Returns users after this id. Not with another `sort` than `id`."
+query.offset = "integer?: Skips this many users, up to 10,000. Default: 0."
+query.count = "Flag?: Whether to count all users that match, in `X-Total-Count`."
+query.limit = "PageSize?: Maximum number of users."
+returns."200" = { text = "The users.", type = "[ManagedUser]", headers = { X-Total-Count = "integer?: Number of all users that match. Only with `count`." } }
+errors = ["PARTNER_NOT_FOUND"]
+
+[operations.admin_add_user]
+summary = "Add a user"
+text = "Adds a user with a password, with a password hash from another service, or without a password."
+query.partner = "Partner?: Partner of the user, unless the body names it."
+send = "NewUser: The user."
+returns."200" = "AddedUser: The user was added."
+errors = ["PARTNER_NOT_FOUND", "EMAIL_IN_USE", "PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON"]
+
+[operations.admin_show_user]
+summary = "Show a user"
+query.partner = "Partner?: Partner of the user."
+returns."200" = "ManagedUser: The user."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_change_user]
+summary = "Change a user"
+text = "Absent members stay as they are. An unknown member is refused."
+query.partner = "Partner?: Partner of the user."
+send = "ManagedUserChange?: The changes."
+returns."200" = "ManagedUser: The user after the change."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND", "EMAIL_IN_USE"]
+
+[operations.admin_remove_user]
+summary = "Remove a user"
+text = "Erases the user and all data about them, telemetry included."
+query.partner = "Partner?: Partner of the user."
+returns."204" = { text = "The user was removed." }
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_set_pin]
+summary = "Set a user's PIN"
+query.partner = "Partner?: Partner of the user."
+send = "PinSet?: The PIN."
+returns."200" = "EmptyObject: The PIN was set."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_mail_reset]
+summary = "Mail a password reset link to a user"
+text = "The mail does not count towards the user's limit on reset mails. A newer link invalidates the older one. Refused for a disabled user."
+query.partner = "Partner?: Partner of the user."
+returns."200" = "EmptyObject: The mail is queued."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_user_sessions]
+summary = "List a user's login sessions"
+query.partner = "Partner?: Partner of the user."
+returns."200" = "[LoginSession]: The login sessions."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+
+[operations.admin_logout_user]
+summary = "Log a user out everywhere"
+query.partner = "Partner?: Partner of the user."
+text = "Ends all login sessions and playback sessions of the user."
+returns."200" = "EmptyObject: All sessions have ended."
+errors = ["USER_NOT_FOUND", "PARTNER_NOT_FOUND"]
+"## }
 
 /// The number of all users that match, of which the body has a page.
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
@@ -189,7 +290,7 @@ pub(crate) async fn sessions(
     let logins = cold(services, move || accounts.logins(&id, now)).await?;
     let lines: Vec<_> = logins
         .iter()
-        .map(|login| LoginLine::new(login, None))
+        .map(|login| LoginSession::new(login, None))
         .collect();
     Reply::json(&lines)
 }

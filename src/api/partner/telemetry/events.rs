@@ -13,6 +13,7 @@ use playgate_formats::event_members::{EventMembers, JsonMembers, JsonText, read_
 use playgate_formats::player_event::player_event;
 use playgate_http::{ApiError, ErrorCode};
 use playgate_records::telemetry::{Accepted, EVENT_BYTES_MAX, EVENTS_MAX, NewEvent, StoredEvent};
+use playgate_types::{Described, JsonType, PartnerId, UnixSeconds, UserId};
 
 /// Timestamps from this value on are in milliseconds. In seconds it would be the year 5138, in
 /// milliseconds it is March 1973.
@@ -21,28 +22,35 @@ const MILLIS_FROM: i64 = 100_000_000_000;
 /// End of the year 9999, in milliseconds.
 const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Rejected {
+#[derive(Debug, PartialEq, Eq, Described, Serialize)]
+pub(crate) struct RejectedEvent {
+    /// Index of the event in the batch, counted from 0.
     index: usize,
+    /// Reason for programs.
+    #[described(JsonType::OneOf(&["INVALID_EVENT", "EVENT_TOO_LARGE", "TOO_MANY_EVENTS"]))]
     code: &'static str,
+    /// Reason for developers.
     message: Cow<'static, str>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Batch<'a> {
     pub events: Vec<NewEvent<'a>>,
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedEvent>,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct TakenBody {
+#[derive(Debug, Described, Serialize)]
+pub(crate) struct TelemetryResult {
+    /// Number of stored events.
     accepted: u32,
+    /// Number of duplicates: same user, device, `seqId`, `timestamp` and `action` as an event of the last seven days.
     duplicates: u32,
-    rejected: Vec<Rejected>,
+    /// Rejected events with reasons.
+    rejected: Vec<RejectedEvent>,
 }
 
-impl TakenBody {
-    pub(crate) const fn new(taken: Accepted, rejected: Vec<Rejected>) -> Self {
+impl TelemetryResult {
+    pub(crate) const fn new(taken: Accepted, rejected: Vec<RejectedEvent>) -> Self {
         Self {
             accepted: taken.accepted,
             duplicates: taken.duplicates,
@@ -93,7 +101,7 @@ impl<'a> Batch<'a> {
         let index = self.len();
         match event {
             Ok(event) => self.events.push(event),
-            Err((code, message)) => self.rejected.push(Rejected {
+            Err((code, message)) => self.rejected.push(RejectedEvent {
                 index,
                 code,
                 message,
@@ -297,13 +305,19 @@ fn one_line(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(text.bytes().map(space).collect())
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ExportedEvent<'a> {
-    user_id: String,
-    partner_id: String,
-    received_timestamp: i64,
+pub(crate) struct ExportedEvent<'a> {
+    /// User who sent the event.
+    user_id: UserId,
+    /// Partner of the user.
+    partner_id: PartnerId,
+    /// Time of receipt.
+    received_timestamp: UnixSeconds,
+    /// Player clock minus server clock, in seconds.
     clock_skew: i64,
+    /// The event as sent.
+    #[described(JsonType::AnyObject)]
     event: &'a RawValue,
 }
 
@@ -313,9 +327,9 @@ struct ExportedEvent<'a> {
 /// The stored event is not valid JSON, which cannot happen.
 pub fn write_line(event: &StoredEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let line = ExportedEvent {
-        user_id: event.sender.user.to_string(),
-        partner_id: event.sender.partner.to_string(),
-        received_timestamp: event.received.0,
+        user_id: event.sender.user,
+        partner_id: event.sender.partner,
+        received_timestamp: event.received,
         clock_skew: event.clock_skew(),
         event: serde_json::from_slice(&event.json)?,
     };

@@ -5,7 +5,7 @@ pub mod events;
 use http::StatusCode;
 
 use crate::partner::license::trace_named;
-use crate::partner::telemetry::events::{Batch, TakenBody};
+use crate::partner::telemetry::events::{Batch, TelemetryResult};
 use playgate_domain::playback::PlaybackError;
 use playgate_formats::cmcd::{CmcdBatch, ReportedSession};
 use playgate_http::request::body::SentBody;
@@ -16,6 +16,33 @@ use playgate_process::Turn;
 use playgate_records::telemetry::Sender;
 use playgate_services::Services;
 use playgate_types::device_text::mended_text;
+
+crate::openapi::words::words! { events::ExportedEvent, events::TelemetryResult => r##"
+[operations.telemetry]
+summary = "Report telemetry events"
+text = '''
+An invalid event does not affect the rest of the batch; it is listed in `rejected`. A batch may have 500 events; each further one is rejected with `TOO_MANY_EVENTS`. An event may have 64 KiB. A batch over 1 MiB after decompression is 413: split it in half and retry.
+
+Daily byte budgets apply to each user, optionally to each partner, and to all events together. Above a budget the response is 429 with `Retry-After`.
+
+How a player should react: 2xx, discard the batch; 429 and 5xx, keep it and retry; 413, split it in half; any other 4xx, drop it.'''
+send = { text = "The events. `Content-Encoding: gzip` is supported.", type = "TelemetryBatch" }
+returns."202" = "TelemetryResult: Result of the batch."
+
+[operations.cmcd]
+summary = "Report playback by CMCD"
+text = '''
+Takes CMCD version 2 in event mode (CTA-5004-B), one report a line, as Shaka Player and dash.js send it. The address comes from the preflight (`cmcd.url`). It is signed and bound to the session, so that no header is needed, and a page that closes may use `sendBeacon`.
+
+Unknown keys and values over 256 bytes are ignored. A line that cannot be read is skipped, and so are the reports after the first 500 of a body and after 100 lines that cannot be read; a session has five reports a second, with a burst of 60; a body without a readable line is 400. Reports are stored as telemetry events with the actions `cmcd_ps`, `cmcd_bc` and so on, and count for the quality figures. Duplicates count once.
+
+How a player should react: 410, stop reporting to this address; 429 and 5xx, keep the reports and retry.'''
+send = { text = "Reports, one a line.", media = ["application/cmcd", "text/plain"], example = '''
+br=(2400;v 128;a),e=ps,sid="6e2fb550",sn=3,sta=p,ts=1767268800123,v=2
+''' }
+returns."204" = { text = "The reports are stored." }
+errors = ["SESSION_ENDED", "RATE_LIMITED"]
+"## }
 
 /// The body is not parsed here: events are parsed one by one, so that a malformed event does not reject its
 /// batch.
@@ -72,7 +99,7 @@ pub(crate) async fn telemetry(
             // count.
             telemetry.count_rejected(rejected.len());
             let taken = telemetry.ingest(sender, events, now)?;
-            Ok::<_, ApiError>((TakenBody::new(taken, rejected), sent, whole))
+            Ok::<_, ApiError>((TelemetryResult::new(taken, rejected), sent, whole))
         })?
         .await??;
     // The conformance report reads the size of batches from this step.

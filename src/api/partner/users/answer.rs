@@ -1,88 +1,116 @@
 //! The user's account, login sessions, and the export of a user's data.
 
+use std::marker::PhantomData;
+
 use serde::Serialize;
 
-use crate::operators::mail::QueuedMailLine;
-use crate::partner::offers::OfferReply;
+use crate::operators::mail::MailLine;
+use crate::operators::requests::answer::JournaledRequest;
+use crate::partner::offers::OfferBody;
 use crate::partner::playback::answer::PlaybackExport;
-use crate::partner::sessions::LoginLine;
+use crate::partner::sessions::LoginSession;
+use crate::partner::telemetry::events::ExportedEvent;
 use playgate_domain::accounts::{AccountExport, ParentalControl, User};
-use playgate_types::LoginId;
+use playgate_types::{BirthDate, Described, JsonType, Locale, LoginId, UnixSeconds, UserId};
 
-#[derive(Serialize)]
-pub(crate) struct ParentalBody {
+#[derive(Described, Serialize)]
+pub(crate) struct ParentalControlBody {
+    /// Whether parental control is on.
     pub enabled: bool,
+    /// Lowest age rating for which the PIN is required.
+    #[described(JsonType::Named("Age"))]
     pub limit: u8,
 }
 
-#[derive(Serialize)]
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct UserReply {
-    pub user_id: String,
+pub(crate) struct UserBody {
+    /// Id of the user.
+    pub user_id: UserId,
+    /// E-mail address, normalized.
     pub email: String,
+    /// Name. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Country. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[described(JsonType::Named("Country"))]
     pub country: Option<String>,
+    /// Language. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub locale: Option<String>,
+    pub locale: Option<Locale>,
+    /// Date of birth. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub birth_date: Option<String>,
-    pub created_timestamp: i64,
-    /// Set by operators; shown to the user as well.
+    pub birth_date: Option<BirthDate>,
+    /// Time of sign-up.
+    pub created_timestamp: UnixSeconds,
+    /// Labels set by operators.
     pub tags: Vec<String>,
-    pub parental_control: ParentalBody,
+    /// Parental control settings.
+    pub parental_control: ParentalControlBody,
 }
 
-impl From<&User> for UserReply {
+impl From<&User> for UserBody {
     fn from(user: &User) -> Self {
         let ParentalControl { enabled, limit } = user.parental;
         Self {
-            user_id: user.id.to_string(),
+            user_id: user.id,
             email: user.email.to_string(),
             name: user.name.as_ref().map(|name| name.as_str().to_owned()),
             country: user.country.map(|country| country.as_str().to_owned()),
-            locale: user.locale.as_ref().map(|tag| tag.as_str().to_owned()),
-            birth_date: user.birth_date.map(|date| date.to_string()),
-            created_timestamp: user.created.0,
+            locale: user.locale.clone(),
+            birth_date: user.birth_date,
+            created_timestamp: user.created,
             tags: user.tags.clone(),
-            parental_control: ParentalBody { enabled, limit },
+            parental_control: ParentalControlBody { enabled, limit },
         }
     }
 }
 
-/// All data of a user except telemetry events, which are appended as a stream.
-#[derive(Serialize)]
+/// All data of a user. Requests and telemetry events are appended as a stream.
+#[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExportReply {
-    pub user: UserReply,
-    pub password_set: i64,
-    pub sessions: Vec<LoginLine>,
-    /// Metadata only: the text of a mail may contain a PIN.
-    pub mails: Vec<QueuedMailLine>,
-    pub offers: Vec<OfferReply>,
+pub(crate) struct UserExport {
+    /// The user's profile.
+    pub user: UserBody,
+    /// Time of the last password change.
+    pub password_set: UnixSeconds,
+    /// Login sessions.
+    pub sessions: Vec<LoginSession>,
+    /// Mails, without their bodies.
+    pub mails: Vec<MailLine>,
+    /// The user's offers, expired and revoked ones included.
+    pub offers: Vec<OfferBody>,
     #[serde(flatten)]
     pub playback: PlaybackExport,
+    /// Requests of the user's clients that the request journal has, newest first.
+    #[serde(skip_serializing)]
+    pub requests: PhantomData<Vec<JournaledRequest>>,
+    /// Telemetry events of the user's players, as sent.
+    #[serde(skip_serializing)]
+    pub telemetry: PhantomData<Vec<ExportedEvent<'static>>>,
 }
 
-impl ExportReply {
+impl UserExport {
     pub(crate) fn new(
         export: &AccountExport,
         asking: LoginId,
-        offers: Vec<OfferReply>,
+        offers: Vec<OfferBody>,
         playback: PlaybackExport,
     ) -> Self {
         Self {
             user: (&export.user).into(),
-            password_set: export.password_set.0,
+            password_set: export.password_set,
             sessions: export
                 .logins
                 .iter()
-                .map(|login| LoginLine::new(login, Some(asking)))
+                .map(|login| LoginSession::new(login, Some(asking)))
                 .collect(),
-            mails: export.mails.iter().map(QueuedMailLine::from).collect(),
+            mails: export.mails.iter().map(MailLine::from).collect(),
             offers,
             playback,
+            requests: PhantomData,
+            telemetry: PhantomData,
         }
     }
 }

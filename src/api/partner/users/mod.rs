@@ -5,9 +5,9 @@ pub(crate) mod request;
 
 use crate::operators::requests::answer::RequestPieces;
 use crate::operators::telemetry::export::EventPieces;
-use crate::partner::offers::OfferReply;
+use crate::partner::offers::OfferBody;
 use crate::partner::sessions::end_playback_of;
-use crate::partner::users::answer::{ExportReply, UserReply};
+use crate::partner::users::answer::{UserBody, UserExport};
 use crate::partner::users::request::{
     ChangeEmailRequest, ChangePasswordRequest, ChangePinRequest, DeleteUserRequest,
     UpdateUserRequest,
@@ -23,6 +23,85 @@ use playgate_records::telemetry::Selection;
 use playgate_services::Services;
 use playgate_types::Email;
 
+crate::openapi::words::words! { answer::UserExport, answer::UserBody => r##"
+[requests.UserChange]
+name = "PersonName?: Name."
+locale = "Locale?: Language."
+birthDate = "CalendarDate?: Date of birth. Requires `pinCode` once a PIN is set."
+parentalControl = "ParentalControlChange?: Parental control settings. Requires `pinCode` once a PIN is set."
+pinCode = "Pin?: Current PIN. Checked only for changes that require it."
+
+[requests.Erase]
+password = "Password: Current password."
+
+[requests.EmailChange]
+email = "Email: New e-mail address."
+password = "Password: Current password."
+
+[requests.PasswordChange]
+currentPassword = "Password: Current password."
+newPassword = "NewPassword: New password."
+
+[requests.PinChange]
+newPinCode = "Pin: New PIN."
+pinCode = "Pin?: Current PIN. Required if one is set."
+password = "Password?: Password. Required to set the first PIN."
+
+[operations.read_user]
+summary = "Show the user's profile"
+text = "Profile and settings of the user. `tags` are set by operators and cannot be changed here."
+returns."200" = "User: The profile."
+errors = ["USER_NOT_FOUND"]
+
+[operations.update_user]
+summary = "Change the user's profile"
+text = '''
+Absent members stay as they are. `birthDate` and `parentalControl` require the right `pinCode` once a PIN is set. A `pinCode` without such a change is not checked. Turning parental control on without a PIN generates one and mails it, so let the user set a PIN first. `userId`, `email`, `country`, `createdTimestamp` and `tags` may be sent as they are; another value is refused, because the route does not change them. Unknown members are ignored.'''
+send = "UserChange?: The changes."
+returns."200" = "User: The whole profile after the change."
+errors = ["USER_NOT_FOUND", "PIN_CODE_REQUIRED", "PIN_CODE_WRONG", "PIN_CODE_LOCKED", "TOO_MANY_ATTEMPTS"]
+
+[operations.delete_user]
+summary = "Erase the account"
+text = "Erases the account and its telemetry. Tokens are refused and playback ends from the next request on."
+send = "Erase: The password."
+returns."204" = { text = "The account was erased." }
+errors = ["USER_NOT_FOUND", "PASSWORD_WRONG", "PASSWORD_TOO_LONG", "TOO_MANY_ATTEMPTS"]
+
+[operations.change_email]
+summary = "Change the e-mail address"
+text = "The user logs in with the new address from then on. Pending reset links end, and both addresses get a notice. Login sessions stay."
+send = "EmailChange: The new address and the password."
+returns."200" = "User: The whole profile after the change."
+errors = ["USER_NOT_FOUND", "EMAIL_IN_USE", "PASSWORD_WRONG", "PASSWORD_TOO_LONG", "TOO_MANY_ATTEMPTS"]
+
+[operations.change_password]
+summary = "Change the password"
+text = "Ends the user's other sessions and mails a notice."
+send = "PasswordChange: The current and the new password."
+returns."200" = "EmptyObject: The password was changed."
+errors = ["USER_NOT_FOUND", "PASSWORD_WRONG", "PASSWORD_TOO_SHORT", "PASSWORD_TOO_LONG", "PASSWORD_TOO_COMMON", "TOO_MANY_ATTEMPTS"]
+
+[operations.change_pin]
+summary = "Set the PIN"
+text = "The first PIN requires the password. Every further change requires the current PIN."
+send = "PinChange: The new PIN, and the current PIN or the password."
+returns."200" = "EmptyObject: The PIN was set."
+errors = ["USER_NOT_FOUND", "PASSWORD_WRONG", "PASSWORD_TOO_LONG", "TOO_MANY_ATTEMPTS", "PIN_CODE_REQUIRED", "PIN_CODE_WRONG", "PIN_CODE_LOCKED"]
+
+[operations.reset_pin]
+summary = "Request a new PIN by mail"
+text = "The old PIN becomes invalid. At most three mails an hour."
+returns."200" = "EmptyObject: The mail is queued."
+errors = ["USER_NOT_FOUND", "TOO_MANY_ATTEMPTS"]
+
+[operations.export]
+summary = "Export the user's data"
+text = "Returns all data about the user as one JSON object, which may be large. Telemetry events are its last member and are streamed. One export of a user runs at a time."
+returns."200" = "UserExport: The user's data."
+errors = ["USER_NOT_FOUND", "TOO_MANY_ATTEMPTS"]
+"## }
+
 /// Retry-After, in seconds, while another export runs.
 const EXPORT_RETRY: u32 = 10;
 
@@ -35,7 +114,7 @@ pub(crate) async fn read_user(
         .accounts
         .user(&auth.user())
         .ok_or_else(|| ApiError::new(ErrorCode::UserNotFound, "there is no such user"))?;
-    Reply::json(&UserReply::from(&*user))
+    Reply::json(&UserBody::from(&*user))
 }
 
 pub(crate) async fn update_user(
@@ -46,7 +125,7 @@ pub(crate) async fn update_user(
 ) -> Result<Reply, ApiError> {
     let now = cx.now;
     if let Some(user) = services.accounts.user(&auth.user()) {
-        check_fixed(&request, &UserReply::from(&*user))?;
+        check_fixed(&request, &UserBody::from(&*user))?;
     }
     let parental = request.parental_control.unwrap_or_default();
     let change = UserChange {
@@ -65,11 +144,11 @@ pub(crate) async fn update_user(
                 .change_user(&auth.user(), change, pin.as_ref(), now, &pool),
         )
         .await?;
-    Reply::json(&UserReply::from(&*user))
+    Reply::json(&UserBody::from(&*user))
 }
 
 /// Refuses a change of a member that the route does not change. A client may send the whole record back.
-fn check_fixed(request: &UpdateUserRequest, user: &UserReply) -> Result<(), ApiError> {
+fn check_fixed(request: &UpdateUserRequest, user: &UserBody) -> Result<(), ApiError> {
     let present = serde_json::to_value(user).map_err(ApiError::internal)?;
     for (name, value) in &request.fixed {
         let same = match (*name, value.as_str()) {
@@ -220,9 +299,9 @@ pub(crate) async fn export(
     let grants = services.grants.for_user(&auth.user());
     let offers = grants
         .iter()
-        .map(|grant| OfferReply::from_grant(grant, &snapshot, now))
+        .map(|grant| OfferBody::from_grant(grant, &snapshot, now))
         .collect();
-    let export = ExportReply::new(&held, auth.login(), offers, played.into());
+    let export = UserExport::new(&held, auth.login(), offers, played.into());
     let object = serde_json::to_vec(&export).map_err(ApiError::internal)?;
     let filter = JournalFilter {
         user: Some(auth.user()),

@@ -4,7 +4,7 @@ use crate::errors::api_error::{ApiError, Details, ErrorCode, ImportProblem};
 use playgate_decode::Mistake;
 use playgate_domain::catalog::CatalogError;
 use playgate_domain::entitlement::{Denied, GrantError};
-use playgate_formats::catalog_report::ImportReply;
+use playgate_formats::catalog_report::CatalogImportBody;
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
@@ -25,7 +25,7 @@ impl From<CatalogError> for ApiError {
                     "nothing was changed: {}; repeat with `accept` to change it anyway",
                     why.join("; ")
                 );
-                let report = serde_json::to_value(ImportReply::held(imported));
+                let report = serde_json::to_value(CatalogImportBody::held(imported));
                 Self::new(ErrorCode::ImportHeld, message)
                     .with_details(Details::Report(report.unwrap_or_default()))
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::errors::api_error::{ApiError, ConflictingSession, Details, ErrorCode};
+use crate::errors::api_error::{ApiError, BlockingSessionBody, Details, ErrorCode};
 use playgate_domain::playback::{BlockingSession, EndReason, PlaybackError};
 use playgate_ports::license_server::UpstreamError;
 
@@ -90,7 +90,7 @@ impl From<PlaybackError> for ApiError {
 fn stream_limit(sessions: Vec<BlockingSession>) -> ApiError {
     let sessions = sessions
         .into_iter()
-        .map(|session| ConflictingSession {
+        .map(|session| BlockingSessionBody {
             session_id: session.session.to_string(),
             device_id: session.device.id.as_str().to_owned(),
             device_model: session.device.model,
