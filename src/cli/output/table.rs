@@ -117,7 +117,7 @@ pub(crate) fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members with times, which are shown as dates.
-const TIME_MEMBERS: [&str; 13] = [
+const TIME_MEMBERS: [&str; 14] = [
     "at",
     "createdAt",
     "createdTimestamp",
@@ -128,6 +128,7 @@ const TIME_MEMBERS: [&str; 13] = [
     "lastUsedTimestamp",
     "minute",
     "next",
+    "now",
     "purchasedAt",
     "replacedAt",
     "timestamp",

@@ -14,7 +14,6 @@ use playgate_fleet::local_state::FleetState;
 use playgate_fleet::membership::Membership;
 use playgate_store::replication::{Position, SharedLog as _};
 use playgate_store::{FleetAccess, StoreError, check_unused};
-use playgate_types::UnixSeconds;
 
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
@@ -85,7 +84,7 @@ impl Line {
             Lease::Ended(Some(since)) => format!(
                 ", lease ended {} s ago ({})",
                 (now - since).max(0),
-                UnixSeconds(since).in_utc()
+                output::instant(since).unwrap_or_default()
             ),
         };
         format!(

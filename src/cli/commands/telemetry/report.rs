@@ -94,17 +94,21 @@ fn dimensions(report: &Value) -> Vec<&str> {
     texts(report, "by").collect()
 }
 
-fn key_cell(row: &Value, by: &str, missing: &str) -> String {
+fn key_cell(row: &Value, by: &str, missing: &str, time: fn(i64) -> Option<String>) -> String {
     match row.get("key").and_then(|key| key.get(by)) {
         Some(Value::String(name)) => name.clone(),
         Some(at) if by == "minute" || by == "hour" => {
-            let at = chrono::DateTime::from_timestamp(at.as_i64().unwrap_or_default(), 0);
-            at.map(|at| at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
-                .unwrap_or_default()
+            at.as_i64().and_then(time).unwrap_or_default()
         }
         Some(other) => other.to_string(),
         None => missing.to_owned(),
     }
+}
+
+/// For programs, which read it in any zone.
+fn rfc3339(seconds: i64) -> Option<String> {
+    let at = chrono::DateTime::from_timestamp(seconds, 0)?;
+    Some(at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 fn table(report: &Value) -> CommandResult {
@@ -123,7 +127,7 @@ fn table(report: &Value) -> CommandResult {
         rows.sort_by_key(|row| Reverse((number(row, "startFailures"), number(row, "attempts"))));
     }
     for row in rows {
-        let key = by.iter().map(|by| key_cell(row, by, "-"));
+        let key = by.iter().map(|by| key_cell(row, by, "-", output::instant));
         lines.push(
             key.chain(FIGURES.map(|(name, _)| shown(name, row)))
                 .chain([top_failure(row)])
@@ -184,7 +188,9 @@ fn print_csv(report: &Value, separator: Separator) -> CommandResult {
     let heads = by.iter().copied().chain(figures).map(Value::from);
     csv::row(heads, separator)?;
     for row in elements(report, "rows") {
-        let key = by.iter().map(|by| Value::from(key_cell(row, by, "")));
+        let key = by
+            .iter()
+            .map(|by| Value::from(key_cell(row, by, "", rfc3339)));
         let figure = |name| row.get(name).cloned().unwrap_or_default();
         csv::row(key.chain(figures.map(figure)), separator)?;
     }
