@@ -8,6 +8,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Malformed;
+use super::shared_text::{self, read_text, shared_text};
 
 pub(crate) const FOREIGN_ID_MAX: usize = 128;
 
@@ -51,7 +52,7 @@ macro_rules! foreign_id {
         impl $name {
             pub fn parse(text: &str) -> Result<Self, Malformed> {
                 check_foreign(text)?;
-                Ok(Self(text.into()))
+                Ok(Self(shared_text(text)))
             }
 
             pub fn as_str(&self) -> &str {
@@ -95,8 +96,7 @@ macro_rules! foreign_id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                Self::parse(&text).map_err(serde::de::Error::custom)
+                read_text(deserializer, Self::parse)
             }
         }
     };
@@ -155,8 +155,7 @@ macro_rules! random_id {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 if deserializer.is_human_readable() {
-                    let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                    Self::parse(&text).map_err(serde::de::Error::custom)
+                    read_text(deserializer, Self::parse)
                 } else {
                     <[u8; 16]>::deserialize(deserializer).map(Self)
                 }
@@ -235,7 +234,7 @@ pub(crate) const DEVICE_TEXT_MAX: usize = 256;
 
 /// The identity of a device: the opaque value of `Service-Play-DeviceId`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DeviceId(Arc<str>);
+pub struct DeviceId(#[serde(deserialize_with = "shared_text::deserialize")] Arc<str>);
 
 impl DeviceId {
     pub fn parse(text: &str) -> Result<Self, Malformed> {
@@ -246,10 +245,14 @@ impl DeviceId {
         if text.chars().count() > DEVICE_TEXT_MAX {
             return Err(Malformed("must have 1 to 256 characters"));
         }
-        Ok(Self(text.into()))
+        Ok(Self(shared_text(text)))
     }
 
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub const fn as_shared(&self) -> &Arc<str> {
         &self.0
     }
 }

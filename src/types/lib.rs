@@ -28,6 +28,7 @@ pub(crate) mod rate_limit;
 mod relayed_beat;
 pub(crate) mod role;
 pub(crate) mod secret;
+pub mod shared_text;
 pub mod slug;
 mod span;
 pub mod text;

@@ -117,9 +117,9 @@ impl From<Registered> for DeviceBody {
         let device = registered.device;
         Self {
             device_id: device.id.as_str().to_owned(),
-            device_platform: device.platform,
-            device_type: device.kind,
-            device_model: device.model,
+            device_platform: device.platform.to_string(),
+            device_type: device.kind.to_string(),
+            device_model: device.model.to_string(),
             since: registered.since,
             last_start: registered.latest,
         }

@@ -9,7 +9,7 @@ use foldhash::quality::RandomState;
 
 use super::context::Viewer;
 use super::error::PlaybackError;
-use super::model::{Entitlement, PlayedAsset, RequestTime, add_unlock};
+use super::model::{Entitlement, PlayedAsset, PlayedBroadcast, RequestTime, add_unlock};
 use super::session::{Liveness, Session};
 use super::{Playback, tables};
 use crate::entitlement::{self, Decision};
@@ -49,13 +49,13 @@ impl GrantedRight {
                 program,
             } => match program.id() {
                 Some(broadcast) => {
-                    let playing = PlayedAsset::Catchup {
+                    let played = PlayedBroadcast {
                         livestream: livestream.id.clone(),
                         broadcast,
                         start: program.start(),
                         stop: program.stop(),
                     };
-                    (playing, Some(program))
+                    (PlayedAsset::Catchup(Box::new(played)), Some(program))
                 }
                 // Unreachable: ids are validated before they are stored.
                 None => (PlayedAsset::Vod, None),

@@ -10,7 +10,7 @@ use playgate_types::{LivestreamId, LoginId, SessionId, TokenHash, UnixSeconds, U
 use super::Playback;
 use super::context::ProgramAtPosition;
 use super::error::PlaybackError;
-use super::model::{EndReason, PlayedAsset, RequestTime};
+use super::model::{EndReason, PlayedAsset, PlayedBroadcast, RequestTime};
 use super::session::{Beat, Liveness, Session};
 use super::stream_limits::{self, StreamRequest, WhenFull};
 use crate::decision::{DecisionTrace, RightsRefusal};
@@ -245,12 +245,13 @@ impl Playback {
                 let played_at = position.map_or(now, |position| checked_position(position, now));
                 self.check_livestream(session, livestream, played_at, trace, now)
             }
-            PlayedAsset::Catchup {
-                livestream,
-                broadcast,
-                start,
-                stop,
-            } => {
+            PlayedAsset::Catchup(played) => {
+                let PlayedBroadcast {
+                    livestream,
+                    broadcast,
+                    start,
+                    stop,
+                } = &**played;
                 let is_own = |position: &UnixSeconds| {
                     *start - PADDING_SECONDS <= *position && *position < *stop + PADDING_SECONDS
                 };

@@ -208,7 +208,7 @@ impl Playback {
             txn.delete::<tables::Devices>(&key)?;
             let (user, device) = key;
             for (id, stored) in stream_limits::sessions_of(txn, &memory, user)? {
-                if stored.device.id == device {
+                if stored.start.device.id == device {
                     stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
             }
@@ -247,7 +247,7 @@ impl Playback {
                 txn.delete::<tables::Entitlements>(&(user, *hash))?;
             }
             for (id, stored) in stream_limits::sessions_of(txn, &memory, user)? {
-                if ending.contains(&stored.asset) {
+                if ending.contains(&stored.start.asset) {
                     stream_limits::end(txn, user, id, EndReason::Revoked, now)?;
                 }
             }

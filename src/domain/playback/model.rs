@@ -1,7 +1,10 @@
 //! Records of playback: entitlements, sessions, devices, and how sessions ended.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use playgate_types::shared_text;
 use playgate_types::{
     AssetId, BroadcastId, Country, DeviceId, Drm, EntitlementId, LivestreamId, PartnerId, Protocol,
     SessionId, UnixSeconds, UserId,
@@ -14,19 +17,24 @@ pub enum PlayedAsset {
         /// Seconds from the live point, 0 or negative.
         offset: i32,
     },
-    Catchup {
-        livestream: LivestreamId,
-        broadcast: BroadcastId,
-        start: UnixSeconds,
-        stop: UnixSeconds,
-    },
+    /// Boxed, since most sessions are live or of a film.
+    Catchup(Box<PlayedBroadcast>),
     Vod,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedBroadcast {
+    pub livestream: LivestreamId,
+    pub broadcast: BroadcastId,
+    pub start: UnixSeconds,
+    pub stop: UnixSeconds,
+}
+
 impl PlayedAsset {
-    pub const fn livestream(&self) -> Option<&LivestreamId> {
+    pub fn livestream(&self) -> Option<&LivestreamId> {
         match self {
-            Self::Live { livestream, .. } | Self::Catchup { livestream, .. } => Some(livestream),
+            Self::Live { livestream, .. } => Some(livestream),
+            Self::Catchup(played) => Some(&played.livestream),
             Self::Vod => None,
         }
     }
@@ -63,9 +71,12 @@ impl Entitlement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     pub id: DeviceId,
-    pub platform: String,
-    pub kind: String,
-    pub model: String,
+    #[serde(deserialize_with = "shared_text::deserialize")]
+    pub platform: Arc<str>,
+    #[serde(deserialize_with = "shared_text::deserialize")]
+    pub kind: Arc<str>,
+    #[serde(deserialize_with = "shared_text::deserialize")]
+    pub model: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,9 +104,9 @@ impl From<UnixSeconds> for RequestTime {
     }
 }
 
-/// A session in the store. Its heartbeats are kept in memory only.
+/// What a session is about; it never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredSession {
+pub struct SessionStart {
     pub partner: PartnerId,
     pub asset: AssetId,
     pub playing: PlayedAsset,
@@ -103,6 +114,12 @@ pub struct StoredSession {
     pub drm: Drm,
     pub protocol: Protocol,
     pub since: UnixSeconds,
+}
+
+/// A session in the store. Its heartbeats are kept in memory only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredSession {
+    pub start: SessionStart,
     pub program: Option<BroadcastId>,
     pub unlocks: Vec<AssetId>,
     pub seen: UnixSeconds,

@@ -134,9 +134,9 @@ fn span(playing: &PlayedAsset, protocol: Protocol, now: UnixSeconds) -> Option<M
             })
         }
         PlayedAsset::Live { .. } => Some(ManifestRange::Live),
-        PlayedAsset::Catchup { start, stop, .. } => Some(ManifestRange::Window {
-            start: *start,
-            stop: *stop,
+        PlayedAsset::Catchup(played) => Some(ManifestRange::Window {
+            start: played.start,
+            stop: played.stop,
         }),
         PlayedAsset::Vod => None,
     }
@@ -167,7 +167,7 @@ fn fill(template: &str, values: &UrlValues<'_>) -> String {
 
 fn substitute(filled: &mut String, name: &str, values: &UrlValues<'_>) -> bool {
     let window = match values.playing {
-        PlayedAsset::Catchup { start, stop, .. } => Some((start, stop)),
+        PlayedAsset::Catchup(played) => Some((&played.start, &played.stop)),
         PlayedAsset::Live { .. } | PlayedAsset::Vod => None,
     };
     // Writing to a string cannot fail.
@@ -205,18 +205,19 @@ fn encode_into(out: &mut String, text: &str, slashes: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::playback::model::PlayedBroadcast;
     use playgate_types::{BroadcastId, LivestreamId};
 
     #[test]
     fn templates_are_filled_in() {
         let asset = AssetId::parse("a b&c").unwrap();
         let session = SessionId::from_bytes([0; 16]);
-        let catchup = PlayedAsset::Catchup {
+        let catchup = PlayedAsset::Catchup(Box::new(PlayedBroadcast {
             livestream: LivestreamId::parse("news").unwrap(),
             broadcast: BroadcastId::parse("b").unwrap(),
             start: UnixSeconds(10),
             stop: UnixSeconds(20),
-        };
+        }));
         let filled = |template: &str, playing: &PlayedAsset| {
             fill(
                 template,

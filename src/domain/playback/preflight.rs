@@ -13,7 +13,8 @@ use super::error::PlaybackError;
 use super::heartbeat::refused;
 use super::lifecycle::REMEMBERED_SECONDS;
 use super::model::{
-    Device, EndReason, Entitlement, PlayedAsset, Registered, RequestTime, StoredSession, add_unlock,
+    Device, EndReason, Entitlement, PlayedAsset, Registered, RequestTime, SessionStart,
+    StoredSession, add_unlock,
 };
 use super::playlist_url::{Playlist, UrlValues};
 use super::session::Liveness;
@@ -51,7 +52,7 @@ struct StartSession {
     memory: Arc<SessionMap>,
     settings: Arc<super::PlaybackSettings>,
     any_device: bool,
-    start: StoredSession,
+    stored: StoredSession,
     streams: Option<u32>,
     issued: UnixSeconds,
     now: UnixSeconds,
@@ -71,6 +72,17 @@ impl Playback {
         let trace = start.trace.clone();
         let prepared = self.prepare(start, https, time.into());
         prepared.inspect_err(|error| refused(error, &trace))
+    }
+
+    /// Whether there is a license server, for an encrypted asset, and a playlist.
+    fn check_reachable(&self, asset: &AssetId, drm: Option<Drm>) -> Result<(), PlaybackError> {
+        if let Some(drm) = drm.filter(|drm| !self.settings.has_licenses(*drm)) {
+            return Err(PlaybackError::NoLicenseServer(drm));
+        }
+        match self.playability(asset) {
+            Some(ways) if ways.lacks_playlist() => Err(PlaybackError::NoPlaylist),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn prepare(
@@ -114,16 +126,9 @@ impl Playback {
         let address = playable.address.as_deref();
         // A missing license server or playlist is reported after the limits, which the commit checks.
         let encrypted = playable.encrypted && drm != Drm::None;
-        let playlist = if encrypted && !self.settings.has_licenses(drm) {
-            Err(PlaybackError::NoLicenseServer(drm))
-        } else if self
-            .playability(&asset)
-            .is_some_and(|ways| ways.lacks_playlist())
-        {
-            Err(PlaybackError::NoPlaylist)
-        } else {
-            self.playlist(address, protocol, https, &values)
-        };
+        let playlist = self
+            .check_reachable(&asset, encrypted.then_some(drm))
+            .and_then(|()| self.playlist(address, protocol, https, &values));
         let transaction = StartSession {
             user: viewer.user,
             session,
@@ -131,14 +136,16 @@ impl Playback {
             memory: Arc::clone(&self.sessions),
             settings: Arc::clone(&self.settings),
             any_device: viewer.any_device,
-            start: StoredSession {
-                partner: viewer.partner,
-                asset,
-                playing: entitlement.playing.clone(),
-                device,
-                drm,
-                protocol,
-                since: now,
+            stored: StoredSession {
+                start: SessionStart {
+                    partner: viewer.partner,
+                    asset,
+                    playing: entitlement.playing.clone(),
+                    device,
+                    drm,
+                    protocol,
+                    since: now,
+                },
                 program: entitlement.program.clone(),
                 unlocks: Vec::new(),
                 seen: at,
@@ -262,8 +269,8 @@ impl StartSession {
         let sessions = stream_limits::sessions_of(txn, &self.memory, self.user)?;
         self.trace.steps(|| self.stream_steps(&sessions));
         let wanted = StreamRequest {
-            device: &self.start.device.id,
-            place: stream_limits::place(&self.start.playing, &self.start.asset),
+            device: &self.stored.start.device.id,
+            place: stream_limits::place(&self.stored.start.playing, &self.stored.start.asset),
             total: self.settings.streams_total,
             here: self.settings.limit_here(self.streams),
         };
@@ -276,11 +283,11 @@ impl StartSession {
         )?;
         // The last check. All checks come before the first write, so an error leaves no change.
         let playlist = playlist?;
-        let device = self.start.device.id.clone();
+        let device = self.stored.start.device.id.clone();
         // One device is one stream, so the old session of the device ends.
         for (id, stored) in sessions
             .iter()
-            .filter(|(_, stored)| stored.device.id == device)
+            .filter(|(_, stored)| stored.start.device.id == device)
         {
             self.inherit(*id, stored);
             stream_limits::end(txn, self.user, *id, EndReason::Replaced, self.now)?;
@@ -289,15 +296,15 @@ impl StartSession {
             stream_limits::end(txn, self.user, id, EndReason::Displaced, self.now)?;
         }
         if let Some(unlock) = entitlement.unlock.take() {
-            add_unlock(&mut self.start.unlocks, unlock);
+            add_unlock(&mut self.stored.unlocks, unlock);
         }
         if let Some(registered) = registered {
-            let key = (self.user, self.start.device.id.clone());
+            let key = (self.user, self.stored.start.device.id.clone());
             txn.put::<tables::Devices>(&key, &registered)?;
         }
         // Binds the token to the device, and marks its unlock as consumed.
         txn.put::<tables::Entitlements>(&(self.user, self.hash), &entitlement)?;
-        txn.insert::<tables::Sessions>(&(self.user, self.session), &self.start)?;
+        txn.insert::<tables::Sessions>(&(self.user, self.session), &self.stored)?;
         Ok(playlist)
     }
 
@@ -305,7 +312,7 @@ impl StartSession {
     fn stream_steps(&self, sessions: &[(SessionId, StoredSession)]) -> Vec<DecisionStep> {
         let others = sessions
             .iter()
-            .filter(|(_, stored)| stored.device.id != self.start.device.id);
+            .filter(|(_, stored)| stored.start.device.id != self.stored.start.device.id);
         let step = |(id, stored): &(SessionId, StoredSession)| {
             let life = self.memory.get(id).map(|session| session.liveness(self.at));
             let state = match life {
@@ -317,10 +324,10 @@ impl StartSession {
                 subject: Some(id.to_string()),
                 finding: format!(
                     "{state}: {} on {} {} since {}",
-                    stored.asset,
-                    stored.device.kind,
-                    stored.device.model,
-                    stored.since.in_utc()
+                    stored.start.asset,
+                    stored.start.device.kind,
+                    stored.start.device.model,
+                    stored.start.since.in_utc()
                 ),
                 passed: true,
             }
@@ -333,19 +340,19 @@ impl StartSession {
         // A session that is not in memory was created by a transaction of the same group just now.
         let running = self.memory.get(&id);
         let life = (running.as_ref()).map_or(Liveness::Alive, |session| session.liveness(self.at));
-        if stored.asset != self.start.asset || life == Liveness::Over {
+        if stored.start.asset != self.stored.start.asset || life == Liveness::Over {
             return;
         }
         // A fallback to another DRM system, or a retry, does not ask for the PIN again.
         for unlock in &stored.unlocks {
-            add_unlock(&mut self.start.unlocks, unlock.clone());
+            add_unlock(&mut self.stored.unlocks, unlock.clone());
         }
         // The token that began the old session says where the player was then. A token that was issued later
         // says where the player is now.
-        if life == Liveness::Alive && self.issued <= stored.since {
-            self.start.program.clone_from(&stored.program);
+        if life == Liveness::Alive && self.issued <= stored.start.since {
+            self.stored.program.clone_from(&stored.program);
             if let (Some(session), PlayedAsset::Live { offset, .. }) =
-                (running, &mut self.start.playing)
+                (running, &mut self.stored.start.playing)
             {
                 *offset = session.offset(self.now).unwrap_or(*offset);
             }
@@ -357,7 +364,7 @@ impl StartSession {
         let mut entitlement = txn
             .get::<tables::Entitlements>(&(self.user, self.hash))?
             .ok_or(PlaybackError::EntitlementInvalid)?;
-        let device = &self.start.device.id;
+        let device = &self.stored.start.device.id;
         if *entitlement.device.get_or_insert_with(|| device.clone()) != *device {
             return Err(PlaybackError::EntitlementInvalid);
         }
@@ -365,7 +372,7 @@ impl StartSession {
     }
 
     fn register(&self, txn: &Txn<'_>) -> Result<Option<Registered>, PlaybackError> {
-        let device = self.start.device.clone();
+        let device = self.stored.start.device.clone();
         let key = (self.user, device.id.clone());
         let known = txn.get::<tables::Devices>(&key)?;
         let limit = self.settings.devices;

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::entitlement::checked_position;
 use playgate_types::{AssetId, BroadcastId, LoginId, SessionId, UnixSeconds, UserId};
 
-use super::model::{PlayedAsset, SessionView, StoredSession};
+use super::model::{PlayedAsset, SessionStart, SessionView, StoredSession};
 use super::session_rate::{BeatRate, REPORT_RATE, SpentRate};
 
 /// Seconds after its last heartbeat for which a session is alive: three and a half heartbeat intervals.
@@ -40,9 +40,7 @@ pub enum Liveness {
 pub struct Session {
     pub id: SessionId,
     pub user: UserId,
-    /// The session at its preflight. `program`, `unlocks` and `seen` are never updated here: the other fields have the
-    /// current values.
-    pub start: StoredSession,
+    pub start: SessionStart,
     later: RwLock<LaterEntitlements>,
     /// Unix second of the last heartbeat, or its bitwise complement once a transaction has given the slot
     /// away.
@@ -73,8 +71,8 @@ impl Session {
             id,
             user,
             later: RwLock::new(LaterEntitlements {
-                program: stored.program.clone(),
-                unlocks: stored.unlocks.clone(),
+                program: stored.program,
+                unlocks: stored.unlocks,
             }),
             seen: AtomicI64::new(encode_second(stored.seen)),
             lag: AtomicI64::new(NO_POSITION),
@@ -86,7 +84,7 @@ impl Session {
             checkpointed: AtomicI64::new(encode_second(stored.seen)),
             answer: AtomicU16::new(NO_ANSWER),
             login: Mutex::new(None),
-            start: stored,
+            start: stored.start,
         }
     }
 
@@ -238,13 +236,14 @@ impl Session {
         };
     }
 
-    /// The session as the store has it, but for the time of its last heartbeat.
+    /// The session as the store has it, with the time of its last heartbeat.
     pub(super) fn stored(&self) -> StoredSession {
         let later = self.later.read();
         StoredSession {
+            start: self.start.clone(),
             program: later.program.clone(),
             unlocks: later.unlocks.clone(),
-            ..self.start.clone()
+            seen: self.last_beat(),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn place<'a>(playing: &'a PlayedAsset, asset: &'a AssetId) -> &'a str
         // A channel counts as one place, whether it was requested by its id or by that of the running
         // broadcast.
         PlayedAsset::Live { livestream, .. } => livestream.as_str(),
-        PlayedAsset::Catchup { .. } | PlayedAsset::Vod => asset.as_str(),
+        PlayedAsset::Catchup(_) | PlayedAsset::Vod => asset.as_str(),
     }
 }
 
@@ -69,17 +69,17 @@ pub(super) fn select_evictions(
     let mut others: Vec<&(SessionId, StoredSession)> = sessions
         .iter()
         // Sessions on the requesting device do not count: they are replaced.
-        .filter(|(_, stored)| stored.device.id != *wanted.device)
+        .filter(|(_, stored)| stored.start.device.id != *wanted.device)
         // A session that is not in memory was created by a transaction of the same group just now.
         .filter(|(id, _)| memory.get(id).is_none_or(|session| session.holds_slot(at)))
         .collect();
     // The id breaks ties, so that the choice does not depend on the order of a map.
-    others.sort_by_key(|(id, stored)| (stored.since, *id));
+    others.sort_by_key(|(id, stored)| (stored.start.since, *id));
     let mut ends = Vec::new();
     loop {
         // The loop ends one session at a time, since one may free both limits.
         let here = |(_, stored): &&(SessionId, StoredSession)| {
-            place(&stored.playing, &stored.asset) == wanted.place
+            place(&stored.start.playing, &stored.start.asset) == wanted.place
         };
         let full_here = count(others.iter().copied().filter(here)) >= wanted.here;
         if !full_here && count(others.iter().copied()) < wanted.total {
@@ -109,9 +109,9 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 fn blocking_session(session: SessionId, stored: &StoredSession) -> BlockingSession {
     BlockingSession {
         session,
-        asset: stored.asset.clone(),
-        device: stored.device.clone(),
-        since: stored.since,
+        asset: stored.start.asset.clone(),
+        device: stored.start.device.clone(),
+        since: stored.start.since,
     }
 }
 

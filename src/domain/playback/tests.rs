@@ -15,7 +15,9 @@ use playgate_types::{
     UnixSeconds, UserId,
 };
 
-use super::model::{EndedSession, Entitlement, PlayedAsset, StoredSession};
+use super::model::{
+    EndedSession, Entitlement, PlayedAsset, PlayedBroadcast, SessionStart, StoredSession,
+};
 use super::playlist_url::ORIGIN_PATH;
 use super::*;
 use crate::decision::DecisionTrace;
@@ -45,9 +47,9 @@ fn viewer(n: u8) -> Viewer {
 fn device(id: &str) -> Device {
     Device {
         id: DeviceId::parse(id).unwrap(),
-        platform: "linux".to_owned(),
-        kind: "tv".to_owned(),
-        model: format!("Model {id}"),
+        platform: "linux".into(),
+        kind: "tv".into(),
+        model: format!("Model {id}").into(),
     }
 }
 
@@ -300,13 +302,15 @@ fn record_bytes_are_stable() {
         )
     );
     let stored = StoredSession {
-        partner: PartnerId::from_bytes([3; 16]),
-        asset: asset("f"),
-        playing: PlayedAsset::Vod,
-        device: device("d"),
-        drm: Drm::Clearkey,
-        protocol: Protocol::Dash,
-        since: UnixSeconds(1),
+        start: SessionStart {
+            partner: PartnerId::from_bytes([3; 16]),
+            asset: asset("f"),
+            playing: PlayedAsset::Vod,
+            device: device("d"),
+            drm: Drm::Clearkey,
+            protocol: Protocol::Dash,
+            since: UnixSeconds(1),
+        },
         program: None,
         unlocks: vec![asset("f")],
         seen: UnixSeconds(2),

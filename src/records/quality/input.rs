@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::PlayerEvent;
-use crate::telemetry::dimensions::{Dimension, Labels};
+use crate::telemetry::dimensions::{Dimension, Labels, SharedLabels};
 use playgate_domain::playback::Session;
 use playgate_types::{Country, PartnerId, SessionId, UnixSeconds, UserId};
 
@@ -16,7 +16,7 @@ pub struct OpenedSession {
     pub partner: PartnerId,
     pub device: Arc<str>,
     pub at: UnixSeconds,
-    pub labels: Labels,
+    pub labels: SharedLabels,
 }
 
 impl OpenedSession {
@@ -40,9 +40,9 @@ impl OpenedSession {
             session: session.id,
             user: session.user,
             partner: start.partner,
-            device: Arc::from(start.device.id.as_str()),
+            device: Arc::clone(start.device.id.as_shared()),
             at: start.since,
-            labels,
+            labels: SharedLabels::from(&labels),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::state::{LATE_SECONDS, QualityState, shared};
+use super::state::{LATE_SECONDS, QualityState};
 use super::view::{BEFORE_SESSION, View, ViewId};
 use crate::telemetry::dimensions::Dimension;
 use crate::telemetry::{PlayerAction, PlayerEvent};
@@ -79,8 +79,7 @@ impl QualityState {
         // The only label that a session takes from its player.
         let version = event.labels.get(Dimension::AppVersion);
         if view.lacks_version(version) {
-            let version = shared(&mut self.names, version);
-            view.labels.set_shared(Dimension::AppVersion, version);
+            view.set_version(version);
         }
         if view.event(event, received) {
             self.counts.counted += 1;

@@ -20,6 +20,7 @@ mod tests;
 mod timeline;
 mod user_views;
 mod view;
+mod view_events;
 mod views;
 
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! replayed from the last checkpoint at a start. A view is added to its hours when it is closed, in the batch of a tick;
 //! each hour's file says up to which batch it has been written, so that a replay adds no view twice.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -76,8 +76,6 @@ pub(super) struct QualityState {
     pub(super) next: u64,
     /// Absent until the replay at the start is done, and after a failed write.
     log: Option<InputLog>,
-    /// Names that several views share.
-    pub(super) names: HashSet<Arc<str>>,
     pub(super) counts: QualityCounts,
     pub(super) recent: RecentFigures,
     pub(super) now: UnixSeconds,
@@ -101,7 +99,6 @@ impl QualityState {
             hours: BTreeMap::new(),
             next,
             log: None,
-            names: HashSet::new(),
             counts: QualityCounts::default(),
             recent: RecentFigures::default(),
             now: UnixSeconds::default(),
@@ -227,7 +224,7 @@ impl QualityState {
         self.insert(id, view);
     }
 
-    pub(super) fn insert(&mut self, id: ViewId, mut view: Box<View>) {
+    pub(super) fn insert(&mut self, id: ViewId, view: Box<View>) {
         if let Some(user) = view.user {
             self.by_user
                 .entry(user)
@@ -235,8 +232,6 @@ impl QualityState {
                 .list_of(&view)
                 .push(id);
         }
-        view.labels
-            .for_each_mut(|name| *name = shared(&mut self.names, name));
         self.views.insert(id, view);
     }
 
@@ -434,8 +429,6 @@ impl QualityState {
         }
         let views: Vec<(&ViewId, &Box<View>)> = self.views.iter().collect();
         self.log = Some(files.checkpoint(&(next, views), next)?);
-        // Drops the names that no view uses any more: otherwise players could fill the memory with names.
-        self.names.retain(|name| Arc::strong_count(name) > 1);
         // The last hours stay in memory, because they are needed again soon.
         let keep = self.hours.keys().rev().nth(2).copied().unwrap_or(i64::MIN);
         self.hours.retain(|hour, _| *hour >= keep);
@@ -443,12 +436,4 @@ impl QualityState {
         self.must_checkpoint = false;
         Ok(())
     }
-}
-
-pub(super) fn shared(names: &mut HashSet<Arc<str>>, name: &Arc<str>) -> Arc<str> {
-    if let Some(shared) = names.get(name) {
-        return Arc::clone(shared);
-    }
-    names.insert(Arc::clone(name));
-    Arc::clone(name)
 }

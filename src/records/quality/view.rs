@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Cell;
 use super::input::OpenedSession;
-use super::timeline::{Bitrates, PlayState, Timeline};
-use crate::telemetry::dimensions::{Dimension, Labels};
+use super::timeline::{Bitrates, PlayState};
+use super::view_events::{EventsOfView, ViewEvents};
+use crate::telemetry::dimensions::{Dimension, Labels, SharedLabels};
 use crate::telemetry::{BITRATE_MAX, PlayerAction, PlayerEvent, Reported};
 use playgate_domain::playback::session::ALIVE_SECONDS;
 use playgate_types::time::HOUR;
@@ -33,36 +34,15 @@ pub(super) struct View {
     pub(super) user: Option<UserId>,
     pub(super) partner: PartnerId,
     pub(super) device: Arc<str>,
-    pub(super) labels: Labels,
+    pub(super) labels: SharedLabels,
     /// The id and the start of its session.
     pub(super) session: Option<(SessionId, UnixSeconds)>,
     pub(super) first_received: UnixSeconds,
     pub(super) last_received: UnixSeconds,
     pub(super) ended: Option<(UnixSeconds, bool)>,
     license_refused: bool,
-    events: ViewEvents,
+    events: EventsOfView,
     beats: Beats,
-}
-
-/// Times in milliseconds of the player's clock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct ViewEvents {
-    first: Option<i64>,
-    last: Option<i64>,
-    /// The least delay between an event and its receipt.
-    delay: Option<i64>,
-    requested: Option<i64>,
-    started: Option<(i64, i64, Option<Reported>)>,
-    /// The start-up time, if the player reports it separately.
-    measured: Option<(i64, i64, Reported)>,
-    initial_wait: Option<(i64, i64, Reported)>,
-    stopped: Option<i64>,
-    failed: Option<(i64, i64, Arc<str>)>,
-    last_failure: Option<i64>,
-    waits: u32,
-    waited: ReportedSum,
-    timeline: Timeline,
-    bitrates: Bitrates,
 }
 
 /// Times in the server's clock.
@@ -93,7 +73,7 @@ impl View {
     ) -> Self {
         let device = event.device.clone().unwrap_or_default();
         let mut view = Self::new((user, partner, device), at);
-        view.labels = event.labels.clone();
+        view.labels = SharedLabels::from(&event.labels);
         view
     }
 
@@ -102,13 +82,13 @@ impl View {
             user: Some(user),
             partner,
             device,
-            labels: Labels::default(),
+            labels: SharedLabels::default(),
             session: None,
             first_received: at,
             last_received: at,
             ended: None,
             license_refused: false,
-            events: ViewEvents::default(),
+            events: EventsOfView::default(),
             beats: Beats::default(),
         }
     }
@@ -116,8 +96,7 @@ impl View {
     /// Returns its memory, including its entries in the maps of the state.
     pub(super) fn bytes(&self) -> usize {
         const ENTRIES: usize = 200;
-        let bitrates = self.events.bitrates.bytes() + self.beats.bitrates.bytes();
-        let lists = self.events.timeline.bytes() + bitrates;
+        let lists = self.events.bytes() + self.beats.bitrates.bytes();
         ENTRIES + size_of::<Self>() + self.device.len() + lists
     }
 
@@ -173,7 +152,7 @@ impl View {
             return false;
         }
         self.received(received);
-        let events = &mut self.events;
+        let events: &mut ViewEvents = &mut self.events;
         events.first = Some(anchor.min(at));
         events.last = Some(events.last.map_or(at, |last| last.max(at)));
         // The least delay is closest to the difference of the clocks: an upload can only add to it.
@@ -233,6 +212,11 @@ impl View {
         !version.is_empty() && (known.is_empty() || version < &**known)
     }
 
+    pub(super) fn set_version(&mut self, version: &str) {
+        let labels = Labels::clone(&self.labels).with(Dimension::AppVersion, version);
+        self.labels = SharedLabels::from(&labels);
+    }
+
     /// Whether the view may be the beginning of a session that opens now.
     pub(super) fn precedes(&self, device: &str, at: UnixSeconds) -> bool {
         let events = &self.events;
@@ -244,8 +228,7 @@ impl View {
     }
 
     pub(super) fn adopt(&mut self, early: Self) {
-        let version = Arc::clone(early.labels.get(Dimension::AppVersion));
-        self.labels.set_shared(Dimension::AppVersion, version);
+        self.set_version(early.labels.get(Dimension::AppVersion));
         // Its other labels are not taken: those of the session come from its preflight.
         self.events = early.events;
     }
@@ -407,29 +390,6 @@ impl View {
         // A session lives for at least a second, since times are in seconds.
         let end = end.max(opened + 1);
         Some((opened, (end <= now).then_some(end)))
-    }
-}
-
-/// Sums of reported durations, by the unit that they are in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct ReportedSum {
-    in_unit: u64,
-    in_millis: u64,
-}
-
-impl ReportedSum {
-    fn add(&mut self, reported: Reported) {
-        let (in_unit, in_millis) = reported.split();
-        self.in_unit += in_unit;
-        self.in_millis += in_millis;
-    }
-
-    fn millis(self, unit: DurationUnit) -> i64 {
-        let in_unit = match unit {
-            DurationUnit::Seconds => self.in_unit,
-            DurationUnit::Millis => self.in_unit / 1_000,
-        };
-        i64::try_from(in_unit + self.in_millis / 1_000).unwrap_or(i64::MAX)
     }
 }
 

@@ -102,7 +102,7 @@ impl Quality {
                 began,
                 session: view.session.map(|(id, _)| id),
                 user: view.user,
-                labels: view.labels.clone(),
+                labels: Labels::clone(&view.labels),
                 outcome: ViewOutcome::of(&figures),
                 figures,
             }

@@ -1,9 +1,12 @@
 //! The dimensions that figures can be grouped and filtered by.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use playgate_types::shared_text::{self, RecentValues, shared_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
@@ -80,25 +83,50 @@ impl Dimension {
 }
 
 /// A view's value in each dimension; empty where it is unknown.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Labels([Arc<str>; DIMENSIONS]);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Labels([Value; DIMENSIONS]);
+
+/// Labels that views of the same kind share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SharedLabels(Arc<Labels>);
+
+thread_local! {
+    static RECENT: RecentValues<Labels> = RecentValues::default();
+}
+
+impl From<&Labels> for SharedLabels {
+    fn from(labels: &Labels) -> Self {
+        Self(RECENT.with(|recent| recent.share(labels, || Arc::new(labels.clone()))))
+    }
+}
+
+impl Deref for SharedLabels {
+    type Target = Labels;
+
+    fn deref(&self) -> &Labels {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedLabels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from(&Labels::deserialize(deserializer)?))
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Value(#[serde(deserialize_with = "shared_text::deserialize")] Arc<str>);
 
 impl Labels {
     pub fn get(&self, dimension: Dimension) -> &Arc<str> {
         // The array has one element for each dimension.
-        self.0.get(dimension.index()).unwrap_or(&self.0[0])
+        &self.0.get(dimension.index()).unwrap_or(&self.0[0]).0
     }
 
     /// Removes control characters and cuts long values, because values come from players and reach terminals.
     pub fn set(&mut self, dimension: Dimension, value: &str) {
         if let Some(slot) = self.0.get_mut(dimension.index()) {
-            *slot = Arc::from(&*clean(value));
-        }
-    }
-
-    pub(crate) fn set_shared(&mut self, dimension: Dimension, value: Arc<str>) {
-        if let Some(slot) = self.0.get_mut(dimension.index()) {
-            *slot = value;
+            slot.0 = shared_text(&clean(value));
         }
     }
 
@@ -107,14 +135,8 @@ impl Labels {
         self
     }
 
-    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut Arc<str>)) {
-        for value in &mut self.0 {
-            change(value);
-        }
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter()
+        self.0.iter().map(|value| &value.0)
     }
 }
 

@@ -11,8 +11,8 @@ use crate::partner::playback::request::{
 };
 use playgate_domain::accounts::{PinError, User};
 use playgate_domain::playback::{
-    Beat, Device, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck,
-    PinRequired, PlaybackError, Playlist, Start, Started, Viewer,
+    Beat, EndReason, GrantedRight, Heartbeat, HeartbeatOutcome, Issuable, PinCheck, PinRequired,
+    PlaybackError, Playlist, Start, Started, Viewer,
 };
 use playgate_http::offload::pool;
 use playgate_http::response::reply::media;
@@ -194,12 +194,7 @@ pub(crate) async fn preflight(
         drm,
         protocol: request.protocol,
         token: request.entitlement,
-        device: Device {
-            id: request.device.id,
-            platform: request.device.platform,
-            kind: request.device.kind,
-            model: request.device.model,
-        },
+        device: request.device,
         trace: cx.trace.clone(),
     };
     let https = http.settings.public_url.starts_with("https://");

@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 
+use playgate_domain::playback::Device;
 use playgate_http::request::headers::SingleHeader;
 use playgate_http::{ApiError, CombineResults, ErrorCode, Input, Object, ParseRequest, Payload};
 use playgate_types::decimal::whole_part;
+use playgate_types::shared_text::shared_text;
 use playgate_types::text::check_visible;
 use playgate_types::{
     AssetId, DeviceId, Drm, LiveOffset, Malformed, Pin, Protocol, SessionId, TokenHash, TokenKind,
@@ -67,7 +69,7 @@ pub(crate) struct PreflightRequest {
     /// Hash of the Entitlement Token. `None` if the text cannot be a token.
     pub entitlement: Option<TokenHash>,
     pub token: String,
-    pub device: DeviceHeaders,
+    pub device: Device,
 }
 
 impl ParseRequest for PreflightRequest {
@@ -77,7 +79,7 @@ impl ParseRequest for PreflightRequest {
             drm(input),
             protocol(input),
             entitlement(input),
-            DeviceHeaders::read(input),
+            device(input),
         )
             .combine()?;
         // The text as it was sent: the answer repeats it in the headers that the player has to send.
@@ -118,7 +120,7 @@ impl ParseRequest for HeartbeatRequest {
             drm(input),
             protocol(input),
             entitlement(input),
-            DeviceHeaders::check(input),
+            device_of_session(input),
             numeric(input, headers.timestamp, "Play-Timestamp"),
             numeric(input, headers.bitrate, "Play-Bitrate"),
             numeric(input, headers.width, "Play-ResolutionWidth"),
@@ -150,33 +152,22 @@ impl ParseRequest for EndPlaybackRequest {
     }
 }
 
-/// The device of a preflight. Platform, type and model may be any visible text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeviceHeaders {
-    pub id: DeviceId,
-    pub platform: String,
-    pub kind: String,
-    pub model: String,
+/// Reads the device of a preflight. Platform, type and model may be any visible text.
+pub(crate) fn device(input: &Input<'_>) -> Result<Device, ApiError> {
+    let (platform, kind, model, id) =
+        (platform(input), kind(input), model(input), device_id(input)).combine()?;
+    Ok(Device {
+        platform: shared_text(&platform),
+        kind: shared_text(&kind),
+        model: shared_text(&model),
+        id,
+    })
 }
 
-impl DeviceHeaders {
-    pub(crate) fn read(input: &Input<'_>) -> Result<Self, ApiError> {
-        let (platform, kind, model, id) =
-            (platform(input), kind(input), model(input), device_id(input)).combine()?;
-        Ok(Self {
-            platform: platform.into_owned(),
-            kind: kind.into_owned(),
-            model: model.into_owned(),
-            id,
-        })
-    }
-
-    pub(crate) fn check(input: &Input<'_>) -> Result<DeviceId, ApiError> {
-        // Checked and dropped: the session knows its device.
-        let (_, _, _, id) =
-            (platform(input), kind(input), model(input), device_id(input)).combine()?;
-        Ok(id)
-    }
+/// Reads the id of a device whose session knows the rest.
+pub(crate) fn device_of_session(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+    let (_, _, _, id) = (platform(input), kind(input), model(input), device_id(input)).combine()?;
+    Ok(id)
 }
 
 fn label<'a>(

@@ -5,9 +5,10 @@ use playgate_store::Durability;
 
 fn full(result: Result<Player, PlaybackError>) -> Vec<String> {
     match result {
-        Err(PlaybackError::StreamLimitReached(sessions)) => {
-            sessions.into_iter().map(|way| way.device.model).collect()
-        }
+        Err(PlaybackError::StreamLimitReached(sessions)) => sessions
+            .into_iter()
+            .map(|way| way.device.model.to_string())
+            .collect(),
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("it started"),
     }

@@ -245,12 +245,12 @@ fn catch_up_is_checked_by_its_broadcast() {
     let lab = Lab::new();
     guide(&lab);
     let right = GrantedRight {
-        playing: PlayedAsset::Catchup {
+        playing: PlayedAsset::Catchup(Box::new(PlayedBroadcast {
             livestream: LivestreamId::parse("news").unwrap(),
             broadcast: BroadcastId::parse("open").unwrap(),
             start: NOW - 1_800,
             stop: NOW,
-        },
+        })),
         ..live(0)
     };
     let at = NOW + 900;
@@ -423,7 +423,7 @@ fn the_newest_record_at_start_up_decides_the_last_heartbeat_and_none_later() {
     let stored = lab.playback.sessions.get(&player.session).unwrap();
     let sessions = SessionMap::default();
     let apply = |seen| {
-        let mut record = stored.start.clone();
+        let mut record = stored.stored();
         record.seen = seen;
         let key = (stored.user, stored.id);
         let record = Some(record);

@@ -93,8 +93,8 @@ fn stream_limit(sessions: Vec<BlockingSession>) -> ApiError {
         .map(|session| BlockingSessionBody {
             session_id: session.session.to_string(),
             device_id: session.device.id.as_str().to_owned(),
-            device_model: session.device.model,
-            device_type: session.device.kind,
+            device_model: session.device.model.to_string(),
+            device_type: session.device.kind.to_string(),
             asset_id: session.asset.as_str().to_owned(),
             since: session.since.0,
         })

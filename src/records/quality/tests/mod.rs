@@ -10,6 +10,7 @@ mod restart;
 use std::path::Path;
 
 use super::*;
+use crate::telemetry::dimensions::SharedLabels;
 
 /// Noon of a day, so that a test of some hours stays in one day.
 pub(super) const NOON: UnixSeconds = UnixSeconds(1_800_014_400);
@@ -64,7 +65,7 @@ pub(super) fn opened(number: u64, at: UnixSeconds, labels: Labels) -> OpenedSess
         partner: partner(),
         device: Arc::from("tv"),
         at,
-        labels: labels.with(Dimension::Asset, "news"),
+        labels: SharedLabels::from(&labels.with(Dimension::Asset, "news")),
     }
 }
 
