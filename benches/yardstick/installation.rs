@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use super::server::playgate_binary;
+
 /// A password hash for users who never log in, but whom imports and starts read.
 pub const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
     RdescudvJCsgt3ub+b1dWRWJTmaaJObGAAAAAAAAAAA";
 
-/// `PLAYGATE_BENCH_BINARY` names another build to measure.
 fn playgate(data: &Path) -> Command {
-    let binary = std::env::var_os("PLAYGATE_BENCH_BINARY");
-    let mut command = Command::new(binary.unwrap_or(env!("CARGO_BIN_EXE_playgate").into()));
+    let mut command = Command::new(playgate_binary());
     command
         .arg("--data-dir")
         .arg(data)

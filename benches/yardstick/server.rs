@@ -9,6 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::client::{member, request, send_to};
 
+/// Returns the measured program: the build of this run, or the one that `PLAYGATE_BENCH_BINARY` names.
+pub fn playgate_binary() -> String {
+    let built = option_env!("CARGO_BIN_EXE_playgate");
+    std::env::var("PLAYGATE_BENCH_BINARY")
+        .ok()
+        .or_else(|| built.map(str::to_owned))
+        .expect("PLAYGATE_BENCH_BINARY names a release build of playgate")
+}
+
 /// A running server. Dropping it kills the process.
 pub struct Server {
     child: Child,
@@ -35,16 +44,14 @@ impl Server {
     }
 
     /// Starts the demo as in production, with a standard partner: the demo's usual lab partner would write every
-    /// request to the request journal, which costs several times as much. `PLAYGATE_BENCH_BINARY` names another build
-    /// to measure.
+    /// request to the request journal, which costs several times as much.
     pub fn demo(settings: &[(&str, &str)]) -> Self {
         let production = [
             ("PLAYGATE_ENVIRONMENT", "production"),
             ("PLAYGATE_LOG_LEVEL", "warn"),
         ];
-        let other = std::env::var("PLAYGATE_BENCH_BINARY");
         Self::start(
-            other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_playgate")),
+            &playgate_binary(),
             &["demo", "--json", "--listen", "127.0.0.1:0"],
             &[&production, settings].concat(),
         )
@@ -119,6 +126,11 @@ impl Server {
     /// Returns the processor time of the thread that aggregates quality figures.
     pub fn cpu_of_quality(&self) -> Duration {
         self.cpu_of(|name| name.trim_end() == "quality")
+    }
+
+    /// Returns the processor time of the threads that hash passwords.
+    pub fn cpu_of_hashing(&self) -> Duration {
+        self.cpu_of(|name| name.trim_end() == "hashing")
     }
 
     /// Resident memory in bytes.

@@ -1,0 +1,173 @@
+//! Whole requests to Playgate, beside a bare server; and what is on now, beside nginx with a file and Redis.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use redis::AsyncCommands as _;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Runtime;
+
+use crate::process::Process;
+use crate::redis_server;
+use crate::rounds::{Contestant, Figures, compete};
+use crate::scene;
+use crate::servers::within;
+use crate::yardstick::client::{member, request, send};
+use crate::yardstick::load::{self, STAMP};
+use crate::yardstick::nginx::Nginx;
+use crate::yardstick::server::Server;
+use crate::yardstick::{self};
+
+pub const CONNECTIONS: usize = 64;
+
+/// Requests to a server of HTTP.
+struct Http<'a> {
+    requests: yardstick::Contestant<'a>,
+    cpu: fn(&Server) -> Duration,
+}
+
+impl Contestant for Http<'_> {
+    fn name(&self) -> String {
+        self.requests.name.clone()
+    }
+
+    fn turn(&mut self, clients: usize, time: Duration) -> u64 {
+        load::run_on(clients, &self.requests, time)
+    }
+
+    fn cpu(&self) -> Duration {
+        (self.cpu)(self.requests.server)
+    }
+}
+
+fn http<'a>(name: &str, server: &'a Server, requests: Vec<Vec<u8>>) -> Http<'a> {
+    Http {
+        requests: yardstick::Contestant::new(name, server, requests),
+        cpu: Server::cpu,
+    }
+}
+
+/// Starts the demo as in production, with its data below `folder`. Returns it with the token of its partner.
+pub fn playgate(folder: &Path) -> (Server, String) {
+    let folder = folder.to_string_lossy();
+    scene::demo(&[
+        ("TMPDIR", &folder),
+        ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
+    ])
+}
+
+/// Whole requests that write, beside a bare server that answers a GET of 1,500 bytes.
+pub fn writes(playgate: &Server, token: &str) -> Vec<Figures> {
+    let viewers = (0..scene::SESSIONS).map(|n| scene::viewer(playgate, token, "open", n));
+    let viewers: Vec<_> = viewers.collect();
+    let bare = Server::bare(1_500);
+    let get = request("GET", "/x", &[], "");
+    let sign_up =
+        format!(r#"{{"identity":"new-{STAMP}@bench.example","accessKey":"a long enough secret"}}"#);
+    let partner = [("service-accesstoken", token)];
+    let sign_up = request("PUT", "/api/login/v2/auth/email", &partner, &sign_up);
+    let entitlements = viewers.iter().map(|viewer| viewer.entitlement.clone());
+    let preflights = viewers.iter().map(|viewer| viewer.preflight.clone());
+    let mut bare = http("bare hyper, GET of 1,500 bytes", &bare, vec![get]);
+    // With the least memory that can be configured, a hash takes some milliseconds, more than all the rest.
+    let mut sign_up = Http {
+        cpu: |server| server.cpu() - server.cpu_of_hashing(),
+        ..http(
+            "sign-up, hashing of the password apart",
+            playgate,
+            vec![sign_up],
+        )
+    };
+    let mut entitlement = http("entitlement", playgate, entitlements.collect());
+    let mut preflight = http("preflight", playgate, preflights.collect());
+    // In this order within a round, since many entitlements push out those of the sessions.
+    compete(
+        &mut [&mut bare, &mut sign_up, &mut preflight, &mut entitlement],
+        CONNECTIONS,
+    )
+}
+
+/// What is on now on one livestream, beside servers that send the same bytes. Returns also how many bytes.
+pub fn reads(playgate: &Server, token: &str, folder: &Path) -> (Vec<Figures>, usize) {
+    let livestreams: serde_json::Value =
+        serde_json::from_str(&playgate.greeting).expect("the demo prints JSON");
+    let open = member(&livestreams["livestreams"].to_string(), "open");
+    let open = open.expect("the demo has a livestream");
+    let path = format!("/api/schedule/v1/broadcasts/live?livestreams={open}&offset=0");
+    let read = request("GET", &path, &[("service-accesstoken", token)], "");
+    let body = send(playgate, &read).body;
+    let get = request("GET", "/x", &[], "");
+    let bare = Server::bare(body.len());
+    let nginx = Nginx::start(&body);
+    let redis = RedisReads::start(folder, &body);
+    let mut bare = http("bare hyper", &bare, vec![get.clone()]);
+    let mut now = http("Playgate, what is on now", playgate, vec![read]);
+    let mut file = nginx
+        .as_ref()
+        .map(|nginx| http("nginx, a file", nginx.server(), vec![get]));
+    let mut redis = redis;
+    let mut contestants: Vec<&mut dyn Contestant> = vec![&mut bare, &mut now];
+    contestants.extend(file.as_mut().map(|file| file as &mut dyn Contestant));
+    contestants.extend(redis.as_mut().map(|redis| redis as &mut dyn Contestant));
+    (compete(&mut contestants, CONNECTIONS), body.len())
+}
+
+/// `GET` of one key, over TCP.
+struct RedisReads {
+    connections: Vec<MultiplexedConnection>,
+    runtime: Runtime,
+    process: Process,
+}
+
+const KEY: &str = "now";
+
+impl RedisReads {
+    fn start(folder: &Path, body: &[u8]) -> Option<Self> {
+        // Redis cannot pick a free port itself.
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("a bound socket").port();
+        drop(free);
+        let (process, address) = redis_server::launch(folder, "no", port)?;
+        let runtime = crate::runtime();
+        let connections = runtime.block_on(within(async {
+            redis_server::put(&address, KEY, body).await;
+            let over_tcp = format!("redis://127.0.0.1:{port}");
+            let opened = (0..CONNECTIONS).map(|_| redis_server::connect(&over_tcp));
+            join_all(opened).await
+        }));
+        Some(Self {
+            connections,
+            runtime,
+            process,
+        })
+    }
+}
+
+impl Contestant for RedisReads {
+    fn name(&self) -> String {
+        "Redis, GET".to_owned()
+    }
+
+    fn turn(&mut self, clients: usize, time: Duration) -> u64 {
+        let until = Instant::now() + time;
+        let reads = self.connections[..clients]
+            .iter_mut()
+            .map(async |connection| {
+                let mut done = 0;
+                while Instant::now() < until {
+                    let body: Vec<u8> = connection.get(KEY).await.expect("the server answers");
+                    assert!(!body.is_empty(), "the key is gone");
+                    done += 1;
+                }
+                done
+            });
+        let done: Vec<u64> = self.runtime.block_on(within(join_all(reads)));
+        done.into_iter().sum()
+    }
+
+    fn cpu(&self) -> Duration {
+        self.process.cpu()
+    }
+}
