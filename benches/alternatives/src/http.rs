@@ -26,6 +26,8 @@ pub const CONNECTIONS: usize = 64;
 struct Http<'a> {
     requests: yardstick::Contestant<'a>,
     cpu: fn(&Server) -> Duration,
+    /// At most this many requests in flight.
+    most: usize,
 }
 
 impl Contestant for Http<'_> {
@@ -34,7 +36,7 @@ impl Contestant for Http<'_> {
     }
 
     fn turn(&mut self, clients: usize, time: Duration) -> u64 {
-        load::run_on(clients, &self.requests, time)
+        load::run_on(clients.min(self.most), &self.requests, time)
     }
 
     fn cpu(&self) -> Duration {
@@ -46,11 +48,12 @@ fn http<'a>(name: &str, server: &'a Server, requests: Vec<Vec<u8>>) -> Http<'a> 
     Http {
         requests: yardstick::Contestant::new(name, server, requests),
         cpu: Server::cpu,
+        most: CONNECTIONS,
     }
 }
 
 /// Starts the demo as in production, with its data below `folder`. Returns it with the token of its partner.
-pub fn playgate(folder: &Path) -> (Server, String) {
+fn playgate(folder: &Path) -> (Server, String) {
     let folder = folder.to_string_lossy();
     scene::demo(&[
         ("TMPDIR", &folder),
@@ -58,52 +61,62 @@ pub fn playgate(folder: &Path) -> (Server, String) {
     ])
 }
 
-/// Whole requests that write, beside a bare server that answers a GET of 1,500 bytes.
-pub fn writes(playgate: &Server, token: &str) -> Vec<Figures> {
-    let viewers = (0..scene::SESSIONS).map(|n| scene::viewer(playgate, token, "open", n));
-    let viewers: Vec<_> = viewers.collect();
+/// Whole requests that write, beside a bare server that answers a GET of 1,500 bytes. Each has a server of its own, since the
+/// figures include what a server does later.
+pub fn writes(folder: &Path) -> Vec<Figures> {
     let bare = Server::bare(1_500);
     let get = request("GET", "/x", &[], "");
+    let (signing_up, token) = playgate(folder);
     let sign_up =
         format!(r#"{{"identity":"new-{STAMP}@bench.example","accessKey":"a long enough secret"}}"#);
-    let partner = [("service-accesstoken", token)];
+    let partner = [("service-accesstoken", &*token)];
     let sign_up = request("PUT", "/api/login/v2/auth/email", &partner, &sign_up);
-    let entitlements = viewers.iter().map(|viewer| viewer.entitlement.clone());
-    let preflights = viewers.iter().map(|viewer| viewer.preflight.clone());
+    let (entitling, entitlements) = viewers(folder, |viewer| viewer.entitlement);
+    let (starting, preflights) = viewers(folder, |viewer| viewer.preflight);
     let mut bare = http("bare hyper, GET of 1,500 bytes", &bare, vec![get]);
-    // With the least memory that can be configured, a hash takes some milliseconds, more than all the rest.
+    // With the least memory that can be configured, a hash takes some milliseconds, more than all the rest. Of 64, those
+    // that wait too long on a busy machine are refused.
     let mut sign_up = Http {
         cpu: |server| server.cpu() - server.cpu_of_hashing(),
+        most: 8,
         ..http(
-            "sign-up, hashing of the password apart",
-            playgate,
+            "sign-up, 8 in flight, hashing of the password apart",
+            &signing_up,
             vec![sign_up],
         )
     };
-    let mut entitlement = http("entitlement", playgate, entitlements.collect());
-    let mut preflight = http("preflight", playgate, preflights.collect());
-    // In this order within a round, since many entitlements push out those of the sessions.
+    let mut entitlement = http("entitlement", &entitling, entitlements);
+    let mut preflight = http("preflight", &starting, preflights);
     compete(
         &mut [&mut bare, &mut sign_up, &mut preflight, &mut entitlement],
         CONNECTIONS,
     )
 }
 
+/// Starts a demo with viewers. Returns it with a request of each.
+fn viewers(folder: &Path, of: fn(scene::Requests) -> Vec<u8>) -> (Server, Vec<Vec<u8>>) {
+    let (playgate, token) = playgate(folder);
+    let viewers = (0..scene::SESSIONS).map(|n| scene::viewer(&playgate, &token, "open", n));
+    let requests = viewers.map(of).collect();
+    (playgate, requests)
+}
+
 /// What is on now on one livestream, beside servers that send the same bytes. Returns also how many bytes.
-pub fn reads(playgate: &Server, token: &str, folder: &Path) -> (Vec<Figures>, usize) {
+pub fn reads(folder: &Path) -> (Vec<Figures>, usize) {
+    let (playgate, token) = playgate(folder);
     let livestreams: serde_json::Value =
         serde_json::from_str(&playgate.greeting).expect("the demo prints JSON");
     let open = member(&livestreams["livestreams"].to_string(), "open");
     let open = open.expect("the demo has a livestream");
     let path = format!("/api/schedule/v1/broadcasts/live?livestreams={open}&offset=0");
-    let read = request("GET", &path, &[("service-accesstoken", token)], "");
-    let body = send(playgate, &read).body;
+    let read = request("GET", &path, &[("service-accesstoken", &token)], "");
+    let body = send(&playgate, &read).body;
     let get = request("GET", "/x", &[], "");
     let bare = Server::bare(body.len());
     let nginx = Nginx::start(&body);
     let redis = RedisReads::start(folder, &body);
     let mut bare = http("bare hyper", &bare, vec![get.clone()]);
-    let mut now = http("Playgate, what is on now", playgate, vec![read]);
+    let mut now = http("Playgate, what is on now", &playgate, vec![read]);
     let mut file = nginx
         .as_ref()
         .map(|nginx| http("nginx, a file", nginx.server(), vec![get]));

@@ -1,6 +1,7 @@
 //! Contestants without a server: a process of this program on core 0 that is database and clients in one. What the
 //! clients cost is measured with a database that does nothing.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -74,6 +75,10 @@ impl Contestant for Inside {
 
     fn cpu(&self) -> Duration {
         self.process.cpu()
+    }
+
+    fn cpu_by_thread(&self) -> BTreeMap<String, Duration> {
+        self.process.cpu_by_thread()
     }
 }
 

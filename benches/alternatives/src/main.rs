@@ -9,7 +9,7 @@
 //!
 //! It takes six minutes. Servers are those of Debian's packages `postgresql`, `redis-server` and `nginx`; the rows of a
 //! missing one are left out, and without `PLAYGATE_BENCH_BINARY` those of whole requests. The bench starts them with new
-//! data below `/var/tmp`, or the folder that `PLAYGATE_BENCH_FOLDER` names, and ends them. As root it runs Postgres as
+//! data below `/var/tmp`, or the folder that `BENCH_FOLDER` names, and ends them. As root it runs Postgres as
 //! the user `postgres`. The method is that of `docs/performance.md`: contestants take turns, servers have core 0, their
 //! clients core 1. A contestant without a server has core 0 for itself and its clients; what the clients cost is measured
 //! and subtracted.
@@ -35,6 +35,7 @@ mod yardstick;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use http::CONNECTIONS;
 use inside::Inside;
@@ -57,7 +58,7 @@ fn main() {
     }
     yardstick::pin_or_serve_bare();
     // The default directory for temporary files may be in memory.
-    let parent = std::env::var_os("PLAYGATE_BENCH_FOLDER").unwrap_or_else(|| "/var/tmp".into());
+    let parent = std::env::var_os("BENCH_FOLDER").unwrap_or_else(|| "/var/tmp".into());
     let folder = tempfile::tempdir_in(parent).expect("a folder");
     // Postgres has another user.
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -213,11 +214,29 @@ fn write_tables(folder: &Path) {
         }
         print_writes(write, &rows, &measured);
     }
+    let playgate = rows.iter().filter(|row| row.kind == Kind::Playgate);
+    playgate.for_each(|row| print_threads(&*row.contestant));
+}
+
+/// Where the processor time of all writes went.
+fn print_threads(contestant: &dyn Contestant) {
+    let spent = contestant.cpu_by_thread();
+    let all: Duration = spent.values().sum();
+    let shares = spent.iter().map(|(name, spent)| {
+        let share = spent.as_secs_f64() / all.as_secs_f64();
+        format!("{name} {:.0} %", share * 100.0)
+    });
+    let shares: Vec<_> = shares.collect();
+    println!("\n{} by thread: {}", contestant.name(), shares.join(", "));
+}
+
+fn position(rows: &[Row], kind: Kind) -> usize {
+    let found = rows.iter().position(|row| row.kind == kind);
+    found.expect("every bench has this row")
 }
 
 fn subtract_clients(rows: &[Row], figures: &mut [Figures]) {
-    let clients = rows.iter().position(|row| row.kind == Kind::Clients);
-    let clients = &figures[clients.expect("the first row")].micros;
+    let clients = &figures[position(rows, Kind::Clients)].micros;
     let clients = median(&sorted(clients.iter().copied()));
     for (row, figures) in rows.iter().zip(figures) {
         if row.kind.has_clients_inside() {
@@ -231,15 +250,16 @@ fn subtract_clients(rows: &[Row], figures: &mut [Figures]) {
 
 fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
     println!("\n{}, load average {}\n", write.name(), load_average());
+    let clients = &one[position(rows, Kind::Clients)].micros;
+    println!("clients: {} us each, subtracted\n", middle(clients));
     println!(
         "| contestant | a power cut may take | 1 client: a second | in the time of an fdatasync | CPU us each | \
          {CONNECTIONS} clients: a second | in the time of an fdatasync | CPU us each | of Playgate's [min..max] |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let file = rows.iter().position(|row| row.kind == Kind::File);
-    let file = file.expect("the second row");
+    let file = position(rows, Kind::File);
     let mut playgate = file;
-    for (at, row) in rows.iter().enumerate() {
+    for (at, row) in rows.iter().enumerate().skip(file) {
         if row.kind == Kind::Playgate {
             playgate = at;
         }
@@ -264,11 +284,9 @@ fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
 }
 
 fn request_tables(folder: &Path) {
-    let (playgate, token) = http::playgate(folder);
-    let (reads, length) = http::reads(&playgate, &token, folder);
+    let (reads, length) = http::reads(folder);
     print_requests(&format!("what is on now, {length} bytes"), &reads);
-    let writes = http::writes(&playgate, &token);
-    print_requests("whole requests that write", &writes);
+    print_requests("whole requests that write", &http::writes(folder));
 }
 
 fn print_requests(title: &str, figures: &[Figures]) {

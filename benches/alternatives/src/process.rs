@@ -1,5 +1,6 @@
 //! A measured process on core 0, with all that it starts: its processor time, and its end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -30,6 +31,20 @@ impl Process {
     /// Returns the processor time so far, user and system, of the process and of every process that came of it.
     pub fn cpu(&self) -> Duration {
         tree(self.child.id())
+    }
+
+    /// Returns the processor time so far of the threads of the process, by name; threads of a pool together.
+    pub fn cpu_by_thread(&self) -> BTreeMap<String, Duration> {
+        let folder = format!("/proc/{}/task", self.child.id());
+        let mut spent = BTreeMap::new();
+        for task in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let name = name
+                .trim_end()
+                .trim_end_matches(|c: char| c == '-' || c.is_numeric());
+            *spent.entry(name.to_owned()).or_default() += thread(&task.path());
+        }
+        spent
     }
 
     /// Waits until `is_ready` returns true.
@@ -110,16 +125,19 @@ fn tree(pid: u32) -> Duration {
         .flatten()
         .flatten()
     {
-        // A thread or process that ends meanwhile is counted by the next call, as a child that has ended.
-        let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let nanoseconds = read("schedstat");
-        let nanoseconds = nanoseconds.split(' ').next().and_then(|n| n.parse().ok());
-        spent += Duration::from_nanos(nanoseconds.unwrap_or(0));
-        let children = read("children");
+        // A process that ends meanwhile is counted by the next call, as a child that has ended.
+        spent += thread(&task.path());
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         let children = children.split_whitespace().flat_map(str::parse);
         spent += children.map(tree).sum::<Duration>();
     }
     spent
+}
+
+fn thread(task: &Path) -> Duration {
+    let times = fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+    let nanoseconds = times.split(' ').next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
 fn ended_children(process: &Path) -> Duration {

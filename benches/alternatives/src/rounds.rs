@@ -1,5 +1,6 @@
 //! Contestants take turns in rounds; tables have the median and the range of the rounds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::workload::Write;
@@ -22,6 +23,11 @@ pub trait Contestant {
 
     /// Returns the processor time of the server so far.
     fn cpu(&self) -> Duration;
+
+    /// The same by thread, if that tells anything.
+    fn cpu_by_thread(&self) -> BTreeMap<String, Duration> {
+        BTreeMap::new()
+    }
 }
 
 /// The figures of a contestant, by round.
