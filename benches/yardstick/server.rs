@@ -128,11 +128,6 @@ impl Server {
         self.cpu_of(|name| name.trim_end() == "quality")
     }
 
-    /// Returns the processor time of the threads that hash passwords.
-    pub fn cpu_of_hashing(&self) -> Duration {
-        self.cpu_of(|name| name.trim_end() == "hashing")
-    }
-
     /// Resident memory in bytes.
     pub fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));

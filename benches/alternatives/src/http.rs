@@ -14,81 +14,48 @@ use crate::redis_server;
 use crate::rounds::{Contestant, Figures, compete};
 use crate::scene;
 use crate::servers::within;
+use crate::yardstick::Contestant as Requests;
 use crate::yardstick::client::{member, request, send};
-use crate::yardstick::load::{self, STAMP};
+use crate::yardstick::load;
 use crate::yardstick::nginx::Nginx;
 use crate::yardstick::server::Server;
-use crate::yardstick::{self};
 
 pub const CONNECTIONS: usize = 64;
 
 /// Requests to a server of HTTP.
-struct Http<'a> {
-    requests: yardstick::Contestant<'a>,
-    cpu: fn(&Server) -> Duration,
-    /// At most this many requests in flight.
-    most: usize,
-}
-
-impl Contestant for Http<'_> {
+impl Contestant for Requests<'_> {
     fn name(&self) -> String {
-        self.requests.name.clone()
+        self.name.clone()
     }
 
     fn turn(&mut self, clients: usize, time: Duration) -> u64 {
-        load::run_on(clients.min(self.most), &self.requests, time)
+        load::run_on(clients, self, time)
     }
 
     fn cpu(&self) -> Duration {
-        (self.cpu)(self.requests.server)
-    }
-}
-
-fn http<'a>(name: &str, server: &'a Server, requests: Vec<Vec<u8>>) -> Http<'a> {
-    Http {
-        requests: yardstick::Contestant::new(name, server, requests),
-        cpu: Server::cpu,
-        most: CONNECTIONS,
+        self.server.cpu()
     }
 }
 
 /// Starts the demo as in production, with its data below `folder`. Returns it with the token of its partner.
 fn playgate(folder: &Path) -> (Server, String) {
     let folder = folder.to_string_lossy();
-    scene::demo(&[
-        ("TMPDIR", &folder),
-        ("PLAYGATE_LIMITS_SIGN_UP_PER_ADDRESS", "1000000"),
-    ])
+    scene::demo(&[("TMPDIR", &folder)])
 }
 
 /// Whole requests that write, beside a bare server that answers a GET of 1,500 bytes. Each has a server of its own, since the
-/// figures include what a server does later.
+/// figures include what a server does later. A sign-up is not among them: nearly all of it is the hash of the password, for which
+/// `cargo bench --bench login` has the figures.
 pub fn writes(folder: &Path) -> Vec<Figures> {
     let bare = Server::bare(1_500);
     let get = request("GET", "/x", &[], "");
-    let (signing_up, token) = playgate(folder);
-    let sign_up =
-        format!(r#"{{"identity":"new-{STAMP}@bench.example","accessKey":"a long enough secret"}}"#);
-    let partner = [("service-accesstoken", &*token)];
-    let sign_up = request("PUT", "/api/login/v2/auth/email", &partner, &sign_up);
     let (entitling, entitlements) = viewers(folder, |viewer| viewer.entitlement);
     let (starting, preflights) = viewers(folder, |viewer| viewer.preflight);
-    let mut bare = http("bare hyper, GET of 1,500 bytes", &bare, vec![get]);
-    // With the least memory that can be configured, a hash takes some milliseconds, more than all the rest. Of 64, those
-    // that wait too long on a busy machine are refused.
-    let mut sign_up = Http {
-        cpu: |server| server.cpu() - server.cpu_of_hashing(),
-        most: 8,
-        ..http(
-            "sign-up, 8 in flight, hashing of the password apart",
-            &signing_up,
-            vec![sign_up],
-        )
-    };
-    let mut entitlement = http("entitlement", &entitling, entitlements);
-    let mut preflight = http("preflight", &starting, preflights);
+    let mut bare = Requests::new("bare hyper, GET of 1,500 bytes", &bare, vec![get]);
+    let mut entitlement = Requests::new("entitlement", &entitling, entitlements);
+    let mut preflight = Requests::new("preflight", &starting, preflights);
     compete(
-        &mut [&mut bare, &mut sign_up, &mut preflight, &mut entitlement],
+        &mut [&mut bare, &mut preflight, &mut entitlement],
         CONNECTIONS,
     )
 }
@@ -114,13 +81,12 @@ pub fn reads(folder: &Path) -> (Vec<Figures>, usize) {
     let get = request("GET", "/x", &[], "");
     let bare = Server::bare(body.len());
     let nginx = Nginx::start(&body);
-    let redis = RedisReads::start(folder, &body);
-    let mut bare = http("bare hyper", &bare, vec![get.clone()]);
-    let mut now = http("Playgate, what is on now", &playgate, vec![read]);
+    let mut redis = RedisReads::start(folder, &body);
+    let mut bare = Requests::new("bare hyper", &bare, vec![get.clone()]);
+    let mut now = Requests::new("Playgate, what is on now", &playgate, vec![read]);
     let mut file = nginx
         .as_ref()
-        .map(|nginx| http("nginx, a file", nginx.server(), vec![get]));
-    let mut redis = redis;
+        .map(|nginx| Requests::new("nginx, a file", nginx.server(), vec![get]));
     let mut contestants: Vec<&mut dyn Contestant> = vec![&mut bare, &mut now];
     contestants.extend(file.as_mut().map(|file| file as &mut dyn Contestant));
     contestants.extend(redis.as_mut().map(|redis| redis as &mut dyn Contestant));

@@ -14,7 +14,7 @@
 //! clients core 1. A contestant without a server has core 0 for itself and its clients; what the clients cost is measured
 //! and subtracted.
 //!
-//! Nobody hashes a password, except Playgate in whole requests. A sign-up inserts profile, credentials and log-in, with
+//! Nobody hashes a password. A sign-up inserts profile, credentials and log-in, with
 //! unique addresses, 390 bytes. A start reads user and right, counts the sessions of the user and inserts one, 180 bytes;
 //! parallel starts cannot exceed the limit. All settings that are not named are the defaults of the contestant.
 
@@ -39,10 +39,9 @@ use std::time::Duration;
 
 use http::CONNECTIONS;
 use inside::Inside;
-use rounds::{Contestant, Figures, compete, middle, ratio};
+use rounds::{Contestant, Figures, compete, middle, ratio, ratio_of_time, rounded};
 use tokio::runtime::Runtime;
 use workload::Write;
-use yardstick::{median, sorted};
 
 /// As the product: glibc's takes more processor time.
 #[global_allocator]
@@ -236,10 +235,10 @@ fn position(rows: &[Row], kind: Kind) -> usize {
 }
 
 fn subtract_clients(rows: &[Row], figures: &mut [Figures]) {
-    let clients = &figures[position(rows, Kind::Clients)].micros;
-    let clients = median(&sorted(clients.iter().copied()));
+    let clients = figures[position(rows, Kind::Clients)].micros_of_all;
     for (row, figures) in rows.iter().zip(figures) {
         if row.kind.has_clients_inside() {
+            figures.micros_of_all -= clients;
             figures
                 .micros
                 .iter_mut()
@@ -250,8 +249,8 @@ fn subtract_clients(rows: &[Row], figures: &mut [Figures]) {
 
 fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
     println!("\n{}, load average {}\n", write.name(), load_average());
-    let clients = &one[position(rows, Kind::Clients)].micros;
-    println!("clients: {} us each, subtracted\n", middle(clients));
+    let clients = one[position(rows, Kind::Clients)].micros_of_all;
+    println!("clients: {} us each, subtracted\n", rounded(clients));
     println!(
         "| contestant | a power cut may take | 1 client: a second | in the time of an fdatasync | CPU us each | \
          {CONNECTIONS} clients: a second | in the time of an fdatasync | CPU us each | of Playgate's [min..max] |"
@@ -267,9 +266,9 @@ fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
             let own = &of[at];
             format!(
                 "{} | {} | {}",
-                middle(&own.per_second),
+                rounded(middle(&own.per_second)),
                 ratio(&own.per_second, &of[file].per_second),
-                middle(&own.micros)
+                rounded(own.micros_of_all)
             )
         };
         println!(
@@ -278,7 +277,7 @@ fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
             row.loses,
             speed(one),
             speed(many),
-            ratio(&many[at].micros, &many[playgate].micros)
+            ratio_of_time(&many[at], &many[playgate])
         );
     }
 }
@@ -300,9 +299,9 @@ fn print_requests(title: &str, figures: &[Figures]) {
         println!(
             "| {} | {} | {} | {} |",
             one.name,
-            middle(&one.micros),
-            middle(&one.per_second),
-            ratio(&one.micros, &figures[0].micros)
+            rounded(one.micros_of_all),
+            rounded(middle(&one.per_second)),
+            ratio_of_time(one, &figures[0])
         );
     }
 }

@@ -37,6 +37,8 @@ pub struct Figures {
     pub per_second: Vec<f64>,
     /// Processor time of each answer, in microseconds. It includes what the server does while others have their turns.
     pub micros: Vec<f64>,
+    /// The same over all rounds: work that is done later, in batches, is no median.
+    pub micros_of_all: f64,
 }
 
 /// Lets the contestants take turns.
@@ -53,40 +55,50 @@ pub fn compete(contestants: &mut [&mut dyn Contestant], clients: usize) -> Vec<F
     let figures = contestants.iter().enumerate().map(|(at, contestant)| {
         began[at].push(contestant.cpu());
         let spent = began[at].windows(2).map(|pair| pair[1] - pair[0]);
-        let each = spent.zip(&done[at]);
+        let spent: Vec<f64> = spent.map(|spent| spent.as_secs_f64() * 1e6).collect();
+        let (spent, done) = (&spent[1..], &done[at][1..]);
         Figures {
             name: contestant.name(),
-            micros: each
-                .map(|(spent, done)| spent.as_secs_f64() * 1e6 / done)
-                .skip(1)
-                .collect(),
-            per_second: done[at]
+            micros: spent
                 .iter()
-                .map(|done| done / TURN.as_secs_f64())
-                .skip(1)
+                .zip(done)
+                .map(|(spent, done)| spent / done)
                 .collect(),
+            micros_of_all: spent.iter().sum::<f64>() / done.iter().sum::<f64>(),
+            per_second: done.iter().map(|done| done / TURN.as_secs_f64()).collect(),
         }
     });
     figures.collect()
 }
 
-/// Formats a median without more digits than it has meaning.
-pub fn middle(values: &[f64]) -> String {
-    let middle = median(&sorted(values.iter().copied()));
-    match middle {
-        _ if middle < 10.0 => format!("{middle:.2}"),
-        _ if middle < 100.0 => format!("{middle:.1}"),
-        _ => format!("{middle:.0}"),
+/// Formats a number without more digits than it has meaning.
+pub fn rounded(value: f64) -> String {
+    match value {
+        _ if value < 10.0 => format!("{value:.2}"),
+        _ if value < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
+}
+
+pub fn middle(values: &[f64]) -> f64 {
+    median(&sorted(values.iter().copied()))
+}
+
+fn ratios(values: &[f64], yardstick: &[f64]) -> Vec<f64> {
+    sorted(values.iter().zip(yardstick).map(|(own, other)| own / other))
 }
 
 /// Formats median and range of the ratios of each round.
 pub fn ratio(values: &[f64], yardstick: &[f64]) -> String {
-    let ratios = sorted(values.iter().zip(yardstick).map(|(own, other)| own / other));
-    format!(
-        "{:.2} [{:.2}..{:.2}]",
-        median(&ratios),
-        ratios[0],
-        ratios[ratios.len() - 1]
-    )
+    let ratios = ratios(values, yardstick);
+    let (lowest, highest) = (ratios[0], ratios[ratios.len() - 1]);
+    format!("{:.2} [{lowest:.2}..{highest:.2}]", median(&ratios))
+}
+
+/// Formats the ratio of processor time over all rounds, and the range of the ratios of each round.
+pub fn ratio_of_time(own: &Figures, yardstick: &Figures) -> String {
+    let ratios = ratios(&own.micros, &yardstick.micros);
+    let (lowest, highest) = (ratios[0], ratios[ratios.len() - 1]);
+    let of_all = own.micros_of_all / yardstick.micros_of_all;
+    format!("{of_all:.2} [{lowest:.2}..{highest:.2}]")
 }
