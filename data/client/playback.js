@@ -22,6 +22,7 @@ import { NEVER, REPEAT, REPEAT_LICENSE } from './retry.js';
  * @property {Drm} drm
  * @property {Protocol} protocol
  * @property {string} sessionId
+ * @property {number} asked when, as `performance.now()` has it
  * @property {Record<string, string>} headers of license and heartbeat requests
  *
  * @typedef {object} Picture
@@ -89,8 +90,9 @@ export class Playback {
    * @returns {Promise<Prepared>}
    */
   async preflight(assetId, { token, drm, protocol, signal }) {
+    const asked = performance.now();
     const name = (/** @type {string} */ rest) => this.#transport.header(`Play-${rest}`);
-    const asked = {
+    const own = {
       [name('DRM')]: drm,
       [name('Protocol')]: protocol,
       [name('DevicePlatform')]: this.#device.platform,
@@ -100,9 +102,9 @@ export class Playback {
       [name('EntitlementId')]: token,
     };
     const place = `api/playback/v2/preflight/asset/${encodeURIComponent(assetId)}`;
-    const answer = await this.#login.request('POST', place, { headers: asked, signal });
-    const headers = { ...asked, ...answer.headers };
-    return { ...answer, drm, protocol, headers, sessionId: headers[name('Session')] };
+    const answer = await this.#login.request('POST', place, { headers: own, signal });
+    const headers = { ...own, ...answer.headers };
+    return { ...answer, drm, protocol, asked, headers, sessionId: headers[name('Session')] };
   }
 
   /**

@@ -142,13 +142,17 @@ export class PlaybackSession extends EventTarget {
   async #begin(view) {
     const entitled = await this.#entitle(view, { offset: view.options.offset });
     if (this.#view !== view) return;
+    const since = view.since ?? (entitled.program ? undefined : broadcastStart(this.#client, view.assetId));
     const prepared = await prepare(this.#client, view.assetId, entitled.token, this.#adapter, view.signal, this.#options);
     view.prepare(prepared, entitled, view.options.offset);
-    if (!entitled.program) view.since ??= await broadcastStart(this.#client, view.assetId);
     if (this.#view !== view) return void this.#free(view);
     view.heartbeats = new Heartbeats(prepared.heartbeatInterval, (signal) => this.#beat(view, signal));
+    // The service counts from the request: the answer may have been late, and that of the schedule may not come.
+    const late = (performance.now() - prepared.asked) / 1000;
+    view.later(timings.HEARTBEAT_WITHIN - late, () => view.heartbeats?.start());
+    view.since = await since;
+    if (this.#view !== view) return;
     this.#listen(view);
-    view.later(timings.HEARTBEAT_WITHIN, () => view.heartbeats?.start());
     view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => {
       if (view.shown) return;
       void this.#fail(view, new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' }));

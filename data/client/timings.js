@@ -8,7 +8,7 @@ export const SPREAD = 5;
 export const LIVE_WITHIN = 60;
 /** Until the first picture. */
 export const START_TIMEOUT = 30;
-/** Without a picture, after which heartbeats begin all the same: without them the session ends after 35. */
+/** After the preflight request without a picture, when heartbeats begin all the same: without them the session ends after 35. */
 export const HEARTBEAT_WITHIN = 7;
 /** A session that is lost is replaced, but not in a loop. */
 export const REPLACE_EVERY_SECONDS = 60;

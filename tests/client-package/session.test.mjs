@@ -449,6 +449,39 @@ describe('a start', () => {
     assert.deepEqual(actions(), ['playback_request', 'playback_error']);
   });
 
+  test('begins heartbeats within ten seconds of the preflight request, however slow the answers to the start are', async () => {
+    const slow = (answer) => () => new Promise((done) => setTimeout(() => done(answer), 4_000));
+    for (const live of [true, false]) {
+      const { service, session, player, seconds } = await open({ live });
+      player.plays = false;
+      const ordinary = { playlist: 'p', heartbeat: 'http://service.test/api/playback/v1/heartbeat', heartbeatInterval: 10, headers: { 'Service-Play-Session': 's' } };
+      service.plan(PREPARE, slow({ body: ordinary }));
+      service.plan('GET broadcasts', slow({ body: {} }));
+      const started = session.start('open');
+      await settle();
+      await pass(19);
+      await started;
+      const [asked] = seconds(PREPARE);
+      assert.deepEqual(seconds(BEAT).map((at) => at - asked), [7, 17], `live: ${live}`);
+      await session.stop();
+    }
+  });
+
+  test('of a film sends heartbeats while the schedule does not answer', async () => {
+    const { service, session, player, seconds } = await open({ live: false });
+    service.always('GET broadcasts', { hangs: true });
+    const started = session.start('film');
+    await settle();
+    await pass(18);
+    assert.deepEqual(seconds(BEAT), [7, 17]);
+    assert.equal(player.loads.length, 0);
+    await session.stop();
+    await pass(200);
+    await started;
+    assert.equal(player.loads.length, 0);
+    assert.equal(service.count(END), 1);
+  });
+
   test('that the browser does not allow without a click is paused (expo 49753)', async () => {
     const { session, player } = await open();
     const { play } = player.media;
