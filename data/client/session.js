@@ -1,7 +1,6 @@
 // One playback as the interface obliges a player to do it. It drives any player through an adapter, and shows one state.
 
 import { PlaygateError, asPlaygateError } from './error.js';
-import { Heartbeats } from './heartbeats.js';
 import { Measures } from './measures.js';
 import { isOfEntitlement, isOfRights, isOfSession, isPassing, ofHeartbeat } from './obligations.js';
 import { broadcastStart, entitle, prepare, sourceOf } from './prepare.js';
@@ -23,7 +22,12 @@ export class PlaybackSession extends EventTarget {
   #view = null;
   /** @type {State} */
   #state = 'idle';
+  /** Counts starts and stops: a start that waits for the end of the playback before gives way to a later one. */
+  #turn = 0;
+  /** @type {Promise<unknown>} the end of the last playback */
+  #ending = Promise.resolve();
   #leave = () => {
+    this.#turn += 1;
     if (this.#view) void this.#end(this.#view, 'stopped', null, true);
   };
 
@@ -77,7 +81,9 @@ export class PlaybackSession extends EventTarget {
    * @param {StartOptions} [options]
    */
   async start(assetId, options = {}) {
+    const turn = this.#turn + 1;
     await this.stop();
+    if (this.#turn !== turn) return;
     const view = new View(assetId, options, this.#adapter, this.#client.clock);
     this.#view = view;
     this.error = null;
@@ -89,7 +95,9 @@ export class PlaybackSession extends EventTarget {
 
   /** Ends playback, and frees the stream at once. */
   async stop() {
-    if (this.#view) await this.#end(this.#view, 'stopped');
+    this.#turn += 1;
+    if (this.#view) void this.#end(this.#view, 'stopped');
+    await this.#ending;
   }
 
   /** Ends playback for good. */
@@ -146,17 +154,12 @@ export class PlaybackSession extends EventTarget {
     const prepared = await prepare(this.#client, view.assetId, entitled.token, this.#adapter, view.signal, this.#options);
     view.prepare(prepared, entitled, view.options.offset);
     if (this.#view !== view) return void this.#free(view);
-    view.heartbeats = new Heartbeats(prepared.heartbeatInterval, (signal) => this.#beat(view, signal));
-    // The service counts from the request: the answer may have been late, and that of the schedule may not come.
-    const late = (performance.now() - prepared.asked) / 1000;
-    view.later(timings.HEARTBEAT_WITHIN - late, () => view.heartbeats?.start());
+    view.beginHeartbeats((signal) => this.#beat(view, signal)); // before the schedule has answered
     view.since = await since;
     if (this.#view !== view) return;
     this.#listen(view);
-    view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => {
-      if (view.shown) return;
-      void this.#fail(view, new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' }));
-    });
+    const late = new PlaygateError('the player shows no picture', { code: 'START_TIMEOUT' });
+    view.later(this.#options.startTimeout ?? timings.START_TIMEOUT, () => view.shown || void this.#fail(view, late));
     await this.#load(view, prepared, view.startPosition());
     if (this.#view === view && this.#adapter.media.readyState >= 3) this.#show(view);
   }
@@ -330,10 +333,7 @@ export class PlaybackSession extends EventTarget {
   async #resume(view, allowed) {
     if (view.renewal || view.resuming || !(await this.#renew(view, allowed))) return;
     view.resuming = true;
-    // Players are seconds behind: what they have may still be of the program before.
-    for (let waited = 0; allowed !== undefined && view.held && !view.reaches(allowed) && waited < timings.START_TIMEOUT; waited += 1) {
-      await pause(1, view.signal);
-    }
+    if (allowed !== undefined) await view.untilReached(allowed);
     view.resuming = false;
     if (view.held) this.#goOn(view, allowed ?? view.position());
   }
@@ -438,7 +438,7 @@ export class PlaybackSession extends EventTarget {
     this.#set('ended', error);
     const freed = view.over ? undefined : this.#free(view);
     const reported = leaving ? this.#client.telemetry.sendBeforeClose() : this.#client.telemetry.flush();
-    await Promise.allSettled([freed, this.#adapter.unload(), reported]);
+    await (this.#ending = Promise.allSettled([freed, this.#adapter.unload(), reported]));
   }
 
   /** @param {View} view */

@@ -1,7 +1,10 @@
 // What a session knows about the one thing that it plays: addresses, program, position, and whether it is held.
 
 import { Clock } from './clock.js';
+import { Heartbeats } from './heartbeats.js';
+import { pause } from './retry.js';
 import { after } from './timer.js';
+import { HEARTBEAT_WITHIN, START_TIMEOUT } from './timings.js';
 
 /** @typedef {import('./playback.js').Prepared} Prepared */
 
@@ -15,7 +18,7 @@ export class View {
   #coveredFrom = Infinity;
   /** @type {Prepared | null} */
   prepared = null;
-  /** @type {import('./heartbeats.js').Heartbeats | null} */
+  /** @type {Heartbeats | null} */
   heartbeats = null;
   /** @type {import('./playback.js').Entitlement['program']} */
   program;
@@ -84,6 +87,18 @@ export class View {
     this.prepared = prepared;
     this.live = entitled.program !== undefined; // only an entitlement to a livestream names the program
     if (this.live) this.#coveredFrom = this.clock.now() + offset;
+  }
+
+  /**
+   * Sends heartbeats from the first picture on, or without one soon.
+   * @param {ConstructorParameters<typeof Heartbeats>[1]} send
+   */
+  beginHeartbeats(send) {
+    if (!this.prepared) return;
+    const { heartbeatInterval, asked } = this.prepared;
+    const heartbeats = (this.heartbeats = new Heartbeats(heartbeatInterval, send));
+    // The service counts from the request, whose answer may have been late.
+    this.later(HEARTBEAT_WITHIN - (performance.now() - asked) / 1000, () => heartbeats.start());
   }
 
   /**
@@ -189,6 +204,14 @@ export class View {
     const { seekable } = this.#adapter.media;
     const zero = this.#zero();
     return zero !== null && seekable.length > 0 && position - zero <= seekable.end(seekable.length - 1);
+  }
+
+  /**
+   * Players are seconds behind: what they have may still be of the program before.
+   * @param {number} position
+   */
+  async untilReached(position) {
+    for (let waited = 0; this.held && !this.reaches(position) && waited < START_TIMEOUT; waited += 1) await pause(1, this.signal);
   }
 
   /** Seconds that are ready from the present on. */

@@ -519,6 +519,28 @@ describe('a start', () => {
     await session.stop();
   });
 
+  test('of two titles while the one before still ends plays the last one only, and none that was stopped', async () => {
+    const { service, session, player } = await open();
+    await session.start('open');
+    const slow = () => new Promise((done) => setTimeout(() => done({ status: 204 }), 4_000));
+    service.plan(END, slow);
+    const started = [session.start('news'), session.start('blackout')];
+    await settle();
+    await pass(6);
+    await Promise.all(started);
+    assert.equal(session.assetId, 'blackout');
+    assert.equal(player.loads.length, 2);
+    assert.equal(service.count(PREPARE), 2);
+    service.plan(END, slow);
+    const begun = session.start('open');
+    await settle();
+    const stopped = session.stop();
+    await pass(6);
+    await Promise.all([begun, stopped]);
+    assert.equal(session.state, 'ended');
+    assert.equal(service.count(PREPARE), 2);
+  });
+
   test('of a broadcast that is over plays by its Unix time', async () => {
     const { service, session } = await open({ live: false });
     service.always('GET broadcasts', { body: { old: { id: 'old', start: 1_795_883_400, streamStart: 1_795_883_390 } } });
