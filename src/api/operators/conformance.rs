@@ -188,6 +188,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
     let mut call = ClientCall {
         id: record.id,
         at: record.at_millis,
+        took: i64::try_from(record.micros / 1_000).unwrap_or(i64::MAX),
         route: record.route,
         status: record.status,
         cut: record.fault.is_some_and(|fault| fault.contains("cut=")),

@@ -22,6 +22,8 @@ pub struct ClientCall {
     /// The request id, which reports name as evidence.
     pub id: String,
     pub at: i64,
+    /// Until the answer was ready, which a lab may hold back.
+    pub took: i64,
     pub route: String,
     pub status: u16,
     /// Whether a lab cut the connection, so that the client got no answer. Browsers then send a request again by themselves.
@@ -74,6 +76,11 @@ pub struct ClientEvent {
 impl ClientCall {
     pub fn is(&self, route: &str) -> bool {
         self.route == route
+    }
+
+    /// The time before which the client cannot know the answer.
+    pub const fn answered(&self) -> i64 {
+        self.at.saturating_add(self.took)
     }
 
     pub fn is_preflight(&self) -> bool {

@@ -14,7 +14,7 @@ pub use profile::{Profile, ProfileError};
 pub use rules::{ConformanceRule, Level, find, rules};
 
 /// Increased with each change of a rule, a threshold or a meaning.
-pub const RULES_VERSION: u32 = 3;
+pub const RULES_VERSION: u32 = 4;
 
 /// Maximum request ids that a result names as evidence.
 const EVIDENCE_MAX: usize = 20;

@@ -132,6 +132,16 @@ pub struct AppliedFault {
     pub random: u64,
 }
 
+impl AppliedFault {
+    /// Seconds that a bare status asks the client to wait.
+    pub const fn retry_after(&self) -> Option<u32> {
+        match self.action {
+            FaultAction::Status { retry_after, .. } => retry_after,
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for AppliedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.id, self.action)

@@ -11,7 +11,7 @@ use http::header::{IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use ring::digest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::errors::api_error::ApiError;
 use crate::pipeline::record::RequestRecord;
@@ -122,7 +122,8 @@ pub(crate) fn journal(
         message: error.map(|error| error.loggable().to_owned()),
         details: error
             .and_then(ApiError::details)
-            .and_then(|details| serde_json::to_string(details).ok()),
+            .and_then(|details| serde_json::to_string(details).ok())
+            .or_else(|| wait_details(record.fault.as_ref()?)),
         steps: decision.steps,
         fault: record.fault.as_ref().map(AppliedFault::to_string),
     };
@@ -345,9 +346,36 @@ fn members(body: &[u8]) -> Vec<NamedText> {
     object.iter().filter_map(member).collect()
 }
 
+/// A bare status of a lab has no error with details. The conformance report needs to know how long the client was to wait.
+fn wait_details(fault: &AppliedFault) -> Option<String> {
+    let seconds = fault.retry_after()?;
+    Some(json!({ "retryAfter": seconds }).to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use playgate_domain::lab::{FaultAction, FaultId};
+
+    #[test]
+    fn a_bare_status_says_how_long_the_client_was_to_wait() {
+        let fault = |retry_after| AppliedFault {
+            id: FaultId(1),
+            action: FaultAction::Status {
+                status: 503,
+                retry_after,
+            },
+            delay: Duration::ZERO,
+            random: 0,
+        };
+        assert_eq!(
+            wait_details(&fault(Some(5))).as_deref(),
+            Some(r#"{"retryAfter":5}"#)
+        );
+        assert_eq!(wait_details(&fault(None)), None);
+    }
 
     #[test]
     fn an_address_is_shortened_to_its_network() {

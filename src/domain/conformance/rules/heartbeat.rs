@@ -98,9 +98,12 @@ pub(super) fn first(conversation: &Conversation) -> Finding {
             .iter()
             .find(|call| call.is_license() && call.is_ok());
         let start = license.copied().unwrap_or(preflight);
-        let until = start.at.saturating_add(FIRST_WITHIN_MILLIS);
-        // An abandoned start has no heartbeat, and one at the end of the period may get it later.
-        let given_up = session.end().is_some_and(|end| end.at <= until);
+        let until = start.answered().saturating_add(FIRST_WITHIN_MILLIS);
+        // An abandoned start has no heartbeat, and one at the end of the period may get it later. Of a start whose answer was lost
+        // the client does not know the session.
+        let given_up = session.end().is_some_and(|end| end.at <= until)
+            || ended_by_another_call(conversation, start, until)
+            || preflight.cut;
         let beat = session.beats().next();
         if beat.is_none() && (given_up || conversation.end() <= until) {
             continue;
@@ -269,7 +272,7 @@ fn requests_after_end(
             .calls
             .iter()
             // A request that was under way when the answer came is not a breach.
-            .filter(|call| call.at > last.at + IN_FLIGHT_MILLIS);
+            .filter(|call| call.at > last.answered().saturating_add(IN_FLIGHT_MILLIS));
         if let Some(call) = later.find(|call| asks(call)) {
             finding.breach(what, [last, *call]);
         }
@@ -366,7 +369,8 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
             || session.calls.iter().any(|call| {
                 call.is("end_playback") && matches!(call.status, 401 | 404 | 410)
             })
-            || ended_by_another_call(conversation, last);
+            // Later the session has ended by itself.
+            || ended_by_another_call(conversation, last, last.at + SESSION_ALIVE_MILLIS);
         if !ended && last.at + SESSION_ALIVE_MILLIS >= conversation.end() {
             continue; // it may still be playing
         }
@@ -379,16 +383,14 @@ pub(super) fn end_session(conversation: &Conversation) -> Finding {
 }
 
 /// The next start on the device takes the place of a session, and a log-out ends it.
-fn ended_by_another_call(conversation: &Conversation, last: &ClientCall) -> bool {
+fn ended_by_another_call(conversation: &Conversation, last: &ClientCall, until: i64) -> bool {
     let ends = ["logout", "end_session", "end_sessions"];
     conversation.calls.iter().any(|call| {
         let replaces = call.is_preflight() && call.device == last.device;
-        call.at >= last.at
+        (last.at..=until).contains(&call.at)
             && call.is_ok()
             && call.user == last.user
             && call.session != last.session
             && (replaces || ends.contains(&call.route.as_str()))
-            // Later the session has ended by itself.
-            && call.at <= last.at + SESSION_ALIVE_MILLIS
     })
 }

@@ -90,7 +90,7 @@ static RULES: &[ConformanceRule] = table![
         "Send a heartbeat every 10 seconds", "10 s ± 2 s at p95, or but for one, from 4 heartbeats on",
         "11: POST heartbeat every 10 seconds";
     "first-heartbeat" Must heartbeat::first:
-        "Send the first heartbeat at once", "within 10 s of license or preflight",
+        "Send the first heartbeat at once", "within 10 s of the answer of license or preflight",
         "11: a session is alive until 35 s after its last heartbeat";
     "heartbeat-complete" Must heartbeat::complete:
         "Send every header of the heartbeat well-formed", "no 400",

@@ -126,7 +126,8 @@ pub(super) fn login_after_401(conversation: &Conversation) -> Finding {
                 refused = None;
             // Requests that were under way when the 401 came are not a breach.
             } else if let Some(first) = refused.take_if(|first| {
-                call.at > first.at + IN_FLIGHT_MILLIS && !is_of_other_device(calls, first, call)
+                call.at > first.answered().saturating_add(IN_FLIGHT_MILLIS)
+                    && !is_of_other_device(calls, first, call)
             }) {
                 finding.breach("went on with a token that was refused", [first, *call]);
             }
