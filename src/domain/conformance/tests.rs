@@ -1,6 +1,7 @@
 //! A good client passes every rule; each mutant breaks one rule, and only that one is named.
 
 mod client;
+mod late_answers;
 mod mutants;
 mod variants;
 

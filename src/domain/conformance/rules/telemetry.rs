@@ -45,7 +45,7 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
             // A smaller number begins a new run of the player.
             // Several players of one device count for themselves: numbers that another event has are not missing.
             if (one.sequence + 1..next.sequence).any(|number| !seen.contains(&number))
-                && !dropped_between(conversation, one, next)
+                && !dropped_between(conversation, Some(one), Some(next))
             {
                 let what = format!("seqId goes from {} to {}", one.sequence, next.sequence);
                 finding.breach(what, carriers(conversation, next));
@@ -57,15 +57,20 @@ pub(super) fn sequence(conversation: &Conversation) -> Finding {
     finding
 }
 
-/// Whether a batch was refused in between, which the client has to drop.
-fn dropped_between(conversation: &Conversation, one: &ClientEvent, next: &ClientEvent) -> bool {
+/// Whether a batch was refused between two events, or before the first or after the last one, which the client has to drop.
+fn dropped_between(
+    conversation: &Conversation,
+    one: Option<&ClientEvent>,
+    next: Option<&ClientEvent>,
+) -> bool {
     // Only whole seconds of receipts are stored.
-    let between = one.received - 1_000..=next.received + 1_000;
+    let from = one.map_or(i64::MIN, |event| event.received - 1_000);
+    let to = next.map_or(i64::MAX, |event| event.received + 1_000);
     conversation.calls.iter().any(|call| {
         call.is("telemetry")
-            && call.user == next.user
+            && next.or(one).is_some_and(|event| call.user == event.user)
             && is_refused_for_good(call)
-            && between.contains(&call.at)
+            && (from..=to).contains(&call.at)
     })
 }
 
@@ -132,6 +137,7 @@ pub(super) fn pairs(conversation: &Conversation) -> Finding {
     }
     for events in titles.into_values() {
         let mut open: Option<&ClientEvent> = None;
+        let mut before = None;
         for event in events {
             finding.check();
             let wrong = if is_start(event) {
@@ -141,12 +147,20 @@ pub(super) fn pairs(conversation: &Conversation) -> Finding {
                 let without = open.take().is_none();
                 without.then_some("a stop without a start")
             };
-            if let Some(what) = wrong {
+            let before = before.replace(event);
+            if let Some(what) =
+                wrong.filter(|_| !dropped_between(conversation, before, Some(event)))
+            {
                 finding.breach(what, carriers(conversation, event));
             }
         }
         // The last start may still be playing.
-        let left = open.filter(|event| !plays_on(conversation, event));
+        let left = open.filter(|event| {
+            let next = conversation.events.iter().find(|next| {
+                is_start(next) && next.device == event.device && next.timestamp > event.timestamp
+            });
+            !plays_on(conversation, event) && !dropped_between(conversation, Some(event), next)
+        });
         if let Some(event) = left {
             finding.breach("a start without a stop", carriers(conversation, event));
         }
