@@ -105,10 +105,32 @@ class PackagePage {
         const another = current !== window.scenario;
         if (!another && !(stands && rested)) return;
         window.scenario = current;
+        window.begun = performance.now();
         window.stoodSince = undefined;
         void session.start(id);
       },
       [assetId, scenario],
+    );
+  }
+
+  /** Asks what is on every quarter of a minute, as the list of an app does. */
+  lookAround() {
+    return this.#page.evaluate(() => {
+      if (performance.now() - window.looked < 15_000) return;
+      window.looked = performance.now();
+      void client.guide.livestreams().then((all) => client.guide.live(all.map(({ id }) => id)));
+    });
+  }
+
+  /** Starts the title a second time in a scenario, some seconds behind live, as a viewer who has come late. */
+  startOver(assetId, offset) {
+    return this.#page.evaluate(
+      ([id, options]) => {
+        if (window.again === window.scenario || session.state !== 'playing' || performance.now() - window.begun < 12_000) return;
+        window.again = window.scenario;
+        void session.start(id, options);
+      },
+      [assetId, { offset }],
     );
   }
 
