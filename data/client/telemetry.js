@@ -21,6 +21,8 @@ const BATCH = 100;
 /** Events that are kept while the service is away: three hours of play. The oldest go first, which the gap in `seqId` shows. */
 const KEPT = 1_000;
 const EVERY_SECONDS = 10;
+/** Milliseconds; a clock that goes back further was set. */
+const CORRECTION = 2_000;
 /** Browsers let 64 KiB outlive a page, of all requests together. */
 const CLOSING_BYTES = 48 * 1024;
 
@@ -32,6 +34,8 @@ export class Telemetry {
   /** @type {TelemetryEvent[]} */
   #queue = [];
   #numbers = 0;
+  /** When the last event was, in Unix milliseconds. */
+  #last = -Infinity;
   #failures = 0;
   #batch = BATCH;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -74,7 +78,10 @@ export class Telemetry {
    */
   report(action, context = {}, { component = 'playgate-client/session', source = 'APP_ACTION', extra } = {}) {
     this.#userId ??= this.#login.user?.userId;
-    const timestamp = Math.round(this.#clock.now() * 1000);
+    const now = Math.round(this.#clock.now() * 1000);
+    // An estimate of the clock that is a little better must not turn the order of events round.
+    const timestamp = this.#last - now < CORRECTION ? Math.max(this.#last, now) : now;
+    this.#last = timestamp;
     this.#queue.push({ timestamp, source, component, action, seqId: (this.#numbers += 1), context, extra });
     this.#queue.splice(0, this.#queue.length - KEPT);
     if (this.#queue.length >= BATCH) void this.flush();

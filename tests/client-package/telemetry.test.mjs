@@ -41,6 +41,21 @@ describe('telemetry', () => {
     assert.equal(telemetry.waiting, 0);
   });
 
+  test('keeps the order of events while the clock is estimated better, and follows one that was set', async () => {
+    const { client, service, telemetry } = await open();
+    const here = Date.now() / 1000;
+    client.clock.observe(here, here);
+    telemetry.report('playback_started');
+    client.clock.observe(here - 1, here);
+    telemetry.report('playback_stopped');
+    client.clock.observe(here - 3600, here);
+    telemetry.report('playback_request');
+    await pass(10);
+    const [started, stopped, set] = service.last(ROUTE).body.map(({ timestamp }) => timestamp);
+    assert.ok(stopped >= started, `${stopped} before ${started}`);
+    assert.ok(started - set > 3_000_000, `${set}`);
+  });
+
   test('keeps a batch after 429, 5xx and silence, with the numbers it has', async () => {
     const { service, telemetry, sent } = await open();
     service.plan(ROUTE, refused(429, 'RATE_LIMITED', {}, { 'Retry-After': '40' }), refused(503, 'OVERLOADED'), { lost: true });
