@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
 
-/// The deadline of every read and write, far above the usual duration.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use super::process::LIMIT;
 
 pub struct Wire<S = TcpStream> {
     pub stream: S,
@@ -92,8 +91,8 @@ impl Wire {
     }
 
     fn with_timeouts(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_write_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)
     }
@@ -107,7 +106,7 @@ impl Wire {
             Ok(n) => n == 0 && self.unread.is_empty(),
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         };
-        self.stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        self.stream.set_read_timeout(Some(LIMIT)).unwrap();
         ended && began.elapsed() <= time
     }
 }
@@ -119,8 +118,8 @@ impl Wire<UnixStream> {
     /// The connection fails.
     pub fn to_socket(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_write_timeout(Some(LIMIT))?;
         Ok(Self::over(stream))
     }
 }
