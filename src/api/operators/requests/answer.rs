@@ -67,7 +67,7 @@ pub(crate) struct JournaledRequest {
     /// Listed headers: those of the player without tokens, `User-Agent`, `If-None-Match` and `traceparent`.
     headers: BTreeMap<String, String>,
     /// Listed members of a JSON body. Passwords and PINs are `***`.
-    #[described(JsonType::Map(&JsonType::Any))]
+    #[described(JsonType::AnyObject)]
     body: BTreeMap<String, Value>,
     /// Status of the response.
     status: u16,
