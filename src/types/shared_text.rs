@@ -39,6 +39,7 @@ thread_local! {
     static TEXTS: RecentValues<str> = RecentValues::default();
 }
 
+/// Returns a copy of a text that recent callers share.
 pub fn shared_text(text: &str) -> Arc<str> {
     TEXTS.with(|recent| recent.share(text, || Arc::from(text)))
 }
