@@ -153,7 +153,7 @@ impl ParseRequest for EndPlaybackRequest {
 }
 
 /// Reads the device of a preflight. Platform, type and model may be any visible text.
-pub(crate) fn device(input: &Input<'_>) -> Result<Device, ApiError> {
+fn device(input: &Input<'_>) -> Result<Device, ApiError> {
     let (platform, kind, model, id) =
         (platform(input), kind(input), model(input), device_id(input)).combine()?;
     Ok(Device {
@@ -164,8 +164,8 @@ pub(crate) fn device(input: &Input<'_>) -> Result<Device, ApiError> {
     })
 }
 
-/// Reads the id of a device whose session knows the rest.
-pub(crate) fn device_of_session(input: &Input<'_>) -> Result<DeviceId, ApiError> {
+/// Checks the same headers in a heartbeat, and returns only the id: the session has the rest from its preflight.
+fn device_of_session(input: &Input<'_>) -> Result<DeviceId, ApiError> {
     let (_, _, _, id) = (platform(input), kind(input), model(input), device_id(input)).combine()?;
     Ok(id)
 }
