@@ -11,19 +11,39 @@ pub(crate) struct Words {
     pub types: &'static [JsonType],
 }
 
-/// The words of a file: the types of answers, `=>`, and the text. A name comes first if a file has several.
+/// The words of a file: the types of answers, `=>`, and the text, also in parts. A name comes first if a file has several.
 macro_rules! words {
-    ($($answer:ty),* => $text:literal) => {
-        $crate::openapi::words::words! { WORDS: $($answer),* => $text }
+    ($($answer:ty),* => $($text:expr),+) => {
+        $crate::openapi::words::words! { WORDS: $($answer),* => $($text),+ }
     };
-    ($name:ident: $($answer:ty),* => $text:literal) => {
+    ($name:ident: $($answer:ty),* => $($text:expr),+) => {
         pub(crate) const $name: $crate::openapi::words::Words = $crate::openapi::words::Words {
             types: &[$(<$answer as ::playgate_types::Described>::TYPE),*],
-            text: $text,
+            text: concat!($($text),+),
         };
     };
 }
 pub(crate) use words;
+
+/// The parameters by which recorded requests are searched, for the operations of operators and of partners.
+macro_rules! request_filters {
+    () => {
+        r##"query.user = "string?: Only requests of this user: id or e-mail address."
+query.session = "Id?: Only requests of this playback session."
+query.asset = "AssetId?: Only requests about this asset."
+query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
+query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
+query.code = "string?: Only this error code of the interface."
+query.from = "Time?: Start of the time span."
+query.to = "Time?: End of the time span, exclusive."
+query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
+query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
+query.limit = "PageSize?: Maximum number of requests."
+query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
+"##
+    };
+}
+pub(crate) use request_filters;
 
 // The routes of the descriptions themselves.
 words! { OPS_WORDS: => r##"

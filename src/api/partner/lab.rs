@@ -17,19 +17,7 @@ crate::openapi::words::words! { LabClockBody => r##"
 [operations.lab_requests]
 summary = "List the partner's requests"
 text = "Newest first. A search reads a bounded part of the journal: follow `rel=next` of the `Link` header, also from an empty list. `rel=prev` is the address for later requests; with `wait` it is answered when one comes. Everything that the partner's clients send is kept, apart from tokens, passwords, PINs and challenges."
-query.user = "string?: Only requests of this user: id or e-mail address."
-query.session = "Id?: Only requests of this playback session."
-query.asset = "AssetId?: Only requests about this asset."
-query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
-query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
-query.code = "string?: Only this error code of the interface."
-query.from = "Time?: Start of the time span."
-query.to = "Time?: End of the time span, exclusive."
-query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
-query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
-query.limit = "PageSize?: Maximum number of requests."
-query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
-returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+"##, crate::openapi::words::request_filters!(), r##"returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
 errors = ["LAB_NOT_ALLOWED", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
 
 [operations.lab_request]

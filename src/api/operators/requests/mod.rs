@@ -33,38 +33,14 @@ crate::openapi::words::words! { answer::JournaledRequest, HttpArchive => r##"
 summary = "List requests"
 text = "Newest first. A search reads a bounded part of the journal: follow `rel=next` of the `Link` header, also from an empty list. `rel=prev` is the address for later requests; with `wait` it is answered when one comes."
 query.partner = "Partner?: Only requests of this partner."
-query.user = "string?: Only requests of this user: id or e-mail address."
-query.session = "Id?: Only requests of this playback session."
-query.asset = "AssetId?: Only requests about this asset."
-query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
-query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
-query.code = "string?: Only this error code of the interface."
-query.from = "Time?: Start of the time span."
-query.to = "Time?: End of the time span, exclusive."
-query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
-query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
-query.limit = "PageSize?: Maximum number of requests."
-query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
-returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+"##, crate::openapi::words::request_filters!(), r##"returns."200" = { text = "The requests, newest first.", type = "[JournaledRequest]", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
 errors = ["PARTNER_NOT_FOUND", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
 
 [operations.admin_requests_har]
 summary = "List requests as an HTTP archive"
 text = "HAR 1.2, oldest first. It has what the journal has: no tokens, and of bodies only listed members and errors."
 query.partner = "Partner?: Only requests of this partner."
-query.user = "string?: Only requests of this user: id or e-mail address."
-query.session = "Id?: Only requests of this playback session."
-query.asset = "AssetId?: Only requests about this asset."
-query.route = "string?: Only this route: an operation id, its short name in the journal, `license` for all license routes, or `none`."
-query.status = "StatusFilter?: Only this status, such as `403`, or class, such as `4xx` or `refused`."
-query.code = "string?: Only this error code of the interface."
-query.from = "Time?: Start of the time span."
-query.to = "Time?: End of the time span, exclusive."
-query.before = "RequestPosition?: Number or id of a request: only older ones. For the next page, give the last of this one."
-query.after = "RequestPosition?: Number or id of a request: only newer ones, the first `limit` of them."
-query.limit = "PageSize?: Maximum number of requests."
-query.wait = "WaitSeconds?: Seconds, from 0 to 30, to wait for a request if there is none yet."
-returns."200" = { text = "The archive.", type = "HttpArchive", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
+"##, crate::openapi::words::request_filters!(), r##"returns."200" = { text = "The archive.", type = "HttpArchive", headers = { Link = "string?: Where the search continues: `rel=next` has older requests, if there may be some; `rel=prev` those that come later." } }
 errors = ["PARTNER_NOT_FOUND", "USER_NOT_FOUND", "REQUEST_NOT_FOUND"]
 
 [operations.admin_request]
