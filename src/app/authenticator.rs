@@ -46,6 +46,7 @@ impl Authenticator for TokenAuthenticator {
         };
         Some(PartnerIdentity {
             partner,
+            token: *token,
             kind,
             clock_offset,
         })

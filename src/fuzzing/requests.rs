@@ -33,9 +33,10 @@ use playgate_types::{
 struct Open;
 
 impl Authenticator for Open {
-    fn partner(&self, _: &TokenHash, _: UnixSeconds) -> Option<PartnerIdentity> {
+    fn partner(&self, token: &TokenHash, _: UnixSeconds) -> Option<PartnerIdentity> {
         Some(PartnerIdentity {
             partner: PartnerId::from_bytes([1; 16]),
+            token: *token,
             kind: PartnerKind::Standard,
             clock_offset: 0,
         })

@@ -59,7 +59,7 @@ pub use role::Role;
 pub use secret::{Password, Pin};
 pub use span::{format_span, parse_span};
 pub use time::{LiveOffset, TvDay, UnixSeconds};
-pub use token::{PARTNER_TOKEN_LENGTH, Token, TokenHash, TokenInfo, TokenKind};
+pub use token::{PARTNER_TOKEN_LENGTH, Token, TokenHash, TokenInfo, TokenKind, is_partner_token};
 pub use zone::Zone;
 
 /// Why a text could not be parsed: a sentence for the partner's developer that never repeats the text.

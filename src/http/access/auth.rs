@@ -18,6 +18,7 @@ use playgate_types::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartnerIdentity {
     pub partner: PartnerId,
+    pub token: TokenHash,
     pub kind: PartnerKind,
     /// Seconds between the clock of a lab partner and that of the service; 0 for other partners.
     pub clock_offset: i64,

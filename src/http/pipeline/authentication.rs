@@ -44,7 +44,7 @@ impl Proof {
         }
     }
 
-    const fn identity(&self) -> Option<PartnerIdentity> {
+    pub(crate) const fn identity(&self) -> Option<PartnerIdentity> {
         match self {
             Self::Partner(auth, _) => Some(auth.identity()),
             Self::User(auth, _) => Some(auth.identity()),

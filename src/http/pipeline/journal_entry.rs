@@ -26,7 +26,9 @@ use playgate_domain::lab::AppliedFault;
 use playgate_formats::rights::rule_step;
 use playgate_records::journal::{JournalDevice, JournalRecord, LateFacts, NamedText};
 use playgate_services::Services;
-use playgate_types::{AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind};
+use playgate_types::{
+    AssetId, Email, PARTNER_TOKEN_LENGTH, SessionId, TokenHash, TokenKind, is_partner_token,
+};
 
 /// Parameters of paths whose values are ids of the catalogue or dates.
 const PATH_PARAMETERS: [&str; 5] = [
@@ -94,8 +96,7 @@ pub(crate) fn journal(
         at_millis: draft.at_millis.unwrap_or_else(|| clock.now_millis()),
         micros: u64::try_from(record.started.elapsed().as_micros()).unwrap_or(u64::MAX),
         partner: draft.partner,
-        // Only of a token that was accepted: the hash of anything else could be that of another secret.
-        token_id: draft.partner.and_then(|_| token_id(heads)),
+        token_id: draft.token.map(|token| token.handle()),
         user,
         login: draft.login.map(|login| login.to_string()),
         session,
@@ -173,11 +174,6 @@ fn id(record: &RequestRecord, heads: &RequestHeaders<'_>) -> String {
             .ascii()
             .is_some_and(|token| token.eq_ignore_ascii_case(&id));
     if is_token { MASKED_ID.to_owned() } else { id }
-}
-
-fn token_id(heads: &RequestHeaders<'_>) -> Option<String> {
-    let hash = TokenHash::hash_partner_token(heads.access_token.ascii()?)?;
-    Some(hash.handle())
 }
 
 /// Returns the handle of the token. It shows whether two requests carry the same token.
@@ -281,9 +277,7 @@ fn has_token(text: &str) -> bool {
         || (text.len() >= PARTNER_TOKEN_LENGTH
             // Partner tokens have no prefix, so any word of their form counts as one. Some tools write UUIDs in upper case,
             // which is no valid token here and shows it all the same.
-            && words.any(|word| {
-                TokenHash::hash_partner_token(&word.to_ascii_lowercase()).is_some()
-            }))
+            && words.any(|word| is_partner_token(&word.to_ascii_lowercase())))
 }
 
 fn has_prefix(text: &str) -> bool {

@@ -19,7 +19,7 @@ use crate::state::HttpState;
 use playgate_domain::decision::DecisionTrace;
 use playgate_domain::lab::AppliedFault;
 use playgate_ports::Clock as _;
-use playgate_types::{LoginId, PartnerId, UnixSeconds, UserId};
+use playgate_types::{LoginId, PartnerId, TokenHash, UnixSeconds, UserId};
 
 const LOGIN_PREFIX: &str = "/api/login/";
 
@@ -99,6 +99,8 @@ pub(crate) struct JournalDraft {
     /// When the request was checked; `None` if it was refused before.
     pub(crate) at_millis: Option<i64>,
     pub(crate) partner: Option<PartnerId>,
+    /// Of an accepted partner token only: the hash of anything else could be that of another secret.
+    pub(crate) token: Option<TokenHash>,
     /// Whether it is a lab partner, all of whose requests are recorded.
     pub(crate) lab: bool,
     pub(crate) login: Option<LoginId>,
@@ -108,16 +110,16 @@ pub(crate) struct JournalDraft {
 }
 
 impl JournalDraft {
-    /// Records the partner of a request that is refused before it is authenticated.
+    /// Records the partner of a request, also of one that is refused before it is authenticated.
     pub(crate) fn identify(&mut self, identity: Option<PartnerIdentity>) {
         self.partner = identity.map(|identity| identity.partner);
+        self.token = identity.map(|identity| identity.token);
         self.lab = identity.is_some_and(|identity| identity.is_lab());
     }
 
     /// Records the identity of an authenticated request. Its decision is traced if its record may be kept.
     pub(crate) fn admit(&mut self, proof: &Proof, route: &Route) {
-        self.partner = proof.partner();
-        self.lab = proof.lab().is_some();
+        self.identify(proof.identity());
         self.login = proof.login();
         if route.journal != JournalRule::Refusals || self.lab || route.names_session {
             self.trace = DecisionTrace::on();

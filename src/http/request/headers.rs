@@ -40,7 +40,8 @@ impl HeaderNames {
 
     /// Returns a full name, such as `Service-Play-Session` for `Play-Session`.
     pub fn full(&self, rest: &str) -> String {
-        format!("{}{rest}", self.shown)
+        // Not `format!`, which takes 900 instructions: a preflight has seven of these names.
+        [&self.shown, rest].concat()
     }
 }
 

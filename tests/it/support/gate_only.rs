@@ -82,6 +82,7 @@ impl Authenticator for TestGate {
         let kind = PartnerKind::Standard;
         Some(PartnerIdentity {
             partner,
+            token: *token,
             kind,
             clock_offset: 0,
         })

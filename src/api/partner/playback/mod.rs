@@ -218,21 +218,21 @@ pub(crate) async fn preflight(
 }
 
 fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -> Preflight {
-    let base = &http.settings.public_url;
+    let base = http.settings.public_url.as_str();
     let certificate = drm == Drm::Fairplay && http.services.licenses.fairplay_certificate.is_some();
     let names = &http.names;
     Preflight {
         playlist: match started.playlist {
-            Playlist::Origin(path) => format!("{base}{path}"),
+            Playlist::Origin(path) => [base, &path].concat(),
             Playlist::Absolute(address) => address,
         },
         license_signed: started
             .license_token
-            .map(|token| format!("{base}/api/playback/v1/license/{token}")),
+            .map(|token| [base, "/api/playback/v1/license/", &token].concat()),
         license: started
             .encrypted
-            .then(|| format!("{base}/api/playback/v1/{}/license", drm.as_str())),
-        heartbeat: format!("{base}/api/playback/v1/heartbeat"),
+            .then(|| [base, "/api/playback/v1/", drm.as_str(), "/license"].concat()),
+        heartbeat: [base, "/api/playback/v1/heartbeat"].concat(),
         heartbeat_interval: HEARTBEAT_INTERVAL,
         headers: [
             (names.full("Play-EntitlementId"), token),
@@ -240,10 +240,10 @@ fn preflight_body(http: &HttpState, drm: Drm, token: String, started: Started) -
         ]
         .into(),
         cmcd: CmcdTarget {
-            url: format!("{base}/api/tracker/v1/cmcd/{}", started.report_token),
+            url: [base, "/api/tracker/v1/cmcd/", &started.report_token].concat(),
             version: 2,
         },
-        certificate: certificate.then(|| format!("{base}/api/playback/v1/fairplay/certificate")),
+        certificate: certificate.then(|| [base, "/api/playback/v1/fairplay/certificate"].concat()),
     }
 }
 

@@ -75,9 +75,8 @@ impl OriginSigner {
     }
 
     fn seal(&self, head: &[u8], directory: &str) -> String {
-        let mut token = head.to_vec();
-        token.extend_from_slice(hmac::sign(&self.0, &message(head, directory)).as_ref());
-        BASE64URL_NOPAD.encode(&token)
+        let tag = hmac::sign(&self.0, &message(head, directory));
+        BASE64URL_NOPAD.encode(&[head, tag.as_ref()].concat())
     }
 
     /// `None` unless the token is genuine, covers a directory above the path, and has not expired.

@@ -28,11 +28,9 @@ impl SessionSigner {
     }
 
     pub(crate) fn sign(&self, session: &SessionId, expires: UnixSeconds) -> String {
-        let mut token = session.as_bytes().to_vec();
-        token.extend_from_slice(&expires.0.to_be_bytes());
-        let tag = hmac::sign(&self.0, &token);
-        token.extend_from_slice(tag.as_ref());
-        BASE64URL_NOPAD.encode(&token)
+        let message = [&session.as_bytes()[..], &expires.0.to_be_bytes()].concat();
+        let tag = hmac::sign(&self.0, &message);
+        BASE64URL_NOPAD.encode(&[&message, tag.as_ref()].concat())
     }
 
     /// `None` if the token was altered or has expired.
