@@ -294,8 +294,7 @@ fn telemetry(services: &Arc<Services>) -> [Task; 5] {
         }),
         // One bounded part per run.
         Task::new("telemetry-compression", SECOND, move |now| {
-            let merged = compressing.tidy_recent();
-            Ok::<_, TelemetryError>(merged + compressing.compress(now)?)
+            compressing.compress(now)
         }),
         Task::new("telemetry-usage", 30 * SECOND, move |_| used.save_usage()),
         Task::new(

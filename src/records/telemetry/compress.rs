@@ -1,4 +1,4 @@
-//! Background compression of finished segments, and the merges of the dedup window.
+//! Background compression of finished segments.
 //!
 //! Each run packs a bounded number of bytes into a temporary file, without a lock. When the whole segment is packed,
 //! the file is synced and replaces the segment, unless the segment has changed: erasure rewrites it, and uploads after
@@ -98,32 +98,6 @@ struct CompressionWork {
 }
 
 impl Telemetry {
-    /// Merges new fingerprints of the dedup window and drops old ones. Returns how many days were merged.
-    pub fn tidy_recent(&self) -> usize {
-        let state = &self.inner.state;
-        // Two jobs would merge the same day.
-        let _one_at_a_time = self.inner.compression.lock();
-        // The hour of the open segment, not of the clock: a clock that jumps ahead must not empty the window.
-        let Some(hour) = state.lock().segment.as_ref().map(|open| open.hour) else {
-            return 0;
-        };
-        let forgotten = state.lock().dedup.forget(hour);
-        // Freeing a day takes long, so it happens without the lock.
-        drop(forgotten);
-        let mut days = 0;
-        loop {
-            let next = state.lock().dedup.next_merge(hour);
-            let Some(merge) = next else {
-                return days;
-            };
-            let merged = merge.run();
-            // Fingerprints that arrived during the merge are in a fresh map, so none is lost.
-            let forgotten = state.lock().dedup.merged(merged);
-            drop(forgotten);
-            days += 1;
-        }
-    }
-
     /// Compresses a bounded part of the oldest finished plain segment. Returns how many members were
     /// written. After an error the hour is retried later.
     pub fn compress(&self, now: UnixSeconds) -> Result<usize, TelemetryError> {

@@ -54,7 +54,7 @@ pub use tables::schema;
 
 use budget::Usage;
 use compress::Compression;
-use dedup::{DedupWindow, REMEMBERED_HOURS};
+use dedup::{DedupWindow, REMEMBERED_DAYS, day_of};
 use notices::Notices;
 use playgate_domain::accounts::UserExists;
 use playgate_store::Store;
@@ -194,7 +194,7 @@ impl Telemetry {
         state.usage.total = directory.sizes()?.values().sum();
         for known_hour in directory.hours()? {
             // The current hour is read below, since its segment is opened for appending.
-            if known_hour < hour - REMEMBERED_HOURS || known_hour == hour {
+            if day_of(known_hour) < day_of(hour) - REMEMBERED_DAYS || known_hour == hour {
                 continue;
             }
             match directory.fingerprints(known_hour) {
@@ -204,8 +204,6 @@ impl Telemetry {
                     state.notices.add_unreadable(known_hour);
                 }
             }
-            // After each hour, so that the maps of unsorted fingerprints stay small.
-            state.dedup.tidy(hour);
         }
         if directory.events(hour).exists() {
             match TelemetrySegment::open_or_replace(directory, hour).map_err(TelemetryError::from) {

@@ -341,16 +341,3 @@ fn a_failed_hour_does_not_block_others_and_is_retried() {
     let expected: Vec<i64> = (0..1_500).collect();
     assert_eq!(sequences(&telemetry, Selection::default()), expected);
 }
-
-#[test]
-fn recent_events_stay_known_while_the_dedup_window_is_merged() {
-    let bench = Bench::new();
-    let telemetry = filled(&bench, 1_000);
-    assert_eq!(telemetry.tidy_recent(), 0);
-    let tomorrow = NOW + DAY;
-    telemetry.ingest(sender(3), events([2]), tomorrow).unwrap();
-    assert_eq!(telemetry.tidy_recent(), 1);
-    let again = telemetry.ingest(sender(1), realistic(0..500), tomorrow);
-    assert_eq!(again, Ok(taken(0, 500)));
-    assert_eq!(telemetry.counts().remembered, 1_002);
-}
