@@ -286,10 +286,10 @@ static PUBLIC: &[Route] = &[
     open("/origin/v1/{token}/{*path}", "origin", later!(OriginRequest => partner::media::origin), Store).at_any_member(),
     // The front page for browsers, and the player page of demo and lab installations.
     open("/", "front_page", now!(FrontPageRequest => partner::front_page::show), Memory).at_any_member(),
-    open("/lab", "lab_entry", now!(partner::lab_player::entry), Memory).own_origin(),
-    open("/lab/", "lab_player", now!(partner::lab_player::page), Memory).own_origin(),
-    open("/lab/settings.json", "lab_settings", now!(partner::lab_player::settings), Memory).own_origin(),
-    open("/lab/{file}", "lab_file", now!(EmbeddedFileRequest => partner::lab_player::file), Memory).own_origin(),
+    open("/lab", "lab_entry", now!(partner::lab_player::entry), Memory).same_origin_only(),
+    open("/lab/", "lab_player", now!(partner::lab_player::page), Memory).same_origin_only(),
+    open("/lab/settings.json", "lab_settings", now!(partner::lab_player::settings), Memory).same_origin_only(),
+    open("/lab/{file}", "lab_file", now!(EmbeddedFileRequest => partner::lab_player::file), Memory).same_origin_only(),
     // The JavaScript packages.
     open("/client/index.json", "client_index", now!(partner::client_packages::index), Memory).at_any_member(),
     open("/client/{file}", "client_file", now!(EmbeddedFileRequest => partner::client_packages::file), Memory).at_any_member(),
@@ -362,8 +362,8 @@ static OPS: &[Route] = &[
     ops(Get, "/admin/v1/schedule/live", "admin_schedule_live", ANY_ROLE, now!(ScheduleLiveRequest => operators::schedule::live), Ignored, Memory),
     ops(Get, "/admin/v1/schedule/day/{date}", "admin_schedule_day", ANY_ROLE, now!(ScheduleDayRequest => operators::schedule::day), Ignored, Memory),
     ops(Get, "/admin/v1/pictures/{asset}", "admin_picture", ANY_ROLE, later!(PictureRequest => operators::pictures::picture), Ignored, Upstream),
-    ops(Get, "/admin/v1/epg/sources", "admin_guide_sources", READ_CONTENT, now!(operators::epg_sources::sources), Ignored, Memory),
-    ops(Get, "/admin/v1/epg/sources/{source}", "admin_guide_source", READ_CONTENT, now!(SourceRequest => operators::epg_sources::source), Ignored, Memory),
+    ops(Get, "/admin/v1/epg/sources", "admin_epg_sources", READ_CONTENT, now!(operators::epg_sources::sources), Ignored, Memory),
+    ops(Get, "/admin/v1/epg/sources/{source}", "admin_epg_source", READ_CONTENT, now!(SourceRequest => operators::epg_sources::source), Ignored, Memory),
     ops(Post, "/admin/v1/epg/sources/{source}/refresh", "admin_refresh_source", EDIT_CONTENT, later!(RefreshSourceRequest => operators::epg_sources::refresh), Ignored, Bulk).with_dry_run(),
     ops(Get, "/admin/v1/users", "admin_users", READ_USERS, later!(UsersRequest => operators::users::users), Ignored, Store),
     ops(Post, "/admin/v1/users", "admin_add_user", EDIT_USERS, later!(AddUserRequest => operators::users::add_user), SMALL, Hashing),
@@ -468,7 +468,7 @@ mod tests {
             let ours =
                 ["/api/", "/client/", "/origin/"].map(|base| route.pattern.starts_with(base));
             let described = ["openapi", "docs", "docs_guide", "front_page"].contains(&route.label);
-            let other = route.is_own_origin || described;
+            let other = route.is_same_origin || described;
             assert!(ours.contains(&true) || other, "{}", route.label);
         }
         for route in OPS.iter().filter(|r| r.pattern.starts_with("/admin/")) {

@@ -21,7 +21,7 @@ const MEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 const ETCD_TIMEOUT: Duration = Duration::from_secs(3);
 const NO_LEASE: Duration = Duration::ZERO;
 
-pub struct FleetExaminer {
+pub struct FleetReporter {
     pub etcd: EtcdSettings,
     pub membership: Membership,
     pub client: PeerClient,
@@ -29,17 +29,17 @@ pub struct FleetExaminer {
     pub runtime: Handle,
 }
 
-impl FleetExaminer {
+impl FleetReporter {
     /// Blocks for some seconds if etcd or a member does not answer.
-    pub fn examine(&self) -> FleetReport {
+    pub fn report(&self) -> FleetReport {
         FleetReport {
             etcd: probe(&self.etcd, &self.runtime),
-            ..self.examine_members()
+            ..self.report_members()
         }
     }
 
-    /// Like [`examine`](Self::examine), without the endpoints of etcd one by one.
-    pub fn examine_members(&self) -> FleetReport {
+    /// Like [`report`](Self::report), without the endpoints of etcd one by one.
+    pub fn report_members(&self) -> FleetReport {
         let mut report = FleetReport {
             fleet: HEXLOWER.encode(&self.membership.fleet),
             at: self.clock.now(),

@@ -106,7 +106,10 @@ pub(super) fn lab_partner(
 ///
 /// # Errors
 /// `LAB_NOT_ALLOWED` in production and for other partners.
-pub(crate) fn own_lab(services: &Services, auth: &PartnerAuth) -> Result<PartnerId, ApiError> {
+pub(crate) fn requesting_lab_partner(
+    services: &Services,
+    auth: &PartnerAuth,
+) -> Result<PartnerId, ApiError> {
     check_environment(services)?;
     check_kind(Some(auth.kind()))?;
     Ok(auth.partner())

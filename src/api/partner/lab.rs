@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::operators::lab::own_lab;
+use crate::operators::lab::requesting_lab_partner;
 use crate::operators::mail::MailBody;
 use crate::operators::requests;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
@@ -58,7 +58,7 @@ pub(crate) fn clock(
     cx: &Context,
     auth: PartnerAuth,
 ) -> Result<Reply, ApiError> {
-    let partner = own_lab(services, &auth)?;
+    let partner = requesting_lab_partner(services, &auth)?;
     Reply::json(&LabClockBody {
         now: cx.now,
         offset: services.lab.clock_offset(&partner),
@@ -70,7 +70,7 @@ pub(crate) async fn mails(
     cx: &Context,
     auth: PartnerAuth,
 ) -> Result<Reply, ApiError> {
-    let partner = own_lab(services, &auth)?;
+    let partner = requesting_lab_partner(services, &auth)?;
     let (accounts, mail) = (services.accounts.clone(), services.mail.clone());
     let mails = cold_for(services, cx, Some(partner), move || {
         let (mut mails, mut after) = (Vec::new(), None);
@@ -105,7 +105,7 @@ pub(crate) async fn requests(
     auth: PartnerAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let own = own_lab(services, &auth)?;
+    let own = requesting_lab_partner(services, &auth)?;
     let page = requests::list(services, cx, request, Some(own)).await?;
     page.reply(|records| requests::lines(services, records))
 }
@@ -116,7 +116,7 @@ pub(crate) async fn request(
     auth: PartnerAuth,
     request: RequestRequest,
 ) -> Result<Reply, ApiError> {
-    let partner = own_lab(services, &auth)?;
+    let partner = requesting_lab_partner(services, &auth)?;
     let record = requests::find(services, request, Some(partner)).await?;
     Reply::json(&requests::line(services, record))
 }

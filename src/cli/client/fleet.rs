@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::output::Failure;
 use playgate_config::{Config, FleetConfig};
 use playgate_fleet::etcd::{EtcdSettings, Login};
-use playgate_fleet::health::FleetExaminer;
+use playgate_fleet::health::FleetReporter;
 use playgate_fleet::membership::Membership;
 use playgate_fleet::peer_keys::PeerKeys;
 use playgate_fleet::peers::PeerClient;
@@ -64,10 +64,10 @@ pub(crate) fn address(config: &FleetConfig) -> String {
         .unwrap_or_else(|| config.listen.to_string())
 }
 
-/// Builds the examiner of etcd and the members. It uses the system clock: a lab clock that was moved says nothing about
+/// Builds the reporter on etcd and the members. It uses the system clock: a lab clock that was moved says nothing about
 /// the clock of the machine.
-pub(crate) fn examiner(config: &Config, membership: Membership) -> Result<FleetExaminer, Failure> {
-    Ok(FleetExaminer {
+pub(crate) fn reporter(config: &Config, membership: Membership) -> Result<FleetReporter, Failure> {
+    Ok(FleetReporter {
         etcd: etcd(&config.fleet)?,
         client: peer_client(config, &membership)?,
         membership,

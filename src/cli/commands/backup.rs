@@ -118,15 +118,15 @@ async fn list(loaded: &Loaded) -> Result<Value, Failure> {
     serde_json::to_value(lines).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// Returns the name if `file` is a bare name and no such file exists here, so it names a listed backup.
-fn bare_name(file: &Path) -> Option<&str> {
+/// Returns the name if `file` is a name without a folder and no such file exists here: it names a listed backup.
+fn listed_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     // A file in the current directory takes precedence: the user sees it, and not the list of backups.
     (file.as_os_str() == name && !named_file::exists(file)).then_some(name)
 }
 
 async fn verify(file: &Path, json: bool, global: &Global) -> CommandResult {
-    let contents = match bare_name(file) {
+    let contents = match listed_name(file) {
         // Needs neither a data directory nor a configuration.
         None => {
             let readable = readable(file, &data_dir(&global.inputs()?))?;
@@ -188,7 +188,7 @@ fn report_damaged(file: &Path, error: BackupError, json: bool) -> CommandResult 
 
 async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> CommandResult {
     let loaded = global.load()?;
-    if bare_name(file).is_none() {
+    if listed_name(file).is_none() {
         named_file::check(file).map_err(|error| Failure::file(file, &error))?;
     }
     let restored = Admin::retry_in_use(async || {
@@ -206,7 +206,7 @@ async fn restore(file: &Path, adopt: bool, json: bool, global: &Global) -> Comma
 fn restore_offline(file: &Path, adopt: bool, loaded: &Loaded) -> Result<Value, BackupError> {
     let backups =
         BackupDirectory::new_offline(backup_settings(&loaded.config), playgate_records::schema);
-    let (named, readable) = match bare_name(file) {
+    let (named, readable) = match listed_name(file) {
         Some(name) => {
             let found = backups.find(name)?;
             (found.clone(), ReadableFile::at(found))
@@ -352,7 +352,7 @@ async fn restore_in_server(
 
 /// Returns the name of a file that lies in the server's backup directory.
 async fn listed(admin: &mut Admin, file: &Path) -> Result<Option<String>, Failure> {
-    if let Some(name) = bare_name(file) {
+    if let Some(name) = listed_name(file) {
         return Ok(Some(name.to_owned()));
     }
     // A file that root opened is not in a directory of the owner, and so not in that of the backups.

@@ -1,7 +1,7 @@
 //! Checks of a fleet: its etcd, endpoint by endpoint, and its members.
 
 use super::finding::DoctorFinding;
-use crate::client::fleet::{examiner, membership};
+use crate::client::fleet::{membership, reporter};
 use crate::output::Failure;
 use playgate_config::Config;
 use playgate_fleet::etcd::EtcdSettings;
@@ -15,11 +15,11 @@ const PART: &str = "fleet";
 pub(super) async fn findings(config: &Config) -> Vec<DoctorFinding> {
     match membership(config) {
         Ok(None) => Vec::new(),
-        Ok(Some(membership)) => match examiner(config, membership) {
-            Ok(examiner) => {
-                let certificate = client_certificate(&examiner.etcd);
+        Ok(Some(membership)) => match reporter(config, membership) {
+            Ok(reporter) => {
+                let certificate = client_certificate(&reporter.etcd);
                 // Calls of etcd block.
-                let report = tokio::task::spawn_blocking(move || examiner.examine()).await;
+                let report = tokio::task::spawn_blocking(move || reporter.report()).await;
                 let judged = report.map_or_else(|_| Vec::new(), |report| judged(&report));
                 certificate.into_iter().chain(judged).collect()
             }

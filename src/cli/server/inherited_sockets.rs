@@ -114,7 +114,7 @@ pub(crate) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
 }
 
 /// Returns a handle on our own socket for a key and address, if it is open already.
-pub(crate) fn own(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
+pub(crate) fn own_socket(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
     Ok(handles(&mut SOCKETS.lock(), &own_name(key, address))?.pop())
 }
 

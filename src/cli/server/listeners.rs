@@ -112,7 +112,7 @@ fn refusal(key: &str, address: &ListenAddress, error: &io::Error) -> Failure {
 
 async fn sockets(address: &ListenAddress, key: &str) -> io::Result<Vec<PassedSocket>> {
     // After a re-exec the socket is open already; binding it again would fail.
-    if let Some(held) = inherited_sockets::own(key, address)? {
+    if let Some(held) = inherited_sockets::own_socket(key, address)? {
         return Ok(vec![held]);
     }
     let opened = open(address).await?;
@@ -127,7 +127,7 @@ async fn sockets(address: &ListenAddress, key: &str) -> io::Result<Vec<PassedSoc
 }
 
 async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
-    let own = match address {
+    let socket = match address {
         ListenAddress::Tcp { host, port } => {
             let address = lookup_host((host.as_str(), *port))
                 .await?
@@ -139,7 +139,7 @@ async fn open(address: &ListenAddress) -> io::Result<Vec<PassedSocket>> {
         ListenAddress::Unix(path) => PassedSocket::Unix(unix_socket(path)?),
         ListenAddress::Passed(name) => return inherited_sockets::passed(name),
     };
-    Ok(vec![own])
+    Ok(vec![socket])
 }
 
 /// Opens the administration socket; `None` if it cannot be created now, on a full or read-only disk.
@@ -162,7 +162,7 @@ fn admin_socket(directory: &Path) -> io::Result<Listener> {
     let name = ListenAddress::Unix(directory.to_owned());
     // Connections of commands wait in the queue of a socket that this process had before it executed itself again. It is of
     // no use without its file, which leads to it.
-    let inherited = inherited_sockets::own(ADMIN, &name)?.filter(|_| place.path().exists());
+    let inherited = inherited_sockets::own_socket(ADMIN, &name)?.filter(|_| place.path().exists());
     // The socket of another data directory, if a reload has changed it.
     inherited_sockets::close(ADMIN);
     let socket = match inherited {

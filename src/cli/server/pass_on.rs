@@ -69,13 +69,14 @@ pub(crate) fn pass_on_without_store(
 pub(super) fn pass_on(
     client: PeerClient,
     standing: watch::Receiver<Standing>,
-    own: String,
+    own_address: String,
 ) -> PassOn {
-    let own: Arc<str> = own.into();
+    let own_address: Arc<str> = own_address.into();
     Arc::new(move |stream, origin, slot| {
-        let (client, standing, own) = (client.clone(), standing.clone(), Arc::clone(&own));
+        let (client, standing, own_address) =
+            (client.clone(), standing.clone(), Arc::clone(&own_address));
         tokio::spawn(async move {
-            forward(&client, standing, &own, stream, origin).await;
+            forward(&client, standing, &own_address, stream, origin).await;
             drop(slot);
         });
     })
@@ -85,11 +86,11 @@ pub(super) fn pass_on(
 async fn forward(
     client: &PeerClient,
     standing: watch::Receiver<Standing>,
-    own: &str,
+    own_address: &str,
     mut stream: Box<dyn ClientStream>,
     origin: ConnectionOrigin,
 ) {
-    match connect(client, standing, own, origin).await {
+    match connect(client, standing, own_address, origin).await {
         Ok(Connected {
             stream: mut owner,
             moved,
@@ -120,7 +121,7 @@ pub(super) struct Connected {
 pub(super) async fn connect(
     client: &PeerClient,
     mut standing: watch::Receiver<Standing>,
-    own: &str,
+    own_address: &str,
     origin: ConnectionOrigin,
 ) -> Result<Connected, NoOwner> {
     let until = Instant::now() + OWNER_WAIT_MAX;
@@ -128,7 +129,7 @@ pub(super) async fn connect(
         let address = match &*standing.borrow_and_update() {
             Standing::Standby { owner } => owner.clone(),
             // The connection was accepted before this member became the owner.
-            Standing::Owner => Some(own.to_owned()),
+            Standing::Owner => Some(own_address.to_owned()),
             Standing::Deposed => None,
         };
         if let Some(address) = address {
@@ -139,11 +140,11 @@ pub(super) async fn connect(
             };
             match connected {
                 Ok((stream, is_multiplexed)) => {
-                    let own = own.to_owned();
+                    let own_address = own_address.to_owned();
                     return Ok(Connected {
                         stream: Box::new(stream),
                         is_multiplexed,
-                        moved: Box::pin(moved(standing, address, own)),
+                        moved: Box::pin(moved(standing, address, own_address)),
                     });
                 }
                 // Attempts again and again would only add to its load.
@@ -159,10 +160,10 @@ pub(super) async fn connect(
 }
 
 /// Returns when the owner is known to have another address.
-async fn moved(mut standing: watch::Receiver<Standing>, address: String, own: String) {
+async fn moved(mut standing: watch::Receiver<Standing>, address: String, own_address: String) {
     let moved = |standing: &Standing| match standing {
         Standing::Standby { owner } => owner.as_ref().is_some_and(|next| *next != address),
-        Standing::Owner | Standing::Deposed => address != own,
+        Standing::Owner | Standing::Deposed => address != own_address,
     };
     let _ = standing.wait_for(moved).await;
 }

@@ -88,8 +88,8 @@ fn finish(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Pages and operators' responses are only for their own origin: a script on another page must not read
     // them, even in a browser of an operator.
-    let own = record.route.is_some_and(|(_, route)| route.is_own_origin);
-    if record.router.set() == RouteSet::Public && !own {
+    let same_origin = record.route.is_some_and(|(_, route)| route.is_same_origin);
+    if record.router.set() == RouteSet::Public && !same_origin {
         cors::allow(http, heads, headers);
     }
     if let Some(fault) = &record.fault {

@@ -75,7 +75,7 @@ pub struct Route {
     /// Whether the route serves HTML pages to a browser. Its errors are HTML too.
     pub is_page: bool,
     /// Whether only pages of this origin may read the responses.
-    pub is_own_origin: bool,
+    pub is_same_origin: bool,
     pub speaks_soap: bool,
     /// Whether an operator's request changes anything. Verifying files or writing a new snapshot of the same
     /// data changes nothing.
@@ -120,7 +120,7 @@ impl Route {
             // Closed until the row names roles: a forgotten list lets no operator in.
             roles: None,
             is_page: false,
-            is_own_origin: false,
+            is_same_origin: false,
             speaks_soap: false,
             // GET changes nothing (RFC 9110, 9.2.1); a POST that only reads says so with `read_only`.
             is_change: !matches!(method, RouteMethod::Get),
@@ -173,11 +173,11 @@ impl Route {
     pub const fn html_page(mut self) -> Self {
         self.is_page = true;
         // No other site's script has a reason to read a page.
-        self.own_origin()
+        self.same_origin_only()
     }
 
-    pub const fn own_origin(mut self) -> Self {
-        self.is_own_origin = true;
+    pub const fn same_origin_only(mut self) -> Self {
+        self.is_same_origin = true;
         self
     }
 

@@ -22,7 +22,7 @@ use playgate_ports::http_client::without_query;
 use playgate_services::Services;
 use playgate_types::{Described, JsonType, Malformed, UnixSeconds};
 
-crate::openapi::words::words! { import_report::GuideReport, GuideSource => r##"
+crate::openapi::words::words! { import_report::GuideReport, EpgSourceBody => r##"
 [operations.admin_import_guide]
 summary = "Import a guide"
 text = '''
@@ -37,14 +37,14 @@ send = { text = "The guide.", media = ["application/octet-stream"], example = ''
 returns."200" = "GuideReport: The changes, made or planned."
 errors = ["IMPORT_INVALID", "IMPORT_HELD"]
 
-[operations.admin_guide_sources]
+[operations.admin_epg_sources]
 summary = "List EPG sources"
 text = "In the order of the configuration."
-returns."200" = "[GuideSource]: The EPG sources."
+returns."200" = "[EpgSource]: The EPG sources."
 
-[operations.admin_guide_source]
+[operations.admin_epg_source]
 summary = "Show an EPG source"
-returns."200" = "GuideSource: The EPG source."
+returns."200" = "EpgSource: The EPG source."
 errors = ["EPG_SOURCE_NOT_FOUND"]
 
 [operations.admin_refresh_source]
@@ -130,7 +130,7 @@ pub(crate) fn sources(
         .epg_sources
         .list()
         .into_iter()
-        .map(GuideSource::from)
+        .map(EpgSourceBody::from)
         .collect();
     Reply::json(&sources)
 }
@@ -142,7 +142,7 @@ pub(crate) fn source(
     request: SourceRequest,
 ) -> Result<Reply, ApiError> {
     let view = services.epg_sources.show(&request.source)?;
-    Reply::json(&GuideSource::from(view))
+    Reply::json(&EpgSourceBody::from(view))
 }
 
 pub(crate) async fn refresh(
@@ -227,7 +227,7 @@ impl GuideUpload {
 
 #[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GuideSource {
+pub(crate) struct EpgSourceBody {
     /// Name of the EPG source in the configuration.
     name: String,
     /// Address, without its query, which may contain keys.
@@ -323,7 +323,7 @@ struct LastImportBody {
     doubts: Vec<String>,
 }
 
-impl From<EpgSourceView> for GuideSource {
+impl From<EpgSourceView> for EpgSourceBody {
     fn from(EpgSourceView { source, state }: EpgSourceView) -> Self {
         let held = |last: &LastImport| last.standstill == HoldReason::Held;
         Self {

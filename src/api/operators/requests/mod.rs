@@ -120,17 +120,17 @@ pub(crate) fn lines(services: &Services, records: Vec<JournalRecord>) -> Vec<Jou
     records.map(|record| line(services, record)).collect()
 }
 
-/// `own` is the lab partner that asks.
+/// `only` is the lab partner that asks: it reads its own requests only.
 pub(crate) async fn list(
     services: &Services,
     cx: &Context,
     request: RequestsRequest,
-    own: Option<PartnerId>,
+    only: Option<PartnerId>,
 ) -> Result<RequestPage, ApiError> {
     let (limit, wait) = (request.limit, Duration::from_secs(request.wait.into()));
     let until = Instant::now() + wait;
-    let filter = resolve_filter(services, &request, own).await?;
-    let turn = Turn::for_client(own, cx.peer);
+    let filter = resolve_filter(services, &request, only).await?;
+    let turn = Turn::for_client(only, cx.peer);
     // Older records are there already.
     let waits = wait > Duration::ZERO && filter.before.is_none();
     // Before the search, so that no record is missed between both.
@@ -227,23 +227,23 @@ fn answered(page: JournalPage, filter: &JournalFilter, address: &ListAddress) ->
 async fn resolve_filter(
     services: &Services,
     request: &RequestsRequest,
-    own: Option<PartnerId>,
+    only: Option<PartnerId>,
 ) -> Result<JournalFilter, ApiError> {
     // A partner gets its own id, whatever the parameter says: it must not read the requests of another partner.
-    let partner = match (own, &request.partner) {
-        (Some(own), _) => Some(own),
+    let partner = match (only, &request.partner) {
+        (Some(only), _) => Some(only),
         (None, Some(named)) => Some(resolve::partner(services, named)?),
         (None, None) => None,
     };
     let user = match &request.user {
-        Some(named) => Some(user(services, named.clone(), own).await?),
+        Some(named) => Some(user(services, named.clone(), only).await?),
         None => None,
     };
     Ok(JournalFilter {
         partner,
         user,
-        before: number(services, request.before.clone(), own).await?,
-        after: number(services, request.after.clone(), own).await?,
+        before: number(services, request.before.clone(), only).await?,
+        after: number(services, request.after.clone(), only).await?,
         ..request.filter.clone()
     })
 }
@@ -252,13 +252,13 @@ async fn resolve_filter(
 pub(super) async fn number(
     services: &Services,
     position: Option<RecordPosition>,
-    own: Option<PartnerId>,
+    only: Option<PartnerId>,
 ) -> Result<Option<u64>, ApiError> {
     match position {
         Some(RecordPosition::Number(number)) => Ok(Some(number)),
         Some(RecordPosition::Id(id)) => {
             let request = RequestRequest { id, number: None };
-            Ok(Some(find(services, request, own).await?.number))
+            Ok(Some(find(services, request, only).await?.number))
         }
         None => Ok(None),
     }
@@ -267,18 +267,18 @@ pub(super) async fn number(
 async fn user(
     services: &Services,
     named: UserIdOrEmail,
-    own: Option<PartnerId>,
+    only: Option<PartnerId>,
 ) -> Result<UserId, ApiError> {
     // A partner looks an address up among its own users only.
-    let named = match (named, own) {
-        (UserIdOrEmail::Email(email, _), Some(own)) => {
-            UserIdOrEmail::Email(email, Some(PartnerIdOrName::Id(own)))
+    let named = match (named, only) {
+        (UserIdOrEmail::Email(email, _), Some(only)) => {
+            UserIdOrEmail::Email(email, Some(PartnerIdOrName::Id(only)))
         }
         (named, _) => named,
     };
     let user = resolve::user(services, &named).await?;
     // A partner must not learn which users another one has.
-    if own.is_some_and(|own| user.partner != own) {
+    if only.is_some_and(|only| user.partner != only) {
         return Err(ApiError::new(
             ErrorCode::UserNotFound,
             "there is no such user",
@@ -290,22 +290,22 @@ async fn user(
 pub(crate) async fn find(
     services: &Services,
     request: RequestRequest,
-    own: Option<PartnerId>,
+    only: Option<PartnerId>,
 ) -> Result<JournalRecord, ApiError> {
     let journal = services.journal.clone();
-    let of_own = JournalFilter {
-        partner: own,
+    let of_partner = JournalFilter {
+        partner: only,
         ..JournalFilter::default()
     };
     let by_id = JournalFilter {
         id: Some(request.id),
-        ..of_own.clone()
+        ..of_partner.clone()
     };
     // The bounds are exclusive. By id first: an id may consist of digits only.
     let by_number = request.number.map(|number| JournalFilter {
         before: Some(number.saturating_add(1)),
         after: Some(number.saturating_sub(1)),
-        ..of_own
+        ..of_partner
     });
     let found = cold(services, move || {
         let filters = std::iter::once(by_id).chain(by_number);

@@ -57,7 +57,7 @@ fn value(text: &str) -> Result<(String, &str), &'static str> {
             return Ok((value, rest));
         }
     }
-    Ok(bare(text))
+    Ok(unquoted(text))
 }
 
 fn quoted(inside: &str, close: char) -> Option<(&str, &str)> {
@@ -81,7 +81,7 @@ fn quoted(inside: &str, close: char) -> Option<(&str, &str)> {
 }
 
 /// A value without quotes ends at a comma or before the next attribute.
-fn bare(text: &str) -> (String, &str) {
+fn unquoted(text: &str) -> (String, &str) {
     let is_end = |(at, c): &(usize, char)| {
         let rest = text.split_at_checked(*at).map_or("", |(_, rest)| rest);
         *c == ',' || (c.is_whitespace() && named(rest.trim_start()).is_some())

@@ -39,10 +39,10 @@ impl Fleet {
         match Membership::read(self.data_dir())? {
             // An attempt to join did not finish; it may be repeated.
             Some(_) if !playgate_app::has_store(self.config()) => Ok(()),
-            Some(own) => Err(Failure::failed(format!(
+            Some(membership) => Err(Failure::failed(format!(
                 "{} is member {} of a fleet already",
                 self.data_dir().display(),
-                own.name
+                membership.name
             ))),
             None => Ok(()),
         }
@@ -78,14 +78,17 @@ impl Fleet {
     }
 
     pub(super) fn invite(&self, json: bool) -> CommandResult {
-        let own = self.own()?;
-        if PeerKeys::open(&own, self.data_dir())?.next().is_some() {
+        let membership = self.membership()?;
+        if PeerKeys::open(&membership, self.data_dir())?
+            .next()
+            .is_some()
+        {
             return Err(Failure::failed("the key of the fleet is being changed")
                 .hint("run `playgate fleet rotate-key` to its end"));
         }
         self.must_be_reached()?;
         let invitation = Invitation {
-            public_key: public_key(&own.key)
+            public_key: public_key(&membership.key)
                 .ok_or_else(|| Failure::new(Exit::Fatal, "the key of the fleet is damaged"))?,
             secret: self.ports.entropy.array(),
             address: fleet::address(&self.config().fleet),
@@ -206,21 +209,21 @@ impl Fleet {
     }
 
     /// Returns the membership in the fleet that continues the own one after `fleet recover` on another member.
-    fn successor_of(&self, own: &Membership) -> Result<(Membership, EtcdLog), Failure> {
-        let mut own = own.clone();
-        if let Some(pending) = PendingRecovery::read(self.data_dir(), own.fleet) {
+    fn successor_of(&self, membership: &Membership) -> Result<(Membership, EtcdLog), Failure> {
+        let mut membership = membership.clone();
+        if let Some(pending) = PendingRecovery::read(self.data_dir(), membership.fleet) {
             // The own recovery was not completed, perhaps because another member was faster.
-            own.fleet = pending.from;
+            membership.fleet = pending.from;
         }
         for _ in 0..SUCCESSORS_MAX {
-            let mut log = self.log(own.fleet)?;
+            let mut log = self.log(membership.fleet)?;
             match log.head() {
                 Err(SharedLogError::Recovered { .. }) => {}
                 Err(error) => return Err(error.into()),
-                Ok(_) => return Ok((own, log)),
+                Ok(_) => return Ok((membership, log)),
             }
             let next = log.successor()?;
-            own.fleet = next
+            membership.fleet = next
                 .and_then(|next| from_hex(&next.fleet))
                 .ok_or_else(|| Failure::failed("etcd names a fleet that is not readable"))?;
         }
@@ -230,8 +233,8 @@ impl Fleet {
     }
 
     /// Refuses to replace a store that has commits which the fleet lacks.
-    fn keep_newer(&self, own: &Membership, head: Option<u64>) -> CommandResult {
-        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+    fn keep_newer(&self, membership: &Membership, head: Option<u64>) -> CommandResult {
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&membership.fleet));
         let commit = state.map_or(0, |state| state.commit);
         match head {
             Some(head) if head < commit => Err(Failure::failed(format!(
@@ -261,12 +264,12 @@ impl Fleet {
     }
 
     pub(super) fn reseed(&self, json: bool) -> CommandResult {
-        let before = self.own()?;
-        let (own, mut log) = self.successor_of(&before)?;
+        let before = self.membership()?;
+        let (membership, mut log) = self.successor_of(&before)?;
         let roster = log.roster()?;
-        if own.fleet == before.fleet
+        if membership.fleet == before.fleet
             && roster.head.is_some()
-            && roster.member(&own.member_hex()).is_none()
+            && roster.member(&membership.member_hex()).is_none()
         {
             return Err(Failure::failed("this member was removed from its fleet")
                 .hint("move its data directory away, and run `playgate fleet join`"));
@@ -277,7 +280,7 @@ impl Fleet {
                 "start the service on the member with the highest commit (`playgate fleet status`)",
             )
         })?;
-        if owner.id == own.member_hex() {
+        if owner.id == membership.member_hex() {
             return Err(
                 Failure::failed("this member is the owner: others take copies of it")
                     .hint("stop its service; another member takes over"),
@@ -285,19 +288,19 @@ impl Fleet {
         }
         // A store that another process uses must not be replaced. Checked first, because the copy may be large.
         check_unused(self.data_dir())?;
-        let is_new = roster.member(&own.member_hex()).is_none();
+        let is_new = roster.member(&membership.member_hex()).is_none();
         if is_new {
-            self.register(&mut log, &self.record(&own, 0))?;
+            self.register(&mut log, &self.record(&membership, 0))?;
         }
         let snapshot = directory(self.data_dir()).join(INCOMING);
-        let installed = self.install_copy(&own, &owner, &snapshot);
+        let installed = self.install_copy(&membership, &owner, &snapshot);
         remove_copy(&snapshot);
         if is_new && installed.is_err() {
             // Frees the name for the next attempt.
-            let _ = log.unregister(&self.record(&own, 0));
+            let _ = log.unregister(&self.record(&membership, 0));
         }
         let number = installed?;
-        let (name, from) = (&own.name, &owner.name);
+        let (name, from) = (&membership.name, &owner.name);
         let report = json!({"result": "reseeded", "name": name, "from": from, "commit": number});
         let text =
             format!("{name} continues with a copy of {from} at commit {number}; start the service");
@@ -306,17 +309,17 @@ impl Fleet {
 
     fn install_copy(
         &self,
-        own: &Membership,
+        membership: &Membership,
         owner: &MemberRecord,
         snapshot: &Path,
     ) -> Result<u64, Failure> {
-        let client = fleet::peer_client(self.config(), own)?;
+        let client = fleet::peer_client(self.config(), membership)?;
         let format = playgate_records::schema().format();
         let copied = client.copy(&owner.address, format, snapshot);
         let welcome = self.runtime.block_on(copied)?;
         let again = "run `playgate fleet reseed` again";
         self.check_clock(&welcome, &owner.address, again)?;
-        self.install(own, &welcome, snapshot, true)
+        self.install(membership, &welcome, snapshot, true)
     }
 
     fn check_clock(&self, welcome: &peers::Welcome, address: &str, again: &str) -> CommandResult {

@@ -18,15 +18,15 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Fleet {
     pub(super) fn leave(&self, name: Option<&str>, json: bool) -> CommandResult {
-        let own = self.own()?;
-        let mut log = self.log(own.fleet)?;
+        let membership = self.membership()?;
+        let mut log = self.log(membership.fleet)?;
         let members = log.members()?;
         if let Some(name) = name {
             let gone = members.iter().find(|member| member.name == name);
             let gone = gone.ok_or_else(|| {
                 Failure::new(Exit::NotFound, format!("the fleet has no member {name}"))
             })?;
-            if gone.id == own.member_hex() {
+            if gone.id == membership.member_hex() {
                 return Err(Failure::usage("this is that member; omit --name"));
             }
             log.unregister(gone)?;
@@ -40,7 +40,7 @@ impl Fleet {
             head => Some(head?),
         };
         if let Some(head) = head
-            && let Err(error) = self.catch_up(&self.open(FleetAccess::Member)?, &own, head)
+            && let Err(error) = self.catch_up(&self.open(FleetAccess::Member)?, &membership, head)
         {
             // The member can still leave with its store up to the last commit that it has.
             output::print_note(&format!(
@@ -49,7 +49,7 @@ impl Fleet {
             ));
         }
         let at = self.leave_store()?;
-        let record = self.record(&own, at);
+        let record = self.record(&membership, at);
         let last = members.iter().all(|member| member.id == record.id);
         match head {
             Some(head) if last && at == head => drop(log.dissolve(&record, head)?),
@@ -58,7 +58,7 @@ impl Fleet {
         }
         Membership::remove(self.data_dir())?;
         let of = head.map_or_else(String::new, |head| format!(" of {head}"));
-        let report = json!({"result": "left", "name": own.name, "commit": at});
+        let report = json!({"result": "left", "name": membership.name, "commit": at});
         let text = format!(
             "left the fleet with {at}{of} commits; remove `fleet.endpoints` before the next start"
         );
@@ -72,24 +72,24 @@ impl Fleet {
     }
 
     pub(super) fn dissolve(&self, yes: bool, json: bool) -> CommandResult {
-        let own = self.own()?;
+        let membership = self.membership()?;
         if !yes {
             return Err(Failure::usage(format!(
                 "the fleet ends: {} continues alone, and no other member can serve again",
-                own.name
+                membership.name
             ))
             .hint("stop the services of all members, this one last; then add `--yes` to confirm"));
         }
-        let mut log = self.log(own.fleet)?;
+        let mut log = self.log(membership.fleet)?;
         // An earlier attempt may have stopped after this step.
-        if !self.has_dissolved(&mut log, &own)? {
+        if !self.has_dissolved(&mut log, &membership)? {
             let head = log.head()?;
-            self.catch_up(&self.open(FleetAccess::Member)?, &own, head)?;
-            self.dissolve_log(&mut log, &own, head)?;
+            self.catch_up(&self.open(FleetAccess::Member)?, &membership, head)?;
+            self.dissolve_log(&mut log, &membership, head)?;
         }
         let at = self.leave_store()?;
         Membership::remove(self.data_dir())?;
-        let name = &own.name;
+        let name = &membership.name;
         let report = json!({"result": "dissolved", "name": name, "commit": at});
         let text = format!(
             "{name} is a single node with {at} commits; remove `fleet.endpoints` before the next start"
@@ -98,21 +98,21 @@ impl Fleet {
     }
 
     /// Returns whether the fleet was dissolved into this member.
-    fn has_dissolved(&self, log: &mut EtcdLog, own: &Membership) -> Result<bool, Failure> {
+    fn has_dissolved(&self, log: &mut EtcdLog, membership: &Membership) -> Result<bool, Failure> {
         match log.dissolved()? {
-            Some(into) if into.id == own.member_hex() => Ok(true),
+            Some(into) if into.id == membership.member_hex() => Ok(true),
             Some(into) => Err(SharedLogError::Dissolved { into: into.name }.into()),
             None => Ok(false),
         }
     }
 
-    fn dissolve_log(&self, log: &mut EtcdLog, own: &Membership, head: u64) -> CommandResult {
-        let record = self.record(own, head);
+    fn dissolve_log(&self, log: &mut EtcdLog, membership: &Membership, head: u64) -> CommandResult {
+        let record = self.record(membership, head);
         let until = Instant::now() + 2 * LEASE;
         loop {
             let owner = match log.dissolve(&record, head)? {
                 Dissolution::Done => return Ok(()),
-                Dissolution::Moved if self.has_dissolved(log, own)? => return Ok(()),
+                Dissolution::Moved if self.has_dissolved(log, membership)? => return Ok(()),
                 Dissolution::Moved => {
                     return Err(Failure::failed("another member has changed the log")
                         .hint("stop the services of all members, then repeat the command"));
@@ -120,7 +120,7 @@ impl Fleet {
                 Dissolution::Owned(owner) => HEXLOWER.encode(&owner),
             };
             // The claim of a process that was killed ends with its lease.
-            if owner != own.member_hex() || Instant::now() > until {
+            if owner != membership.member_hex() || Instant::now() > until {
                 let members = log.members()?;
                 let name = members.into_iter().find(|member| member.id == owner);
                 let name = name.map_or(owner, |member| member.name);
@@ -133,17 +133,17 @@ impl Fleet {
     }
 
     /// Applies the commits of the log that the store does not have yet.
-    fn catch_up(&self, store: &Store, own: &Membership, head: u64) -> CommandResult {
+    fn catch_up(&self, store: &Store, membership: &Membership, head: u64) -> CommandResult {
         let entropy = Arc::clone(&self.ports.entropy);
         let status = store.replicate(Replication {
-            fleet: own.fleet,
-            member: own.member,
-            log: Box::new(self.log(own.fleet)?),
+            fleet: membership.fleet,
+            member: membership.member,
+            log: Box::new(self.log(membership.fleet)?),
             nonce: Box::new(move || entropy.array()),
             max_wait: LEASE,
             published: Arc::default(),
         })?;
-        let mut log = self.log(own.fleet)?;
+        let mut log = self.log(membership.fleet)?;
         let mut at = status.position.number;
         while at < head {
             let entries = log.read(at + 1, READ_BYTES)?;

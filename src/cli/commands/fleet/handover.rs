@@ -15,8 +15,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
 impl Fleet {
     pub(super) fn handover(&self, to: Option<&str>, json: bool) -> CommandResult {
-        let own = self.own()?;
-        let mut log = self.log(own.fleet)?;
+        let membership = self.membership()?;
+        let mut log = self.log(membership.fleet)?;
         let body = to.map_or_else(|| json!({}), |to| json!({ "to": to }));
         let handed = self.runtime.block_on(async {
             let mut admin = Admin::running(&self.loaded).await?.ok_or_else(|| {

@@ -192,7 +192,7 @@ impl Fleet {
         Ok(log)
     }
 
-    fn own(&self) -> Result<Membership, Failure> {
+    fn membership(&self) -> Result<Membership, Failure> {
         Membership::read(self.data_dir())?.ok_or_else(|| {
             let said = format!("{} belongs to no fleet", self.data_dir().display());
             Failure::new(Exit::NotFound, said)

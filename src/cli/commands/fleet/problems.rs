@@ -10,10 +10,10 @@ use playgate_observe::fleet::FleetProblem;
 
 impl Fleet {
     /// Asks all members. Blocks for some seconds if one does not answer.
-    pub(super) fn problems(&self, own: &Membership) -> Result<Vec<FleetProblem>, Failure> {
+    pub(super) fn problems(&self, membership: &Membership) -> Result<Vec<FleetProblem>, Failure> {
         let _runtime = self.runtime.enter();
-        let examiner = fleet::examiner(self.config(), own.clone())?;
-        Ok(examiner.examine_members().problems())
+        let reporter = fleet::reporter(self.config(), membership.clone())?;
+        Ok(reporter.report_members().problems())
     }
 }
 

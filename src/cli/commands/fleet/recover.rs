@@ -18,15 +18,15 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Fleet {
     pub(super) fn recover(&self, yes: bool, json: bool) -> CommandResult {
-        let own = self.own()?;
+        let membership = self.membership()?;
         // Nothing must be changed under a service that runs.
         check_unused(self.data_dir())?;
-        let here = self.own_state(&own);
-        let before = PendingRecovery::read(self.data_dir(), own.fleet);
-        let from = before.map_or(own.fleet, |pending| pending.from);
+        let here = self.local_state(&membership);
+        let before = PendingRecovery::read(self.data_dir(), membership.fleet);
+        let from = before.map_or(membership.fleet, |pending| pending.from);
         let number = here.commit();
         self.check_log(from, number)?;
-        let question = summary(&own, &here);
+        let question = summary(&membership, &here);
         if !yes {
             if !output::can_ask() {
                 return Err(Failure::usage(format!(
@@ -42,7 +42,7 @@ impl Fleet {
             }
         }
         let at = self.leave_store()?;
-        let name = &own.name;
+        let name = &membership.name;
         if self.config().fleet.endpoints.is_empty() {
             Membership::remove(self.data_dir())?;
             let report = json!({"result": "recovered", "name": name, "commit": at});
@@ -51,7 +51,7 @@ impl Fleet {
         }
         let next = Membership {
             fleet: self.ports.entropy.array(),
-            ..own.clone()
+            ..membership.clone()
         };
         let pending = PendingRecovery {
             from,

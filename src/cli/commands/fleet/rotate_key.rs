@@ -15,21 +15,24 @@ use playgate_fleet::public_key;
 
 impl Fleet {
     pub(super) fn rotate_key(&self, as_json: bool) -> CommandResult {
-        let own = self.own()?;
-        let members = self.log(own.fleet)?.members()?;
-        if !members.iter().any(|member| member.id == own.member_hex()) {
+        let membership = self.membership()?;
+        let members = self.log(membership.fleet)?.members()?;
+        if !members
+            .iter()
+            .any(|member| member.id == membership.member_hex())
+        {
             return Err(Failure::failed("this member was removed from its fleet"));
         }
         // A rotation that was interrupted goes on with its key.
-        let begun = PeerKeys::open(&own, self.data_dir())?.next();
+        let begun = PeerKeys::open(&membership, self.data_dir())?.next();
         let seed = begun.map_or_else(|| self.ports.entropy.array(), |begun| begun.seed);
         let public = public_key(&seed)
             .map(|public| HEXLOWER.encode(&public))
             .ok_or_else(|| Failure::new(Exit::Fatal, "the new key cannot be used"))?;
         // Once one member presents the new key, all accept it, and some may accept no other.
         let is_presented = begun.is_some_and(|begun| begun.is_presented);
-        let before = client(own.key, seed, is_presented)?;
-        let after = client(own.key, seed, true)?;
+        let before = client(membership.key, seed, is_presented)?;
+        let after = client(membership.key, seed, true)?;
         let offer = KeyStep::Offer(HEXLOWER.encode(&seed));
         if let Err(failure) = self.all(&before, &members, &offer) {
             if !is_presented {
@@ -76,7 +79,7 @@ fn why(error: &PeerError) -> String {
     }
 }
 
-fn client(own: [u8; 32], seed: [u8; 32], is_presented: bool) -> Result<PeerClient, Failure> {
+fn client(current: [u8; 32], seed: [u8; 32], is_presented: bool) -> Result<PeerClient, Failure> {
     let next = NextKey { seed, is_presented };
-    fleet::client_with(Arc::new(PeerKeys::new(own, Some(next))))
+    fleet::client_with(Arc::new(PeerKeys::new(current, Some(next))))
 }

@@ -103,14 +103,14 @@ impl Line {
 }
 
 /// What a data directory says about its member.
-pub(super) struct OwnState {
+pub(super) struct LocalState {
     pub at: Option<Position>,
     pub state: Option<FleetState>,
     /// Whether the service runs.
     pub is_up: bool,
 }
 
-impl OwnState {
+impl LocalState {
     /// The last commit: that of the store, or what the service wrote a few seconds ago.
     pub(super) fn commit(&self) -> u64 {
         let known = self.state.as_ref().map_or(0, |state| state.commit);
@@ -120,11 +120,11 @@ impl OwnState {
 
 impl Fleet {
     /// Reads the last commit from the store, unless the service has it open.
-    pub(super) fn own_state(&self, own: &Membership) -> OwnState {
-        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+    pub(super) fn local_state(&self, membership: &Membership) -> LocalState {
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&membership.fleet));
         let is_up = check_unused(self.data_dir()) == Err(StoreError::InUse);
         let at = (!is_up).then(|| self.open(FleetAccess::Member).ok()?.position().ok()?);
-        OwnState {
+        LocalState {
             at: at.flatten(),
             state,
             is_up,
@@ -132,8 +132,8 @@ impl Fleet {
     }
 
     pub(super) fn status(&self, as_json: bool) -> CommandResult {
-        let own = self.own()?;
-        let read = self.log(own.fleet).and_then(|mut log| {
+        let membership = self.membership()?;
+        let read = self.log(membership.fleet).and_then(|mut log| {
             // Fails if etcd has no log of this fleet.
             log.head()?;
             let roster = log.roster()?;
@@ -146,14 +146,14 @@ impl Fleet {
             Ok((roster, leases, etcd))
         });
         match read {
-            Ok((roster, leases, etcd)) => self.print(&own, &roster, leases, &etcd, as_json),
-            Err(failure) => self.print_own(&own, &failure, as_json),
+            Ok((roster, leases, etcd)) => self.print(&membership, &roster, leases, &etcd, as_json),
+            Err(failure) => self.print_local(&membership, &failure, as_json),
         }
     }
 
     fn print(
         &self,
-        own: &Membership,
+        membership: &Membership,
         roster: &Roster,
         leases: Vec<Lease>,
         (version, bytes): &(String, u64),
@@ -161,11 +161,11 @@ impl Fleet {
     ) -> CommandResult {
         let (now, head) = (self.ports.clock.now().0, roster.head.unwrap_or_default());
         let owner = roster.owner_record().map(|owner| owner.id.clone());
-        let here = self.commit_of_files(own, roster);
+        let here = self.commit_of_files(membership, roster);
         let lines = roster.members.iter().zip(leases).map(|(record, lease)| {
             let is_owner = owner.as_ref() == Some(&record.id);
             let commit = match here {
-                Some(commit) if record.id == own.member_hex() => commit,
+                Some(commit) if record.id == membership.member_hex() => commit,
                 // The owner has every commit of the log. Its record is older.
                 _ if is_owner => head,
                 _ => record.applied,
@@ -177,8 +177,8 @@ impl Fleet {
             }
         });
         let lines: Vec<_> = lines.collect();
-        let fleet = HEXLOWER.encode(&own.fleet);
-        let problems = self.problems(own)?;
+        let fleet = HEXLOWER.encode(&membership.fleet);
+        let problems = self.problems(membership)?;
         if as_json {
             let members: Vec<_> = lines.iter().map(|line| line.to_json(now)).collect();
             return output::json(&json!({
@@ -201,27 +201,27 @@ impl Fleet {
 
     /// Returns the last commit of this member by its files, where etcd may know less: its service has stopped, and nobody
     /// else serves, or the log is older than the member.
-    fn commit_of_files(&self, own: &Membership, roster: &Roster) -> Option<u64> {
+    fn commit_of_files(&self, membership: &Membership, roster: &Roster) -> Option<u64> {
         let another_serves = roster
             .owner_record()
-            .is_some_and(|owner| owner.id != own.member_hex());
-        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&own.fleet));
+            .is_some_and(|owner| owner.id != membership.member_hex());
+        let state = FleetState::read(self.data_dir(), &HEXLOWER.encode(&membership.fleet));
         let is_ahead = state.is_some_and(|state| Some(state.commit) > roster.head);
         if another_serves && !is_ahead {
             return None;
         }
-        let here = self.own_state(own);
+        let here = self.local_state(membership);
         let commit = (!here.is_up).then(|| here.commit());
         // Neither the store nor the file can be read.
         commit.filter(|commit| *commit > 0)
     }
 
     /// Prints what the files of this member say, and which of the others answer it.
-    fn print_own(&self, own: &Membership, why: &Failure, as_json: bool) -> CommandResult {
+    fn print_local(&self, membership: &Membership, why: &Failure, as_json: bool) -> CommandResult {
         let now = self.ports.clock.now().0;
-        let here = self.own_state(own);
-        let lines = self.known(own, &here)?;
-        let fleet = HEXLOWER.encode(&own.fleet);
+        let here = self.local_state(membership);
+        let lines = self.known(membership, &here)?;
+        let fleet = HEXLOWER.encode(&membership.fleet);
         if as_json {
             let members: Vec<_> = lines.iter().map(|line| line.to_json(now)).collect();
             return output::json(&json!({
@@ -237,18 +237,21 @@ impl Fleet {
             .try_for_each(|line| output::line(&line.text(now)))?;
         output::print_note(&format!(
             "This is what {} knows. What it says of other members may be old: run the command on each.",
-            own.name
+            membership.name
         ));
         Ok(())
     }
 
     /// Returns this member, and the others that its files name.
-    fn known(&self, own: &Membership, here: &OwnState) -> Result<Vec<Line>, Failure> {
+    fn known(&self, membership: &Membership, here: &LocalState) -> Result<Vec<Line>, Failure> {
         let (state, commit) = (here.state.as_ref(), here.commit());
-        let client = fleet::peer_client(self.config(), own)?;
+        let client = fleet::peer_client(self.config(), membership)?;
         let mut records = state.map_or_else(Vec::new, |state| state.members.clone());
-        if !records.iter().any(|record| record.id == own.member_hex()) {
-            records.push(self.record(own, commit));
+        if !records
+            .iter()
+            .any(|record| record.id == membership.member_hex())
+        {
+            records.push(self.record(membership, commit));
         }
         let asked = records.into_iter().map(|record| {
             let (client, address) = (client.clone(), record.address.clone());
@@ -259,11 +262,11 @@ impl Fleet {
         });
         let asked: Vec<_> = asked.collect();
         let lines = asked.into_iter().map(|(record, asking)| {
-            let is_own = record.id == own.member_hex();
+            let is_local = record.id == membership.member_hex();
             let answers = matches!(self.runtime.block_on(asking), Ok(Ok(Ok(_))));
-            let is_up = if is_own { here.is_up } else { answers };
+            let is_up = if is_local { here.is_up } else { answers };
             let is_owner = is_up && state.is_some_and(|state| state.owner == record.id);
-            let applied = if is_own { commit } else { record.applied };
+            let applied = if is_local { commit } else { record.applied };
             Line::new(record, is_owner, is_up, applied, commit)
         });
         Ok(lines.collect())
@@ -283,11 +286,11 @@ fn lease(log: &mut EtcdLog, roster: &Roster, member: &MemberRecord) -> Lease {
 }
 
 /// Shows commit and history of a member, and what it knows of the others.
-pub(super) fn summary(own: &Membership, here: &OwnState) -> String {
+pub(super) fn summary(membership: &Membership, here: &LocalState) -> String {
     let mut text = format!(
         "member {} of fleet {} has commits up to {}",
-        own.name,
-        HEXLOWER.encode(&own.fleet),
+        membership.name,
+        HEXLOWER.encode(&membership.fleet),
         here.commit()
     );
     if let Some(at) = here.at {
@@ -298,7 +301,7 @@ pub(super) fn summary(own: &Membership, here: &OwnState) -> String {
         return text;
     };
     let others = state.members.iter();
-    let others = others.filter(|member| member.id != own.member_hex());
+    let others = others.filter(|member| member.id != membership.member_hex());
     let others = others.map(|member| format!("{} up to {}", member.name, member.applied));
     let others: Vec<_> = others.collect();
     if !others.is_empty() {

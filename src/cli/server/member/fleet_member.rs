@@ -14,7 +14,7 @@ use super::early_listeners::EarlyListeners;
 use super::handover::{Handover, Stepping};
 use super::link::FleetLink;
 use super::{figures, own_state, owner_report};
-use crate::client::fleet::{address, examiner};
+use crate::client::fleet::{address, reporter};
 use crate::output::{Exit, Failure};
 use crate::process::signals::SignalAction;
 use crate::server::pass_on::pass_on;
@@ -26,7 +26,7 @@ use crate::server::systemd;
 use playgate_config::{Config, ListenAddress};
 use playgate_fleet::candidacy::Candidacy;
 use playgate_fleet::driver::{DriverSettings, FleetDriver, OnFleetFailure};
-use playgate_fleet::health::FleetExaminer;
+use playgate_fleet::health::FleetReporter;
 use playgate_fleet::membership::Membership;
 use playgate_fleet::peer_server::{Erase, PeerServer, ReadFigures, TakeBeats, TakeOver};
 use playgate_fleet::peers::PeerClient;
@@ -40,7 +40,7 @@ use playgate_types::UserId;
 
 pub(crate) struct FleetMember {
     driver: FleetDriver,
-    examiner: Arc<FleetExaminer>,
+    reporter: Arc<FleetReporter>,
     standing: watch::Receiver<Standing>,
     take_over: Arc<Mutex<Option<TakeOver>>>,
     take_beats: Arc<Mutex<Option<TakeBeats>>>,
@@ -69,16 +69,16 @@ impl FleetMember {
         store: &Store,
     ) -> Result<Self, Failure> {
         let config = &startup.config;
-        let examiner = examiner(config, membership.clone())?;
-        let client = examiner.client.clone();
+        let reporter = reporter(config, membership.clone())?;
+        let client = reporter.client.clone();
         let (sender, standing) = watch::channel(Standing::Standby { owner: None });
-        let own = address(&config.fleet);
+        let own_address = address(&config.fleet);
         let listener = listen(&config.fleet.listen).await?;
-        let pass_on = pass_on(client.clone(), standing.clone(), own.clone());
+        let pass_on = pass_on(client.clone(), standing.clone(), own_address.clone());
         let early = EarlyListeners::open(startup, &pass_on).await?;
         // etcd may be away for longer than the unit's start time-out.
         let extending = systemd::extend_timeout("reading the log of the fleet");
-        let driver = start_driver(startup, &membership, store, &examiner, sender).await;
+        let driver = start_driver(startup, &membership, store, &reporter, sender).await;
         extending.abort();
         let driver = driver?;
         let candidacy = driver.candidacy();
@@ -88,17 +88,17 @@ impl FleetMember {
         let link = Arc::new(FleetLink {
             client: client.clone(),
             standing: standing.clone(),
-            own,
+            address: own_address,
             follower: driver.follower(),
             is_owner: AtomicBool::new(false),
             beats: Mutex::default(),
             is_relay_failing: AtomicBool::new(false),
             places: Arc::new(Semaphore::new(places)),
             places_max: places,
-            etcd_errors: Arc::clone(&examiner.etcd.errors),
+            etcd_errors: Arc::clone(&reporter.etcd.errors),
         });
         let others = driver.others();
-        let own_address = link.own.clone();
+        let own_address = link.address.clone();
         let (take_over, take_beats, erase) = (Arc::default(), Arc::default(), Arc::default());
         let figures = Arc::default();
         let server = PeerServer {
@@ -133,7 +133,7 @@ impl FleetMember {
         Ok(Self {
             link,
             early,
-            examiner: Arc::new(examiner),
+            reporter: Arc::new(reporter),
             client,
             erase,
             driver,
@@ -239,7 +239,7 @@ impl FleetMember {
             }));
         owner_report::start(
             self.driver.fence(),
-            Arc::clone(&self.examiner),
+            Arc::clone(&self.reporter),
             &http.services,
         );
         let handover = self.handover();
@@ -272,7 +272,7 @@ impl FleetMember {
 
     fn handover(&self) -> Handover {
         Handover {
-            own: self.name.clone(),
+            name: self.name.clone(),
             tables: playgate_records::schema().count(),
             others: Arc::new(self.driver.others()),
             client: self.client.clone(),
@@ -314,16 +314,16 @@ async fn start_driver(
     startup: &Startup,
     membership: &Membership,
     store: &Store,
-    examiner: &FleetExaminer,
+    reporter: &FleetReporter,
     standing: watch::Sender<Standing>,
 ) -> Result<FleetDriver, Failure> {
     let config = &startup.config;
     let settings = DriverSettings {
-        etcd: examiner.etcd.clone(),
+        etcd: reporter.etcd.clone(),
         lease: config.fleet.lease,
         keep: config.fleet.log_keep.0,
         address: address(&config.fleet),
-        client: examiner.client.clone(),
+        client: reporter.client.clone(),
         data_dir: config.server.data_dir.clone(),
         may_own: config.fleet.may_own,
         standing,

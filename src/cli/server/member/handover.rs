@@ -53,7 +53,7 @@ impl Stepping {
 
 #[derive(Clone)]
 pub(super) struct Handover {
-    pub own: String,
+    pub name: String,
     /// How many tables the version of this member knows.
     pub tables: u32,
     pub others: Others,
@@ -70,8 +70,8 @@ impl Handover {
     /// Chooses the next owner, and lets this member step down. Blocks.
     fn hand_over(&self, to: Option<&str>, reason: Reason) -> Result<HandedOver, HandoverRefusal> {
         let refused = |why: String| Err(HandoverRefusal::NotPossible(why));
-        if to == Some(&*self.own) {
-            return refused(format!("{} is the owner already", self.own));
+        if to == Some(&*self.name) {
+            return refused(format!("{} is the owner already", self.name));
         }
         let others = match (self.others)() {
             Ok(others) => others,
@@ -96,7 +96,7 @@ impl Handover {
         tracing::warn!(to = next.name, "handing over to another member");
         self.stepping.step_down();
         Ok(HandedOver {
-            from: self.own.clone(),
+            from: self.name.clone(),
             to: next.name,
         })
     }

@@ -32,7 +32,7 @@ pub(super) struct FleetLink {
     pub client: PeerClient,
     pub standing: watch::Receiver<Standing>,
     /// The address of this member for other members.
-    pub own: String,
+    pub address: String,
     pub follower: FollowerState,
     pub is_owner: AtomicBool,
     /// Sessions whose heartbeats this member has answered, and the owner does not know of yet.
@@ -126,7 +126,7 @@ impl StandbyFleet for FleetLink {
             let permit = Arc::clone(&self.places).try_acquire_owned();
             let permit = permit.map_err(|_| NoOwner::Busy)?;
             let standing = self.standing.clone();
-            let connected = connect(&self.client, standing, &self.own, origin).await?;
+            let connected = connect(&self.client, standing, &self.address, origin).await?;
             Ok(OwnerStream {
                 stream: connected.stream,
                 is_multiplexed: connected.is_multiplexed,

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use playgate_fleet::Fence;
-use playgate_fleet::health::FleetExaminer;
+use playgate_fleet::health::FleetReporter;
 use playgate_observe::FleetReport;
 use playgate_services::Services;
 
 const WARN_EVERY: Duration = Duration::from_secs(1);
-const EXAMINE_EVERY: Duration = Duration::from_secs(10);
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Starts the tasks that refresh the fleet report and the warning in `/readyz`.
-pub(super) fn start(fence: Arc<Fence>, examiner: Arc<FleetExaminer>, services: &Services) {
+pub(super) fn start(fence: Arc<Fence>, reporter: Arc<FleetReporter>, services: &Services) {
     let readiness = Arc::clone(&services.readiness);
     let view = Arc::clone(&services.fleet);
     tokio::spawn(async move {
@@ -29,19 +29,19 @@ pub(super) fn start(fence: Arc<Fence>, examiner: Arc<FleetExaminer>, services: &
         }
     });
     let view = Arc::clone(&services.fleet);
-    let since = examiner.clock.now();
+    let since = reporter.clock.now();
     tokio::spawn(async move {
         loop {
-            let examiner = Arc::clone(&examiner);
+            let reporter = Arc::clone(&reporter);
             // Calls of etcd block.
-            let examined = tokio::task::spawn_blocking(move || examiner.examine()).await;
-            if let Ok(report) = examined {
+            let reported = tokio::task::spawn_blocking(move || reporter.report()).await;
+            if let Ok(report) = reported {
                 view.set(FleetReport {
                     owner_since: Some(since),
                     ..report
                 });
             }
-            tokio::time::sleep(EXAMINE_EVERY).await;
+            tokio::time::sleep(REPORT_EVERY).await;
         }
     });
 }

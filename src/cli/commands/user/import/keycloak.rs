@@ -124,9 +124,9 @@ fn hash(credential: &Credential) -> Result<String, String> {
                 other => return Err(format!("argon2 has no version {other}")),
             };
             let (kind, memory) = (parameter("type")?, parameter("memory")?);
-            let lanes = parameter("parallelism")?;
+            let parallelism = parameter("parallelism")?;
             Ok(format!(
-                "$argon2{kind}$v={version}$m={memory},t={rounds},p={lanes}${salt}${value}"
+                "$argon2{kind}$v={version}$m={memory},t={rounds},p={parallelism}${salt}${value}"
             ))
         }
         other => Err(format!("the hash is {other}, which cannot be imported")),
