@@ -25,7 +25,7 @@ use crate::operators::partners::{
     AddPartnerRequest, AddPartnerTokenRequest, ChangePartnerRequest, PartnerTokenRequest,
 };
 use crate::operators::pictures::PictureRequest;
-use crate::operators::playback::EndPlaybackSessionRequest;
+use crate::operators::playback::{EndPlaybackSessionRequest, PlaybackSessionsRequest};
 use crate::operators::request_members::PartnerRequest;
 use crate::operators::requests::request::{RequestRequest, RequestsRequest};
 use crate::operators::reset::ResetPartnerRequest;
@@ -388,7 +388,7 @@ static OPS: &[Route] = &[
     ops(Get, "/admin/v1/mail/preview/{kind}", "admin_preview_mail", READ_USERS, now!(PreviewMailRequest => operators::mail::preview), Ignored, Memory),
     ops(Post, "/admin/v1/mail/retry", "admin_retry_mail", EDIT_USERS, later!(RetryMailRequest => operators::mail::retry), SMALL, Store),
     ops(Post, "/admin/v1/mail/test", "admin_test_mail", EDIT_SYSTEM, later!(TestMailRequest => operators::mail::test), SMALL, Bulk),
-    ops(Get, "/admin/v1/sessions", "admin_playback_sessions", READ_USERS, later!(operators::playback::sessions), Ignored, Memory),
+    ops(Get, "/admin/v1/sessions", "admin_playback_sessions", READ_USERS, later!(PlaybackSessionsRequest => operators::playback::sessions), Ignored, Memory),
     ops(Delete, "/admin/v1/sessions/{session}", "admin_end_playback_session", EDIT_USERS, later!(EndPlaybackSessionRequest => operators::playback::end), Ignored, Store),
     ops(Get, "/admin/v1/telemetry/events", "admin_export_telemetry", READ_SYSTEM, later!(ExportTelemetryRequest => operators::telemetry::export), Ignored, Bulk),
     ops(Get, "/admin/v1/telemetry/report", "admin_report_telemetry", READ_CONTENT, later!(ReportTelemetryRequest => operators::telemetry::report), Ignored, Bulk),

@@ -117,6 +117,13 @@ impl PlaybackContext for ServiceContext {
         }
     }
 
+    fn name(&self, asset: &AssetId) -> Option<String> {
+        Some(match self.source(asset)? {
+            PlayableItem::Livestream(found) => found.name.clone(),
+            PlayableItem::Asset(found) => found.title.clone(),
+        })
+    }
+
     fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery> {
         let source = self.source(asset)?;
         let (encrypted, playlist) = match &source {

@@ -798,6 +798,13 @@ fn agents_remove_single_devices_and_end_single_streams() {
     let listed = |below: &str| server.operator("GET", &target(below), &Value::Null).json();
     assert_eq!(listed("/devices")[0]["deviceId"], "tv-1");
     assert_eq!(listed("/streams")[0]["sessionId"], json!(session));
+    assert_eq!(listed("")["deviceLimit"], 5);
+    let of = |asset: &str| {
+        let target = format!("sessions?asset={asset}");
+        let sessions = server.operator("GET", &target, &Value::Null).json();
+        sessions.as_array().unwrap().len()
+    };
+    assert_eq!((of("film"), of("news")), (1, 0));
     let end = format!("sessions/{session}");
     assert_eq!(server.operator("DELETE", &end, &Value::Null).status, 204);
     assert_eq!(listed("/streams"), json!([]));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::operators::asset_names::AssetNames;
 use crate::operators::users::request::UserRequest;
 use crate::partner::offers::OfferBody;
 use playgate_domain::catalog::CatalogSnapshot;
@@ -228,7 +229,10 @@ pub(crate) async fn why(
         explained.steps.extend(step.await?);
     }
     let playability = services.playback.playability(&request.asset);
-    Reply::json(&Explained::new(explained, limits, playability.as_ref()))
+    Reply::json(&Explained {
+        names: names(services, &request.asset, cx.now),
+        ..Explained::new(explained, limits, playability.as_ref())
+    })
 }
 
 /// Returns the last decision about the asset in the journal that was made no later than the second `at`.
@@ -238,6 +242,7 @@ async fn past_decision(
     asset: AssetId,
     at: UnixSeconds,
 ) -> Result<Reply, ApiError> {
+    let names = names(services, &asset, at);
     let filter = JournalFilter {
         user: Some(user),
         asset: Some(asset),
@@ -261,7 +266,14 @@ async fn past_decision(
             "the journal has no decision about this user and asset up to that time",
         )
     })?;
-    Reply::json(&Explained::from(record))
+    Reply::json(&Explained {
+        names,
+        ..Explained::from(record)
+    })
+}
+
+fn names(services: &Services, asset: &AssetId, at: UnixSeconds) -> AssetNames {
+    AssetNames::new((&services.catalog, &*services.schedule), asset, None, at)
 }
 
 #[derive(Described, Serialize)]
@@ -322,6 +334,8 @@ pub(crate) struct Explained {
     at: Option<UnixSeconds>,
     /// All checks, in order.
     steps: Vec<StepBody>,
+    #[serde(flatten)]
+    names: AssetNames,
 }
 
 impl Explained {
@@ -355,6 +369,7 @@ impl Explained {
             route: None,
             at: None,
             steps: steps.chain(playback).collect(),
+            names: AssetNames::default(),
         }
     }
 }
@@ -410,6 +425,7 @@ impl From<JournalRecord> for Explained {
             route: Some(record.route),
             at: Some(UnixSeconds(record.at_millis.div_euclid(1_000))),
             steps: record.steps.into_iter().map(StepBody::from).collect(),
+            names: AssetNames::default(),
         }
     }
 }

@@ -76,6 +76,9 @@ pub trait PlaybackContext: Send + Sync + 'static {
 
     fn vod_needs_pin(&self, user: &UserId, asset: &AssetId) -> bool;
 
+    /// The name of the livestream, or the title of the video.
+    fn name(&self, asset: &AssetId) -> Option<String>;
+
     fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery>;
 
     fn playable(&self, asset: &AssetId, protocol: Protocol) -> Option<Playable>;

@@ -1,5 +1,6 @@
 //! Explains to an operator whether the limits of a user allow a start.
 
+use crate::accounts::User;
 use crate::decision::DecisionStep;
 use playgate_types::{AssetId, DeviceId, LivestreamId, UnixSeconds};
 
@@ -9,6 +10,12 @@ use super::session::{Liveness, Session};
 use super::{Playback, WhenFull, stream_limits};
 
 impl Playback {
+    /// `None` if a tag of the user lifts the limit.
+    pub fn device_limit(&self, user: &User) -> Option<u32> {
+        let lifted = Viewer::new(user, None).any_device;
+        (!lifted).then(|| u32::try_from(self.settings.devices).unwrap_or(u32::MAX))
+    }
+
     /// The steps that a preflight would add after the entitlement: devices, running streams, and their limits.
     /// `livestream` is the one that a start would play live. Without `device` a device that is not registered is
     /// assumed. Reads the devices from disk.
@@ -30,7 +37,7 @@ impl Playback {
             .filter(|session| session.liveness(at) == Liveness::Alive)
             .collect();
         streams.sort_by_key(|session| (session.start.since, session.id));
-        steps.extend(streams.iter().map(|session| stream_step(session)));
+        steps.extend(streams.iter().map(|session| self.stream_step(session)));
         // The broadcast on air counts as its channel, as in `stream_limits::place`.
         let wanted = livestream.map_or(asset.as_str(), LivestreamId::as_str);
         let here = |session: &&&std::sync::Arc<Session>| {
@@ -96,20 +103,21 @@ impl Playback {
             .and_then(|protocol| self.context.playable(asset, *protocol));
         playable.and_then(|found| found.streams)
     }
-}
 
-fn stream_step(session: &Session) -> DecisionStep {
-    let start = &session.start;
-    DecisionStep {
-        check: "stream".into(),
-        subject: Some(session.id.to_string()),
-        finding: format!(
-            "{} runs on {} {} since {}",
-            start.asset,
-            start.device.kind,
-            start.device.model,
-            start.since.in_utc()
-        ),
-        passed: true,
+    fn stream_step(&self, session: &Session) -> DecisionStep {
+        let start = &session.start;
+        let name = self.context.name(&start.asset);
+        DecisionStep {
+            check: "stream".into(),
+            subject: Some(session.id.to_string()),
+            finding: format!(
+                "`{}` runs on {} {} since {}",
+                name.as_deref().unwrap_or(start.asset.as_str()),
+                start.device.kind,
+                start.device.model,
+                start.since.in_utc()
+            ),
+            passed: true,
+        }
     }
 }

@@ -60,10 +60,19 @@ impl Playback {
     }
 
     /// Oldest first, at most `limit`.
-    pub fn all_sessions(&self, limit: usize, now: UnixSeconds) -> Vec<SessionView> {
+    pub fn all_sessions(
+        &self,
+        asset: Option<&AssetId>,
+        limit: usize,
+        now: UnixSeconds,
+    ) -> Vec<SessionView> {
+        let wanted = |session: &Session| {
+            let place = stream_limits::place(&session.start.playing, &session.start.asset);
+            asset.is_none_or(|asset| asset.as_str() == place)
+        };
         let (mut views, at) = (Vec::new(), self.expiry.at(now));
         self.sessions.for_each(|session| {
-            if session.liveness(at) == Liveness::Alive {
+            if session.liveness(at) == Liveness::Alive && wanted(session) {
                 views.push(self.view(session, now));
             }
         });

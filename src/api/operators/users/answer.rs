@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::partner::users::answer::UserBody;
 use playgate_domain::accounts::User;
+use playgate_services::Services;
 use playgate_types::{Described, JsonType, PartnerId};
 
 #[derive(Described, Serialize)]
@@ -17,11 +18,15 @@ pub(crate) struct ManagedUser {
     pub has_pin: bool,
     /// Whether the account is disabled.
     pub disabled: bool,
+    /// Number of devices that the user may register. Absent if a tag lifts the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_limit: Option<u32>,
 }
 
-impl From<&User> for ManagedUser {
-    fn from(user: &User) -> Self {
+impl ManagedUser {
+    pub(crate) fn new(services: &Services, user: &User) -> Self {
         Self {
+            device_limit: services.playback.device_limit(user),
             user: user.into(),
             partner_id: user.partner,
             has_pin: user.has_pin,

@@ -149,7 +149,7 @@ pub(crate) async fn users(
     let lines: Vec<_> = page
         .users
         .iter()
-        .map(|user| ManagedUser::from(&**user))
+        .map(|user| ManagedUser::new(services, user))
         .collect();
     let reply = Reply::json(&lines)?;
     Ok(match page.total {
@@ -197,7 +197,7 @@ pub(crate) async fn show_user(
     request: UserRequest,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(services, &request.user).await?;
-    Reply::json(&ManagedUser::from(&*user))
+    Reply::json(&ManagedUser::new(services, &user))
 }
 
 pub(crate) async fn change_user(
@@ -235,7 +235,7 @@ pub(crate) async fn change_user(
                 .change_by_operator(&id, change, now, &pool),
         )
         .await?;
-    Reply::json(&ManagedUser::from(&*user))
+    Reply::json(&ManagedUser::new(services, &user))
 }
 
 pub(crate) async fn remove_user(

@@ -461,8 +461,13 @@ fn session_view_shows_the_last_heartbeat() {
     };
     assert_eq!((view.since, view.seen), (NOW, NOW + 9));
     assert_eq!((view.bitrate, view.resolution), (1, (2, 3)));
-    assert_eq!(lab.playback.all_sessions(9, NOW + 9), views);
-    assert!(lab.playback.all_sessions(0, NOW + 9).is_empty());
+    assert_eq!(lab.playback.all_sessions(None, 9, NOW + 9), views);
+    assert!(lab.playback.all_sessions(None, 0, NOW + 9).is_empty());
+    let of = |id: &str| {
+        let asset = AssetId::parse(id).unwrap();
+        lab.playback.all_sessions(Some(&asset), 9, NOW + 9)
+    };
+    assert_eq!((of("film"), of("news").len()), (views, 0));
     lab.playback
         .revoke(&player.session, NOW)
         .unwrap()

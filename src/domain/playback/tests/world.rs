@@ -95,6 +95,10 @@ impl PlaybackContext for Small {
         self.pins.lock().contains(asset.as_str())
     }
 
+    fn name(&self, _: &AssetId) -> Option<String> {
+        None
+    }
+
     fn playlists(&self, asset: &AssetId) -> Option<AssetDelivery> {
         let known = self.playable(asset, Protocol::Dash)?;
         Some(AssetDelivery {
