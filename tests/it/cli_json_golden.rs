@@ -259,6 +259,7 @@ fn record_users(recorder: &mut Recorder, server: &Appliance) {
     recorder.record("user sessions", &[ANN]);
     recorder.record("user devices", &[ANN]);
     recorder.record("user streams", &[ANN]);
+    recorder.record("user watching", &[]);
     let event = json!([{
         "timestamp": real_time().0,
         "source": "APP_ACTION",

@@ -90,7 +90,7 @@ fn local_time(text: &str) -> Option<(Day, NaiveTime)> {
             .ok()
             .map(Day::Date),
     };
-    match text.split_once(' ') {
+    match text.split_once([' ', 'T']) {
         Some((first, second)) => Some((day(first)?, time(second)?)),
         None => match day(text) {
             Some(day) => Some((day, NaiveTime::MIN)),
@@ -189,6 +189,7 @@ mod tests {
             ("today 20:14", "2026-10-25T19:14:00Z"),
             ("yesterday 20:14", "2026-10-24T18:14:00Z"),
             ("2026-10-26 20:14:30", "2026-10-26T19:14:30Z"),
+            ("2026-10-26T20:14", "2026-10-26T19:14:00Z"),
             ("2026-10-25", "2026-10-24T22:00:00Z"),
             // Twice, and never.
             ("2026-10-25 02:15", "2026-10-25T00:15:00Z"),

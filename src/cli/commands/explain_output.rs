@@ -50,7 +50,15 @@ pub(crate) async fn why(
 
 /// What is explained: the request of the journal, or one that the user would make now.
 fn explained(why: &Value, question: &WhyQuestion, now: i64) -> String {
-    let asset = &question.asset;
+    let names: Vec<_> = ["title", "livestreamName"]
+        .into_iter()
+        .filter(|member| why.get(member).is_some())
+        .map(|member| output::text(why, member))
+        .collect();
+    let asset = match names.is_empty() {
+        true => question.asset.clone(),
+        false => format!("{} ({})", names.join(", "), question.asset),
+    };
     let time = |at| output::instant(at).unwrap_or_default();
     match (why["at"].as_i64(), why["requestId"].as_str()) {
         (Some(at), Some(id)) => {

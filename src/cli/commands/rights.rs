@@ -1,11 +1,13 @@
 //! `playgate rights` and `playgate rule`: change rights of broadcasts one at a time. Keep a whole set of
 //! rules in a catalogue file instead.
 
+use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::catalog;
+use crate::client::time_arg::{Day, TimeArg, server_time};
 use crate::client::{path, with_query};
 use crate::global::Global;
 use crate::output::members::elements;
@@ -85,7 +87,7 @@ pub(crate) struct AddRule {
     /// Match categories by glob (`*`, `?`)
     #[arg(long, value_name = "PATTERN")]
     category: Option<String>,
-    /// Match start times from this time on: 2026-01-31T18:00:00Z or, every day, 18:00
+    /// Match start times from this time on: "2026-01-31 18:00" in `schedule.zone`, 2026-01-31T18:00:00Z or, every day, 18:00
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Match start times before this time
@@ -174,8 +176,10 @@ fn table(members: Map<String, Value>) -> Value {
 }
 
 impl AddRule {
-    fn body(&self) -> Value {
-        let window = object(&[("from", json!(self.from)), ("to", json!(self.to))]);
+    /// `now` is what "today" and spans count from.
+    fn body(&self, now: i64) -> Value {
+        let end = |text: &Option<String>| json!(text.as_deref().map(|text| moment(text, now)));
+        let window = object(&[("from", end(&self.from)), ("to", end(&self.to))]);
         let rating = object(&[
             ("from", json!(self.rating_from)),
             ("to", json!(self.rating_to)),
@@ -194,6 +198,18 @@ impl AddRule {
         body.extend(self.rights.body());
         Value::Object(body)
     }
+}
+
+/// A date with its offset, as rules have it. An hour, which comes every day, and what is no time stay as they are.
+fn moment(text: &str, now: i64) -> String {
+    let at = match text.parse() {
+        Err(_) | Ok(TimeArg::Local(Day::Last, _)) => None,
+        Ok(time) => chrono::DateTime::from_timestamp(time.at(now), 0),
+    };
+    at.map_or_else(
+        || text.to_owned(),
+        |at| at.to_rfc3339_opts(SecondsFormat::Secs, true),
+    )
 }
 
 pub(crate) async fn run(command: RightsCommand, global: &Global) -> CommandResult {
@@ -229,7 +245,9 @@ pub(crate) async fn run_rule(command: RuleCommand, global: &Global) -> CommandRe
         RuleCommand::Add(add) => {
             let accept = add.all.then_some("true");
             let target = with_query(path(&["rules"]), &[("accept", accept)]);
-            let added = change(global, Method::POST, &target, Some(&add.body()), add.json).await;
+            let now = server_time(&mut global.admin().await?).await?;
+            let body = add.body(now);
+            let added = change(global, Method::POST, &target, Some(&body), add.json).await;
             added.map_err(|failure| match failure.is_code("IMPORT_HELD") {
                 true => failure.hint(
                     "give the rule a condition such as `--livestream`; `--all` adds it as it is",
@@ -359,5 +377,22 @@ fn clock_in(value: &Value, member: &str, zone: &str) -> String {
             local.format("%Y-%m-%d %H:%M:%S %:z").to_string()
         }
         _ => output::text(value, member),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment;
+
+    #[test]
+    fn a_date_of_a_rule_gets_its_offset_and_an_hour_stays() {
+        for (text, sent) in [
+            ("18:00", "18:00"),
+            ("2026-12-24 18:00", "2026-12-24T18:00:00Z"),
+            ("2026-12-24T18:00:00+01:00", "2026-12-24T17:00:00Z"),
+            ("noon", "noon"),
+        ] {
+            assert_eq!(moment(text, 0), sent);
+        }
     }
 }

@@ -117,13 +117,15 @@ pub(crate) fn text(value: &Value, member: &str) -> String {
 }
 
 /// Members with times, which are shown as dates.
-const TIME_MEMBERS: [&str; 14] = [
+const TIME_MEMBERS: [&str; 17] = [
     "at",
     "createdAt",
     "createdTimestamp",
     "expires",
     "expiry",
     "lastAttempt",
+    "lastSeen",
+    "lastStart",
     "lastSuccess",
     "lastUsedTimestamp",
     "minute",
@@ -131,6 +133,7 @@ const TIME_MEMBERS: [&str; 14] = [
     "now",
     "purchasedAt",
     "replacedAt",
+    "since",
     "timestamp",
 ];
 

@@ -1,8 +1,10 @@
-//! `playgate user sessions`, `user devices` and `user streams`: what a viewer who calls is asked about.
+//! `playgate user sessions`, `user devices`, `user streams` and `user watching`: what a viewer who calls is asked about.
+
+use serde_json::Value;
 
 use super::named_user::NamedUser;
-use crate::client::{Admin, path};
-use crate::output::{self, CommandResult, Failure};
+use crate::client::{Admin, path, with_query};
+use crate::output::{self, CommandResult, Failure, members};
 
 pub(crate) async fn logins(admin: &mut Admin, user: &NamedUser) -> CommandResult {
     let sessions = admin.get(&user.path(&["sessions"])).await?;
@@ -27,6 +29,13 @@ pub(crate) async fn devices(
         return user.done("removed", &format!("removed the device {id}"));
     }
     let devices = admin.get(&user.path(&["devices"])).await?;
+    if !user.json {
+        let account = admin.get(&user.path(&[])).await?;
+        output::line(&format!(
+            "{}\n",
+            room(members::all(&devices).len(), &account)
+        ))?;
+    }
     let columns = [
         ("ID", "deviceId"),
         ("MODEL", "deviceModel"),
@@ -57,13 +66,53 @@ pub(crate) async fn streams(
         admin.delete(&path(&["sessions", id])).await?;
         return user.done("ended", &format!("ended the stream {id}"));
     }
-    let columns = [
-        ("ID", "sessionId"),
-        ("ASSET", "assetId"),
-        ("DEVICE", "deviceId"),
-        ("MODEL", "deviceModel"),
-        ("SINCE", "since"),
-        ("LAST SEEN", "lastSeen"),
-    ];
-    output::list(&streams, &columns, user.json)
+    output::list(&streams, &STREAMS, user.json)
+}
+
+const STREAMS: [output::Column; 7] = [
+    ("ID", "sessionId"),
+    ("ASSET", "assetId"),
+    ("CHANNEL", "livestreamName"),
+    ("PROGRAMME", "title"),
+    ("MODEL", "deviceModel"),
+    ("SINCE", "since"),
+    ("LAST SEEN", "lastSeen"),
+];
+
+pub(crate) async fn watching(admin: &mut Admin, asset: Option<&str>, json: bool) -> CommandResult {
+    let target = with_query(path(&["sessions"]), &[("asset", asset)]);
+    let columns: Vec<_> = [("USER", "email")].into_iter().chain(STREAMS).collect();
+    output::list(&admin.get(&target).await?, &columns, json)
+}
+
+/// How many devices there are, of how many there may be.
+fn room(count: usize, account: &Value) -> String {
+    match account["deviceLimit"].as_u64() {
+        None => format!("{count} devices; a tag of the user lifts the limit"),
+        Some(limit) if count as u64 >= limit => {
+            format!("{count} of {limit} devices: full, so a new one is refused")
+        }
+        Some(limit) => format!("{count} of {limit} devices"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::room;
+
+    #[test]
+    fn a_full_list_of_devices_says_so() {
+        let account = json!({"deviceLimit": 5});
+        assert_eq!(room(4, &account), "4 of 5 devices");
+        assert_eq!(
+            room(5, &account),
+            "5 of 5 devices: full, so a new one is refused"
+        );
+        assert_eq!(
+            room(5, &json!({})),
+            "5 devices; a tag of the user lifts the limit"
+        );
+    }
 }

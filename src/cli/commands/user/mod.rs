@@ -98,6 +98,14 @@ pub(crate) enum UserCommand {
         #[arg(long, value_name = "ID", allow_hyphen_values = true)]
         end: Option<String>,
     },
+    /// List who watches: the oldest 1,000 running streams, of all users
+    Watching {
+        /// Only streams of this livestream, catch-up broadcast or video: its id
+        asset: Option<String>,
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
     /// End all login sessions of a user, including running players
     Logout(NamedUser),
     /// Set a user's PIN; without --pin-file a new random PIN is mailed
@@ -263,6 +271,9 @@ pub(crate) async fn run(command: UserCommand, global: &Global) -> CommandResult 
         }
         UserCommand::Streams { user, end } => {
             devices::streams(&mut admin, &user, end.as_deref()).await
+        }
+        UserCommand::Watching { asset, json } => {
+            devices::watching(&mut admin, asset.as_deref(), json).await
         }
         UserCommand::Logout(user) => {
             let logout = user.path(&["logout"]);
