@@ -110,9 +110,10 @@ function tokens(kind, id, name, number) {
       await call('DELETE', at`${kind}/${id}/tokens/${tokenId}`);
       await self.done(t`Revoked the token ${tokenId}.`);
     };
-    const rows = all.map(({ tokenId, createdTimestamp }) => [
-      el('code', tokenId),
+    const rows = all.map(({ tokenId, label, createdTimestamp, lastUsedTimestamp: used }) => [
+      [el('code', tokenId), label && [' ', label]],
       when(createdTimestamp),
+      used ? when(used) : t`never`,
       action(t`Revoke`, () => revoke(tokenId), {
         ask: t`Revoke the token ${tokenId} of ${name}? Requests with it are refused from now on.`,
         label: t`Revoke ${tokenId}`,
@@ -123,7 +124,7 @@ function tokens(kind, id, name, number) {
       await self.done(t`Created the token ${made.tokenId}.`);
       self.show(once(t`Token for ${name}.`, made.token ?? made.accessToken));
     };
-    return [table([t`Token id`, t`Created`, ''], rows, t`No tokens.`), el('p.actions', action(t`Create token`, add))];
+    return [table([t`Token id`, t`Created`, t`Last use`, ''], rows, t`No tokens.`), el('p.actions', action(t`Create token`, add))];
   }
   return details;
 }

@@ -130,6 +130,7 @@ function entries(search) {
         {
           head: t`Actor`,
           id: 'actor',
+          kind: 'single',
           value: ({ name }) => name,
           cell: (one) => [el('span', { title: one.operatorId ? one.role : t`the administration socket of this machine` }, one.name), ' ', one.claimed && quiet(t`claimed name: ${one.claimed}`)],
         },

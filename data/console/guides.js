@@ -37,7 +37,7 @@ const sources = (search) =>
     matches: ({ name, url, error }) => [name, url, error],
     filters: [{ name: 'state', label: t`State`, options: Object.entries(STATES()), test: ({ state }, value) => state === value }],
     columns: [
-      { head: t`Source`, id: 'name', grow: 2, value: ({ name }) => name, cell: ({ name, url }) => el('span.clip', { title: url }, link(name, 'guides', name)) },
+      { head: t`Source`, id: 'name', grow: 1, value: ({ name }) => name, cell: ({ name, url }) => el('span.clip', { title: url }, link(name, 'guides', name)) },
       { head: t`State`, id: 'state', value: ({ state }) => ORDER.indexOf(state), cell: stateOf, csv: ({ state }) => state },
       { head: t`What is wrong`, grow: 3, cell: wrong, csv: wrongText },
       { head: t`Last taken`, id: 'taken', value: (one) => one.lastSuccess ?? 0, cell: (one) => stamp(one.lastSuccess) },

@@ -18,6 +18,7 @@ function showHelp() {
   const key = (...names) => names.map((name) => [el('kbd', name), ' ']);
   const line = (names, text) => el('div', el('dt', key(...names)), el('dd', text));
   help.querySelector('div').replaceChildren(
+    el('p', el('a', { href: '../docs/support/' }, t`Tasks of support, step by step`), ' · ', el('a', { href: '../docs/operating/' }, t`Operating`)),
     el('h2', { id: 'keys-title' }, t`Keyboard`),
     el('dl.keys', line(['/'], t`Search on this page`), line(['?'], t`This list`), line(['Esc'], t`Close, leave a field`)),
     ...groups.map(([name, pages]) => el('section', el('h3', name), el('dl.keys', pages.map(([, page, , , letter]) => line(['g', letter], page))))),

@@ -1,7 +1,6 @@
-// The mail queue, or the mail sink if no mail server is configured. The HTML of a mail is shown as source: rendered, it
-// would be foreign markup in the console.
+// The mail queue, or the mail sink if no mail server is configured.
 import { at, call, get } from './api.js';
-import { badge, clipped, el, facts, field, link, quiet, stamp, when } from './dom.js';
+import { absent, badge, clipped, el, facts, field, link, quiet, stamp, when } from './dom.js';
 import { t } from './i18n.js';
 import { list } from './list.js';
 import { action, form, panel, subject } from './panel.js';
@@ -60,7 +59,7 @@ const letters = (search) =>
         id: 'server',
         grow: 2,
         value: ({ server }) => server,
-        cell: ({ attempts, server }) => el('span.clip', { title: server }, attempts ? t`attempts: ${attempts}` : '', server && [' ', quiet(server)]),
+        cell: ({ attempts, server }) => (attempts || server ? el('span.clip', { title: server }, attempts ? t`attempts: ${attempts}` : '', server && [' ', quiet(server)]) : absent()),
       },
     ],
   });
@@ -88,10 +87,13 @@ function one(letter, self, about) {
         'p.quiet',
         t`The token in the link or the PIN is masked. Only administrators see it; the audit log records each access.`,
       ),
-    el('pre', letter.text),
+    el('div.sides', rendered(letter.html), el('pre', letter.text)),
     el('details', el('summary', t`HTML source`), el('pre', letter.html)),
   ];
 }
+
+/** The mail as its reader sees it, in a frame without scripts, forms and addresses: markup of others must not act in the console. */
+const rendered = (html) => el('iframe.letter', { sandbox: '', srcdoc: html, title: t`Mail as its reader sees it` });
 
 function test(self) {
   return form(

@@ -1,9 +1,9 @@
 // Rules of the catalogue: a list, a form for conditions and rights, and a preview of the broadcasts that a rule hits.
 import { call, get, query } from './api.js';
-import { extendedRights, picks } from './catalog_fields.js';
+import { extendedRights, interval, picks } from './catalog_fields.js';
 import { saveWhole } from './catalog_edit.js';
 import { area, badge, choice, count, el, field, link, period, quiet, table } from './dom.js';
-import { t } from './i18n.js';
+import { longTime, t } from './i18n.js';
 import { list } from './list.js';
 import { action, confirmed, form, mayChange, panel } from './panel.js';
 
@@ -28,7 +28,8 @@ const isTime = (text) => /^\d\d:\d\d/.test(text ?? '');
 /** The conditions of a rule, with the names of channels. */
 function conditions({ livestream, title, category, rating, window: when }, names) {
   const ends = (from, to, open) => `${from ?? open} – ${to ?? open}`;
-  const hours = when && (isTime(when.from) ? ends(when.from, when.to, '') : ends(when.from, when.to, '…'));
+  const local = (text) => text && longTime(Date.parse(text) / 1000);
+  const hours = when && (isTime(when.from) ? ends(when.from, when.to, '') : ends(local(when.from), local(when.to), '…'));
   const all = [
     several(livestream).map((id) => names.get(id) ?? id).join(', '),
     title && t`title ${title}`,
@@ -132,6 +133,7 @@ function editor(rule, livestreams, verb, save) {
   const chosen = picks(t`Channels (none: all)`, livestreams, several(rule.livestream));
   const extended = extendedRights(rule.extended_rights, true);
   const hours = isTime(rule.window?.from);
+  const once = interval(t`Only in one period`, hours ? undefined : rule.window);
   const show = async (made) => {
     const hits = await call('POST', 'rules/preview', made);
     place.replaceChildren(el('h3', t`What the rule hits`), ...preview(hits), el('p.actions', action(verb, () => save(made), { main: true })));
@@ -146,13 +148,14 @@ function editor(rule, livestreams, verb, save) {
       field(t`Category`, 'category', { value: rule.category ?? '' }),
       number(t`From age`, 'least', rule.rating?.from),
       number(t`To age`, 'most', rule.rating?.to),
-      field(t`From the hour`, 'from', { type: 'time', value: hours ? rule.window.from.slice(0, 5) : '' }),
-      field(t`To the hour`, 'to', { type: 'time', value: hours ? rule.window.to.slice(0, 5) : '' }),
+      field(t`Every day from`, 'from', { type: 'time', value: hours ? rule.window.from.slice(0, 5) : '' }),
+      field(t`Every day until`, 'to', { type: 'time', value: hours ? rule.window.to.slice(0, 5) : '' }),
       SWITCHES().map(([name, text]) => choice(text, name, states, rule[name] === undefined ? '' : String(rule[name]))),
       number(t`Catch-up days`, 'catchup_days', rule.catchup_days),
+      once.element,
       extended.element,
     ],
-    (values) => show(made(values, rule, chosen.read(), extended.read())),
+    (values) => show(made(values, once.read(), chosen.read(), extended.read())),
     { stacked: true },
   );
   const json = JSON.stringify(rule, null, 2);
@@ -166,12 +169,11 @@ function editor(rule, livestreams, verb, save) {
 }
 
 /** The rule that the fields describe. */
-function made(values, rule, livestream, extended) {
+function made(values, period, livestream, extended) {
   const { title, category, least, most, from, to, catchup_days: days, ...switches } = values;
   const is = (value) => value !== '' && value !== undefined;
   const ages = (is(least) || is(most)) && { from: Number(least || 0), to: Number(most || 99) };
-  // Two dates have no fields here, and stay.
-  const dates = rule.window && !isTime(rule.window.from) && rule.window;
+  if (period && (from || to)) throw Object.assign(new Error(t`Give hours of every day, or one period`), { status: 0 });
   const hours = is(from) && is(to) && { from, to };
   const rights = Object.entries(switches).filter(([, value]) => value);
   return {
@@ -179,7 +181,7 @@ function made(values, rule, livestream, extended) {
     ...(title && { title }),
     ...(category && { category }),
     ...(ages && { rating: ages }),
-    ...((hours || dates) && { window: hours || dates }),
+    ...((hours || period) && { window: hours || period }),
     ...Object.fromEntries(rights.map(([name, value]) => [name, value === 'true'])),
     ...(is(days) && { catchup_days: Number(days) }),
     ...(extended && { extended_rights: extended }),

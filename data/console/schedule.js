@@ -15,7 +15,7 @@ const LIST_LENGTH = 6000; // characters of them: the target of a request has at 
 /** `#/schedule?day=…&page=…&q=…&find=…`, or one livestream as a list: `#/schedule/ID?day=…`. */
 export function schedule({ rest: [livestream], search, about, head }) {
   const content = about.role !== 'agent';
-  if (livestream) return one(livestream, search.get('day'), content, head);
+  if (livestream) return one(livestream, search.get('day'), about.role, head);
   const view = {
     day: search.get('day') ?? '',
     page: Math.max(1, Number(search.get('page')) || 1),
@@ -188,7 +188,8 @@ function found(view, content, search) {
 
 // -- One livestream
 
-function one(livestream, asked, content, head) {
+function one(livestream, asked, role, head) {
+  const content = role !== 'agent';
   const load = async () => {
     const [{ now }, all] = await Promise.all([get('clock'), channels('')]);
     const channel = all.find(({ id }) => id === livestream);
@@ -201,8 +202,9 @@ function one(livestream, asked, content, head) {
   head(t`Livestream`, { back });
   return subject(load, (found) => {
     const { id, name, picture } = found.channel;
+    const watch = role !== 'content' && el('a.button.small', { href: `#/sessions${query({ asset: id })}` }, t`Who watches`);
     const edit = content && el('a.button.small', { href: `#/catalog/livestream/${encodeURIComponent(id)}` }, t`Edit`);
-    head(name, { back, beside: [logo(picture && id, name), name !== id && el('code', id), edit] });
+    head(name, { back, beside: [logo(picture && id, name), name !== id && el('code', id), watch, edit] });
     return [panel('', () => day(found, asked, content))];
   });
 }

@@ -3,7 +3,7 @@ import { at, call, get, query } from './api.js';
 import { absent, brief, clipped, el, quiet, second, table } from './dom.js';
 import { number, t } from './i18n.js';
 import { list } from './list.js';
-import { logo, person, watchedText } from './names.js';
+import { logo, person, watched, watchedText } from './names.js';
 import { action } from './panel.js';
 
 const EVERY = 15; // seconds
@@ -29,8 +29,8 @@ const programme = (one) => el('span.clip', { title: ids(one) }, one.title ?? (on
 
 const COLUMNS = () => [
   { head: t`User`, id: 'user', grow: 2, value: ({ email, userId }) => email ?? userId, cell: person },
-  { head: t`Channel`, id: 'channel', grow: 2, value: ({ livestreamName }) => livestreamName ?? '', cell: channel },
-  { head: t`Programme`, id: 'asset', grow: 2, value: (one) => one.title ?? one.assetId, cell: programme },
+  { head: t`Channel`, id: 'channel', grow: 1, value: ({ livestreamName }) => livestreamName ?? '', cell: channel },
+  { head: t`Programme`, id: 'asset', grow: 1, value: (one) => one.title ?? one.assetId, cell: programme },
   {
     head: t`Device`,
     id: 'device',
@@ -61,22 +61,28 @@ function ender(one, self) {
 
 /** The active playback sessions of a user, in a panel. */
 export function playing(shown, self) {
-  const columns = COLUMNS().filter(({ id, cell }) => cell && ['channel', 'asset', 'device', 'since', undefined].includes(id));
+  const others = COLUMNS().filter(({ id, cell }) => cell && ['device', 'since', undefined].includes(id));
+  const columns = [{ head: t`Programme`, grow: 3, cell: watched }, ...others];
   const rows = shown.map((one) => [...columns.map(({ cell }) => cell(one)), ender(one, self)]);
   return table([...columns, ''], rows, t`No playback sessions.`);
 }
 
-export function sessions({ search }) {
+export function sessions({ search, head }) {
   let known = [];
+  const asset = search.get('asset');
+  if (asset) head(t`Who watches ${asset}`, { back: [t`All playback sessions`, '#/sessions'] });
   return [
     list(
       '',
       async () => {
-        known = await get('sessions');
+        known = await get(`sessions${query({ asset })}`);
+        const [one] = known;
+        if (asset && one) head(t`Who watches ${one.livestreamName ?? one.title ?? asset}`, { back: [t`All playback sessions`, '#/sessions'] });
         return known;
       },
       {
         search,
+        keep: { asset },
         every: EVERY,
         zoned: true,
         csv: 'sessions',

@@ -1,6 +1,6 @@
 // One user: account, offers, playback and login sessions.
 import { at, call, get, query } from './api.js';
-import { badge, choice, el, facts, field, quiet, stamp, table, when, zoneNote } from './dom.js';
+import { badge, choice, count, el, facts, field, quiet, stamp, table, when, zoneNote } from './dom.js';
 import { localTime, t, zoneName } from './i18n.js';
 import { action, form, mayChange, panel, subject } from './panel.js';
 import { playing } from './sessions.js';
@@ -163,7 +163,7 @@ async function grants(id, self) {
 }
 
 async function devices(id, self) {
-  const [list, streams] = await Promise.all([get(at`users/${id}/devices`), get(at`users/${id}/streams`)]);
+  const [list, streams, { deviceLimit: limit }] = await Promise.all([get(at`users/${id}/devices`), get(at`users/${id}/streams`), get(at`users/${id}`)]);
   const plays = new Map(streams.map((one) => [one.deviceId, one.title ?? one.livestreamName ?? one.assetId]));
   const remove = async (device) => {
     await call('DELETE', at`users/${id}/devices/${device}`);
@@ -179,7 +179,11 @@ async function devices(id, self) {
         label: t`Remove ${deviceId}`,
       }),
   ]);
-  return table([{ head: t`Device`, grow: 2 }, { head: t`Now`, grow: 2 }, t`Last start`, ''], rows, t`No devices.`);
+  const full = limit !== undefined && list.length >= limit;
+  return [
+    el('p', limit === undefined ? t`${count(list.length)} devices; a tag of the user lifts the limit` : badge(t`${count(list.length)} of ${count(limit)}`, full ? 'bad' : ''), full && [' ', t`A new device is refused until one is removed.`]),
+    table([{ head: t`Device`, grow: 2 }, { head: t`Now`, grow: 2 }, t`Last start`, ''], rows, t`No devices.`),
+  ];
 }
 
 async function logins(id, self) {

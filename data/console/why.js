@@ -49,7 +49,8 @@ function mark(check, passed, granted) {
 
 async function answer(id, asset, more, head) {
   const [user, said] = await Promise.all([get(at`users/${id}`), get(at`users/${id}/why/${asset}` + query(more))]);
-  head(t`May ${user.email} play ${asset}?`, { back: [t`Entitlement check`, '#/why'] });
+  const name = [said.title, said.livestreamName].filter(Boolean).join(', ') || asset;
+  head(t`May ${user.email} play ${name}?`, { back: [t`Entitlement check`, '#/why'] });
   const { granted, code, reason, pinNeeded, steps } = said;
   const yes = pinNeeded ? [t`Granted, PIN required`, 'warn'] : [t`Granted`, 'good'];
   const [verdict, kind] = granted ? yes : [t`Denied`, 'bad'];

@@ -772,8 +772,6 @@ export default {
   "Category": "Kategorie",
   "From age": "Ab Alter",
   "To age": "Bis Alter",
-  "From the hour": "Ab Uhrzeit",
-  "To the hour": "Bis Uhrzeit",
   "As JSON": "Als JSON",
   "No broadcast of the schedule matches. It applies to those that an import brings.": "Keine Sendung des Programmplans passt. Sie gilt für solche, die ein Import bringt.",
   "{0} broadcasts on {1} channels, from now on.": "{0} Sendungen auf {1} Sendern, von jetzt an.",
@@ -786,5 +784,18 @@ export default {
   "Held": "Angehalten",
   "since": "seit",
   "read a mail with its secrets": "las eine Mail mit ihren Geheimnissen",
-  "May {0} play {1}?": "Darf {0} {1} abspielen?"
+  "May {0} play {1}?": "Darf {0} {1} abspielen?",
+  "Every day from": "Jeden Tag ab",
+  "Every day until": "Jeden Tag bis",
+  "Only in one period": "Nur in einem Zeitraum",
+  "Give hours of every day, or one period": "Uhrzeiten für jeden Tag oder einen Zeitraum angeben",
+  "Mail as its reader sees it": "Die Mail, wie ihr Leser sie sieht",
+  "{0} devices; a tag of the user lifts the limit": "{0} Geräte; ein Schlagwort des Nutzers hebt die Grenze auf",
+  "A new device is refused until one is removed.": "Ein neues Gerät wird abgewiesen, bis eines entfernt ist.",
+  "Who watches {0}": "Wer sieht {0}",
+  "Who watches": "Wer sieht zu",
+  "All playback sessions": "Alle Wiedergaben",
+  "never": "nie",
+  "Tasks of support, step by step": "Aufgaben des Supports, Schritt für Schritt",
+  "Operating": "Betrieb"
 };

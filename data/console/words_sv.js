@@ -772,8 +772,6 @@ export default {
   "Category": "Kategori",
   "From age": "Från ålder",
   "To age": "Till ålder",
-  "From the hour": "Från klockan",
-  "To the hour": "Till klockan",
   "As JSON": "Som JSON",
   "No broadcast of the schedule matches. It applies to those that an import brings.": "Ingen sändning i tablån passar. Den gäller för dem som en import ger.",
   "{0} broadcasts on {1} channels, from now on.": "{0} sändningar på {1} kanaler, från och med nu.",
@@ -786,5 +784,18 @@ export default {
   "Held": "Hålls kvar",
   "since": "sedan",
   "read a mail with its secrets": "läste ett brev med dess hemligheter",
-  "May {0} play {1}?": "Får {0} spela {1}?"
+  "May {0} play {1}?": "Får {0} spela {1}?",
+  "Every day from": "Varje dag från",
+  "Every day until": "Varje dag till",
+  "Only in one period": "Bara i en period",
+  "Give hours of every day, or one period": "Ange klockslag för varje dag eller en period",
+  "Mail as its reader sees it": "Brevet som läsaren ser det",
+  "{0} devices; a tag of the user lifts the limit": "{0} enheter; en tagg hos användaren upphäver gränsen",
+  "A new device is refused until one is removed.": "En ny enhet avvisas tills en tas bort.",
+  "Who watches {0}": "Vilka tittar på {0}",
+  "Who watches": "Vilka tittar",
+  "All playback sessions": "Alla uppspelningar",
+  "never": "aldrig",
+  "Tasks of support, step by step": "Supportens uppgifter, steg för steg",
+  "Operating": "Drift"
 };

@@ -89,7 +89,7 @@ describe('the page of the description', () => {
     assert.match((await shown(page)).join('\n'), /XMLTV/);
   }, { viewport: PHONE });
 
-  for (const [where, options] of [['a screen', {}], ['a dark phone', { viewport: PHONE, colorScheme: 'dark' }]]) {
+  for (const [where, options] of [['a screen', {}], ['a phone', { viewport: PHONE }], ['a dark phone', { viewport: PHONE, colorScheme: 'dark' }]]) {
     at(`has no barriers on ${where}`, async (page) => assert.deepEqual(await barriers(page), []), options);
   }
 

@@ -140,6 +140,7 @@ describe('the lab player', { concurrency: 3 }, () => {
   });
 
   for (const [width, height, colorScheme] of [
+    [390, 844, 'light'],
     [390, 844, 'dark'],
     [1280, 900, 'light'],
   ]) {

@@ -13,8 +13,8 @@ use crate::support::raw_http::{Answer, Wire, ask, request};
 use crate::support::schedule_fixture::{at, guide, post};
 use crate::support::server::TestServer;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      connect-src 'self'; img-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// Returns the files of the console in the repository.
 fn files() -> BTreeMap<String, String> {

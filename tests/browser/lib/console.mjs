@@ -6,13 +6,13 @@ import { createRequire } from 'node:module';
 const WITHIN_MS = 30_000; // generous: a busy machine
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds on a page: rules that are broken, with the first element. */
-export async function barriers(page) {
+/** What axe finds on a page: rules that are broken, with the first element. `only` names the rules to check. */
+export async function barriers(page, only) {
   // The debugger's evaluation is not subject to the page's policy.
   await page.evaluate(AXE);
-  const run = () => globalThis.axe.run(document, { resultTypes: ['violations'] });
+  const run = (runOnly) => globalThis.axe.run(document, { resultTypes: ['violations'], ...(runOnly && { runOnly }) });
   // A panel that is being redrawn is pale for that moment.
-  const { violations } = await withoutRedraws(page, () => page.evaluate(run));
+  const { violations } = await withoutRedraws(page, () => page.evaluate(run, only));
   return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
 }
 
@@ -110,9 +110,14 @@ class Operator {
     );
   }
 
-  /** What axe finds on the page. */
+  /** What axe finds on the page, light and dark. The scheme changes colours only. */
   async barriers() {
-    return barriers(this.page);
+    const found = await barriers(this.page);
+    const other = await this.page.evaluate(() => (matchMedia('(prefers-color-scheme: dark)').matches ? 'light' : 'dark'));
+    await this.page.emulateMedia({ colorScheme: other });
+    const more = await barriers(this.page, ['color-contrast']);
+    await this.page.emulateMedia({ colorScheme: null });
+    return [...found, ...more.map((one) => `${other}: ${one}`)];
   }
 
   /** The section with this title. */

@@ -27,10 +27,10 @@ export async function signUp(demo, email, name) {
   return { userId, email, bearer: { Authorization: `Bearer ${token}` } };
 }
 
-/** Starts play; a function that beats once and tells the status. */
-export async function play(demo, { bearer }, asset) {
+/** Starts play, on the one device or another; a function that beats once and tells the status. */
+export async function play(demo, { bearer }, asset, device = {}) {
   const { token } = await call(demo, 'POST', `/api/entitlement/v2/asset/${asset}`, bearer);
-  const sent = { ...bearer, ...DEVICE, 'Service-Play-EntitlementId': token };
+  const sent = { ...bearer, ...DEVICE, ...device, 'Service-Play-EntitlementId': token };
   const { heartbeat, headers } = await call(demo, 'POST', `/api/playback/v2/preflight/asset/${asset}`, sent);
   const beat = {
     'Service-AccessToken': demo.partnerToken,
