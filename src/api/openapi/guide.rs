@@ -16,7 +16,8 @@ const OF_PARTNERS: [Guide; 2] = [
     ("clients", include_str!("../../../docs/clients.md")),
     ("lab", include_str!("../../../docs/lab.md")),
 ];
-const OF_OPERATORS: [Guide; 4] = [
+const OF_OPERATORS: [Guide; 5] = [
+    ("support", include_str!("../../../docs/support.md")),
     ("operating", include_str!("../../../docs/operating.md")),
     ("alerts", include_str!("../../../docs/alerts.md")),
     ("quality", include_str!("../../../docs/quality.md")),
