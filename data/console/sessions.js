@@ -29,7 +29,7 @@ const programme = (one) => el('span.clip', { title: ids(one) }, one.title ?? (on
 
 const COLUMNS = () => [
   { head: t`User`, id: 'user', grow: 2, value: ({ email, userId }) => email ?? userId, cell: person },
-  { head: t`Channel`, id: 'channel', grow: 1, value: ({ livestreamName }) => livestreamName ?? '', cell: channel },
+  { head: t`Channel`, id: 'channel', grow: 2, value: ({ livestreamName }) => livestreamName ?? '', cell: channel },
   { head: t`Programme`, id: 'asset', grow: 1, value: (one) => one.title ?? one.assetId, cell: programme },
   {
     head: t`Device`,
