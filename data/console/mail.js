@@ -92,8 +92,31 @@ function one(letter, self, about) {
   ];
 }
 
-/** The mail as its reader sees it, in a frame without scripts, forms and addresses: markup of others must not act in the console. */
-const rendered = (html) => el('iframe.letter', { sandbox: '', srcdoc: html, title: t`Mail as its reader sees it` });
+/**
+ * The mail as its reader sees it, in a frame without scripts, forms and addresses: markup of others must not act in the console.
+ * The frame inherits the policy of the console, which takes no inline styles. They are set as values, which it takes.
+ */
+function rendered(html) {
+  const frame = el('iframe.letter', { sandbox: 'allow-same-origin', srcdoc: '', title: t`Mail as its reader sees it` });
+  frame.addEventListener('load', () => fill(frame.contentDocument, new DOMParser().parseFromString(html, 'text/html')));
+  return frame;
+}
+
+function fill(page, mail) {
+  page.adoptedStyleSheets = [...mail.querySelectorAll('style')].map((style) => {
+    const sheet = new page.defaultView.CSSStyleSheet();
+    sheet.replaceSync(style.textContent);
+    style.remove();
+    return sheet;
+  });
+  page.documentElement.lang = mail.documentElement.lang;
+  page.body.replaceWith(page.adoptNode(mail.body));
+  for (const styled of page.querySelectorAll('[style]')) {
+    const values = styled.getAttribute('style');
+    styled.removeAttribute('style');
+    styled.style.cssText = values;
+  }
+}
 
 function test(self) {
   return form(

@@ -39,10 +39,10 @@ returns."200" = { text = "The file.", media = ["text/javascript; charset=utf-8",
 errors = ["PATH_NOT_FOUND"]
 "## }
 
-/// Scripts only from this listener, none inline, and no requests to other hosts. Pictures are `blob:`, since an image element cannot
-/// send the token. The frame in which a mail is shown inherits the policy, and mails have inline styles.
+/// Scripts and styles only from this listener, nothing inline, and no requests to other hosts. Pictures are `blob:`, since an
+/// image element cannot send the token.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' blob:; \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; \
      frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 );
 
