@@ -375,7 +375,9 @@ fn work_on_user(data: &Data) {
         "{text}"
     );
     assert!(
-        text.starts_with("entitlement of film-premium, as it would be answered at "),
+        text.starts_with(
+            "entitlement of The Test Card, Director's Cut (film-premium), as it would be answered at "
+        ),
         "{text}"
     );
     data.ok(&["user", "revoke", user, "premium"]);
