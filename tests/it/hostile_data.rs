@@ -236,7 +236,7 @@ fn run(data: &Path, arguments: &[String]) -> Output {
 
 /// All other commands but these: most are a request to the server, or to a server that the command is for its time, so they are
 /// tried with one set of traps.
-const OTHERS: [&str; 66] = [
+const OTHERS: [&str; 67] = [
     "catalog drop-keys --yes",
     "catalog undo --yes",
     "clock advance 1h",
@@ -302,6 +302,7 @@ const OTHERS: [&str; 66] = [
     "user sessions ann@example.com",
     "user show ann@example.com",
     "user streams ann@example.com",
+    "user watching",
     "user why ann@example.com a",
 ];
 

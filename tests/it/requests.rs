@@ -655,7 +655,7 @@ fn why_explains_a_past_decision_and_the_limits_of_a_start() {
         assert!(now_steps.contains(&step), "{now_steps:?}");
     }
     let running = format!(
-        "true stream {}: film runs on tv Model since",
+        "true stream {}: `film` runs on tv Model since",
         player.session
     );
     assert!(
