@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalog;
 use crate::client::time_arg::{Day, TimeArg, server_time};
-use crate::client::{path, with_query};
+use crate::client::{Admin, path, with_query};
 use crate::global::Global;
 use crate::output::members::elements;
 use crate::output::{self, CommandResult, Failure};
@@ -178,7 +178,7 @@ fn table(members: Map<String, Value>) -> Value {
 impl AddRule {
     /// `now` is what "today" and spans count from.
     fn body(&self, now: i64) -> Value {
-        let end = |text: &Option<String>| json!(text.as_deref().map(|text| moment(text, now)));
+        let end = |text: &Option<String>| json!(text.as_deref().map(|text| in_utc(text, now)));
         let window = object(&[("from", end(&self.from)), ("to", end(&self.to))]);
         let rating = object(&[
             ("from", json!(self.rating_from)),
@@ -200,8 +200,8 @@ impl AddRule {
     }
 }
 
-/// A date with its offset, as rules have it. An hour, which comes every day, and what is no time stay as they are.
-fn moment(text: &str, now: i64) -> String {
+/// Returns a date in UTC, as rules store it. A time of every day, and text that is no time, stay unchanged: the server judges them.
+fn in_utc(text: &str, now: i64) -> String {
     let at = match text.parse() {
         Err(_) | Ok(TimeArg::Local(Day::Last, _)) => None,
         Ok(time) => chrono::DateTime::from_timestamp(time.at(now), 0),
@@ -213,6 +213,7 @@ fn moment(text: &str, now: i64) -> String {
 }
 
 pub(crate) async fn run(command: RightsCommand, global: &Global) -> CommandResult {
+    let mut admin = global.admin().await?;
     match command {
         RightsCommand::Change(SetRights {
             scope,
@@ -227,27 +228,27 @@ pub(crate) async fn run(command: RightsCommand, global: &Global) -> CommandResul
                 _ => return Err(Failure::usage("name a livestream or a broadcast")),
             };
             let body = Value::Object(rights.body());
-            change(global, Method::PUT, &target, Some(&body), json).await
+            change(&mut admin, Method::PUT, &target, Some(&body), json).await
         }
         RightsCommand::Remove { broadcast, json } => {
             let target = path(&["broadcasts", &broadcast, "rights"]);
-            change(global, Method::DELETE, &target, None, json).await
+            change(&mut admin, Method::DELETE, &target, None, json).await
         }
     }
 }
 
 pub(crate) async fn run_rule(command: RuleCommand, global: &Global) -> CommandResult {
+    let mut admin = global.admin().await?;
     match command {
         RuleCommand::List { json } => {
-            let rules = global.admin().await?.get(&path(&["rules"])).await?;
+            let rules = admin.get(&path(&["rules"])).await?;
             output::list(&rules, &[("NUMBER", "number"), ("RULE", "text")], json)
         }
         RuleCommand::Add(add) => {
             let accept = add.all.then_some("true");
             let target = with_query(path(&["rules"]), &[("accept", accept)]);
-            let now = server_time(&mut global.admin().await?).await?;
-            let body = add.body(now);
-            let added = change(global, Method::POST, &target, Some(&body), add.json).await;
+            let body = add.body(server_time(&mut admin).await?);
+            let added = change(&mut admin, Method::POST, &target, Some(&body), add.json).await;
             added.map_err(|failure| match failure.is_code("IMPORT_HELD") {
                 true => failure.hint(
                     "give the rule a condition such as `--livestream`; `--all` adds it as it is",
@@ -257,19 +258,18 @@ pub(crate) async fn run_rule(command: RuleCommand, global: &Global) -> CommandRe
         }
         RuleCommand::Remove { number, json } => {
             let target = path(&["rules", &number.to_string()]);
-            change(global, Method::DELETE, &target, None, json).await
+            change(&mut admin, Method::DELETE, &target, None, json).await
         }
     }
 }
 
 async fn change(
-    global: &Global,
+    admin: &mut Admin,
     method: Method,
     target: &str,
     body: Option<&Value>,
     json: bool,
 ) -> CommandResult {
-    let mut admin = global.admin().await?;
     let report = admin.call(method, target, body).await?;
     // One change, or none.
     catalog::show(&report, true, json)
@@ -382,17 +382,17 @@ fn clock_in(value: &Value, member: &str, zone: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::moment;
+    use super::in_utc;
 
     #[test]
-    fn a_date_of_a_rule_gets_its_offset_and_an_hour_stays() {
+    fn a_date_of_a_rule_is_sent_in_utc_and_a_time_of_every_day_stays() {
         for (text, sent) in [
             ("18:00", "18:00"),
             ("2026-12-24 18:00", "2026-12-24T18:00:00Z"),
             ("2026-12-24T18:00:00+01:00", "2026-12-24T17:00:00Z"),
             ("noon", "noon"),
         ] {
-            assert_eq!(moment(text, 0), sent);
+            assert_eq!(in_utc(text, 0), sent);
         }
     }
 }
