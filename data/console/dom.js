@@ -98,8 +98,8 @@ export function period(from, to) {
   return [moment(from, dateTime(from)), first === last ? ' – ' : ` ${first} – `, end, ` ${last}`];
 }
 
-/** 3725 -> "1 h 2 min". */
-export function span(seconds) {
+/** 3725 -> "1 h 2 min", or with one unit "1 h". */
+export function span(seconds, most = 2) {
   const units = [
     [t`d`, 86_400],
     ['h', 3_600],
@@ -116,7 +116,7 @@ export function span(seconds) {
   return first < 0
     ? '0 s'
     : parts
-        .slice(first, first + 2)
+        .slice(first, first + most)
         .filter(Boolean)
         .join(' ');
 }

@@ -123,7 +123,7 @@ async function draw(about, server) {
       tile(t`Refused`, rate(now.refused), t`per minute`, 'requests?status=refused'),
       tile(t`Failed requests`, count(value('http_requests_total', { status: '5xx' }) ?? 0), t`5xx since the start`, 'requests?status=5xx'),
       tile(t`Mail queue`, count(queued), queued ? t`oldest ${span(value('mail_oldest_seconds'))}` : t`waiting`, 'mail'),
-      tile(t`Last backup`, age === undefined ? t`none` : span(age).split(' ').slice(0, 2).join(' '), age === undefined ? t`yet` : t`ago`, 'store'),
+      tile(t`Last backup`, age === undefined ? t`none` : span(age, 1), age === undefined ? t`yet` : t`ago`, 'store'),
       tile(t`Disk`, bytes(value('store_free_bytes') ?? 0), t`free`),
     ]),
   ];

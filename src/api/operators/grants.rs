@@ -229,10 +229,13 @@ pub(crate) async fn why(
         explained.steps.extend(step.await?);
     }
     let playability = services.playback.playability(&request.asset);
-    Reply::json(&Explained {
-        names: names(services, &request.asset, cx.now),
-        ..Explained::new(explained, limits, playability.as_ref())
-    })
+    let names = asset_names(services, &request.asset, cx.now);
+    Reply::json(&Explained::new(
+        explained,
+        limits,
+        playability.as_ref(),
+        names,
+    ))
 }
 
 /// Returns the last decision about the asset in the journal that was made no later than the second `at`.
@@ -242,7 +245,7 @@ async fn past_decision(
     asset: AssetId,
     at: UnixSeconds,
 ) -> Result<Reply, ApiError> {
-    let names = names(services, &asset, at);
+    let names = asset_names(services, &asset, at);
     let filter = JournalFilter {
         user: Some(user),
         asset: Some(asset),
@@ -266,13 +269,10 @@ async fn past_decision(
             "the journal has no decision about this user and asset up to that time",
         )
     })?;
-    Reply::json(&Explained {
-        names,
-        ..Explained::from(record)
-    })
+    Reply::json(&Explained::recorded(record, names))
 }
 
-fn names(services: &Services, asset: &AssetId, at: UnixSeconds) -> AssetNames {
+fn asset_names(services: &Services, asset: &AssetId, at: UnixSeconds) -> AssetNames {
     AssetNames::new((&services.catalog, &*services.schedule), asset, None, at)
 }
 
@@ -343,6 +343,7 @@ impl Explained {
         explained: EntitlementExplanation,
         limits: Vec<DecisionStep>,
         playability: Option<&Playability>,
+        names: AssetNames,
     ) -> Self {
         // Preflight decides this later, but operators who ask why a viewer cannot play want to see it here.
         let playback = playability.map(|found| StepBody {
@@ -369,7 +370,25 @@ impl Explained {
             route: None,
             at: None,
             steps: steps.chain(playback).collect(),
-            names: AssetNames::default(),
+            names,
+        }
+    }
+
+    /// The decision of a request in the journal.
+    fn recorded(record: JournalRecord, names: AssetNames) -> Self {
+        let reason = record.code.as_deref();
+        let reason = reason.and_then(|code| self::reason(code, &record.steps));
+        Self {
+            granted: !record.is_refusal(),
+            reason,
+            code: record.code.map(Cow::Owned),
+            pin_needed: None,
+            playable: None,
+            request_id: Some(record.id),
+            route: Some(record.route),
+            at: Some(UnixSeconds(record.at_millis.div_euclid(1_000))),
+            steps: record.steps.into_iter().map(StepBody::from).collect(),
+            names,
         }
     }
 }
@@ -407,25 +426,6 @@ fn reason(code: &str, steps: &[DecisionStep]) -> Option<String> {
         _ => {
             let decided = steps.iter().rev().find(|step| !step.passed);
             decided.map(|step| step.finding.clone())
-        }
-    }
-}
-
-impl From<JournalRecord> for Explained {
-    fn from(record: JournalRecord) -> Self {
-        let reason = record.code.as_deref();
-        let reason = reason.and_then(|code| self::reason(code, &record.steps));
-        Self {
-            granted: !record.is_refusal(),
-            reason,
-            code: record.code.map(Cow::Owned),
-            pin_needed: None,
-            playable: None,
-            request_id: Some(record.id),
-            route: Some(record.route),
-            at: Some(UnixSeconds(record.at_millis.div_euclid(1_000))),
-            steps: record.steps.into_iter().map(StepBody::from).collect(),
-            names: AssetNames::default(),
         }
     }
 }

@@ -9,34 +9,37 @@ use foldhash::fast::RandomState;
 use super::model::Fingerprint;
 
 /// Days before the present one whose events are remembered.
-pub(super) const REMEMBERED_DAYS: i64 = 7;
+const REMEMBERED_DAYS: i64 = 7;
 
-/// Maximum number of fingerprints, 330 to 660 MB. Beyond it the oldest day is dropped, which shortens the window.
+/// Maximum number of fingerprints. They take 330 to 660 MB. Beyond it the oldest day is dropped, which shortens the window.
 const FINGERPRINTS_MAX: usize = 32_000_000;
 
-/// A set that grows moves everything in it while uploads wait, so a day has parts. One of a day with a million events has
-/// 16,000.
+/// A set that grows moves all its entries while uploads wait. So a day is divided: of a million events each part has 16,000.
 const PARTS: usize = 64;
 
 /// Keyed at random: otherwise a user could search for events whose fingerprints collide in the table.
 type Part = HashSet<u64, RandomState>;
 
-#[derive(Default)]
 struct DayFingerprints {
-    parts: Vec<Part>,
+    parts: [Part; PARTS],
+    /// Counted, since each upload asks for it.
     length: usize,
 }
 
 impl DayFingerprints {
+    fn new() -> Self {
+        Self {
+            parts: std::array::from_fn(|_| Part::default()),
+            length: 0,
+        }
+    }
+
     fn contains(&self, Fingerprint(key): Fingerprint) -> bool {
         let part = self.parts.get(part_of(key));
         part.is_some_and(|part| part.contains(&key))
     }
 
     fn insert(&mut self, Fingerprint(key): Fingerprint) {
-        if self.parts.is_empty() {
-            self.parts.resize_with(PARTS, Part::default);
-        }
         if let Some(part) = self.parts.get_mut(part_of(key)) {
             self.length += usize::from(part.insert(key));
         }
@@ -65,11 +68,15 @@ pub(super) const fn day_of(hour: i64) -> i64 {
     hour.div_euclid(24)
 }
 
+/// The oldest day whose events are known in this hour.
+pub(super) const fn oldest_day(hour: i64) -> i64 {
+    day_of(hour) - REMEMBERED_DAYS
+}
+
 impl DedupWindow {
     pub(super) fn knows(&self, fingerprint: Fingerprint, hour: i64) -> bool {
-        let oldest = day_of(hour) - REMEMBERED_DAYS;
         // Latest days first: most repeats arrive soon. Days in the future exist after the clock was set back.
-        let mut days = self.days.range(oldest..).rev();
+        let mut days = self.days.range(oldest_day(hour)..).rev();
         days.any(|(_, known)| known.contains(fingerprint))
     }
 
@@ -77,11 +84,12 @@ impl DedupWindow {
         if fingerprints.is_empty() {
             return;
         }
-        let known = self.days.entry(day_of(hour)).or_default();
+        let known = self.days.entry(day_of(hour));
+        let known = known.or_insert_with(DayFingerprints::new);
         for fingerprint in fingerprints {
             known.insert(*fingerprint);
         }
-        self.forget(day_of(hour) - REMEMBERED_DAYS);
+        self.forget(oldest_day(hour));
     }
 
     fn forget(&mut self, oldest: i64) {

@@ -54,7 +54,7 @@ pub use tables::schema;
 
 use budget::Usage;
 use compress::Compression;
-use dedup::{DedupWindow, REMEMBERED_DAYS, day_of};
+use dedup::{DedupWindow, day_of, oldest_day};
 use notices::Notices;
 use playgate_domain::accounts::UserExists;
 use playgate_store::Store;
@@ -194,7 +194,7 @@ impl Telemetry {
         state.usage.total = directory.sizes()?.values().sum();
         for known_hour in directory.hours()? {
             // The current hour is read below, since its segment is opened for appending.
-            if day_of(known_hour) < day_of(hour) - REMEMBERED_DAYS || known_hour == hour {
+            if day_of(known_hour) < oldest_day(hour) || known_hour == hour {
                 continue;
             }
             match directory.fingerprints(known_hour) {
