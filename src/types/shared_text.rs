@@ -17,7 +17,7 @@ const SLOTS: usize = 1_024;
 pub struct RecentValues<T: ?Sized>(RefCell<Vec<Option<Arc<T>>>>);
 
 impl<T: ?Sized + Eq + Hash> RecentValues<T> {
-    /// Returns a copy that it shares with recent callers.
+    /// Returns a shared copy of the value. Recent callers with an equal value got the same copy.
     pub fn share(&self, value: &T, copy: impl FnOnce() -> Arc<T>) -> Arc<T> {
         let hash = FixedState::default().hash_one(value);
         let slot = usize::try_from(hash % SLOTS as u64).unwrap_or_default();
@@ -39,7 +39,7 @@ thread_local! {
     static TEXTS: RecentValues<str> = RecentValues::default();
 }
 
-/// Returns a copy of a text that recent callers share.
+/// Returns a shared copy of the text. Callers on this thread that passed the same text recently got the same copy.
 pub fn shared_text(text: &str) -> Arc<str> {
     TEXTS.with(|recent| recent.share(text, || Arc::from(text)))
 }

@@ -75,7 +75,7 @@ impl TokenHash {
 
 /// Whether a text has the form of a partner token.
 pub fn is_partner_token(text: &str) -> bool {
-    // Only the lower-case spelling that was issued is known: one token has one hash.
+    // Tokens are issued in lower case, and only that spelling is accepted: so a token has one hash.
     const FORM: &[u8; PARTNER_TOKEN_LENGTH] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
     // A fold, because `all` branches at each byte: 600 of the 28,000 instructions of a schedule read.
     text.len() == PARTNER_TOKEN_LENGTH

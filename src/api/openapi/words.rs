@@ -25,7 +25,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// The parameters by which recorded requests are searched, for the operations of operators and of partners.
+/// The query parameters of a search in the request journal. Operations of operators and of lab partners have them.
 macro_rules! request_filters {
     () => {
         r##"query.user = "string?: Only requests of this user: id or e-mail address."

@@ -144,7 +144,7 @@ pub(super) async fn connect(
                     return Ok(Connected {
                         stream: Box::new(stream),
                         is_multiplexed,
-                        moved: Box::pin(moved(standing, address, own_address)),
+                        moved: Box::pin(owner_moved(standing, address, own_address)),
                     });
                 }
                 // Attempts again and again would only add to its load.
@@ -160,7 +160,11 @@ pub(super) async fn connect(
 }
 
 /// Returns when the owner is known to have another address.
-async fn moved(mut standing: watch::Receiver<Standing>, address: String, own_address: String) {
+async fn owner_moved(
+    mut standing: watch::Receiver<Standing>,
+    address: String,
+    own_address: String,
+) {
     let moved = |standing: &Standing| match standing {
         Standing::Standby { owner } => owner.as_ref().is_some_and(|next| *next != address),
         Standing::Owner | Standing::Deposed => address != own_address,

@@ -99,7 +99,7 @@ pub(crate) struct JournalDraft {
     /// When the request was checked; `None` if it was refused before.
     pub(crate) at_millis: Option<i64>,
     pub(crate) partner: Option<PartnerId>,
-    /// Of an accepted partner token only: the hash of anything else could be that of another secret.
+    /// Set only if the partner token was accepted. Other text could be another secret, whose hash must not be recorded.
     pub(crate) token: Option<TokenHash>,
     /// Whether it is a lab partner, all of whose requests are recorded.
     pub(crate) lab: bool,

@@ -1,4 +1,4 @@
-//! `playgate user sessions`, `user devices`, `user streams` and `user watching`: what a viewer who calls is asked about.
+//! `playgate user sessions`, `user devices`, `user streams` and `user watching`: log-ins, devices and running streams.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) async fn devices(
         let account = admin.get(&user.path(&[])).await?;
         output::line(&format!(
             "{}\n",
-            room(members::all(&devices).len(), &account)
+            device_usage(members::all(&devices).len(), &account)
         ))?;
     }
     let columns = [
@@ -85,8 +85,8 @@ pub(crate) async fn watching(admin: &mut Admin, asset: Option<&str>, json: bool)
     output::list(&admin.get(&target).await?, &columns, json)
 }
 
-/// How many devices there are, of how many there may be.
-fn room(count: usize, account: &Value) -> String {
+/// Says how many devices are registered, and how many the user may have.
+fn device_usage(count: usize, account: &Value) -> String {
     match account["deviceLimit"].as_u64() {
         None => format!("{count} devices; a tag of the user lifts the limit"),
         Some(limit) if count as u64 >= limit => {
@@ -100,18 +100,18 @@ fn room(count: usize, account: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::room;
+    use super::device_usage;
 
     #[test]
-    fn a_full_list_of_devices_says_so() {
+    fn a_full_list_of_devices_is_reported() {
         let account = json!({"deviceLimit": 5});
-        assert_eq!(room(4, &account), "4 of 5 devices");
+        assert_eq!(device_usage(4, &account), "4 of 5 devices");
         assert_eq!(
-            room(5, &account),
+            device_usage(5, &account),
             "5 of 5 devices: full, so a new one is refused"
         );
         assert_eq!(
-            room(5, &json!({})),
+            device_usage(5, &json!({})),
             "5 devices; a tag of the user lifts the limit"
         );
     }
