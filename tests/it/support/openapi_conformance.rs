@@ -1,5 +1,5 @@
-//! Compares each response with the OpenAPI description of its operation: status, code, media type, and the members and
-//! types of the body, no more and no fewer.
+//! Compares each response with the OpenAPI description of its operation: status, code, entity tag, media type, and the
+//! members and types of the body, no more and no fewer.
 
 use std::sync::LazyLock;
 
@@ -77,6 +77,14 @@ pub fn compare(request: &[u8], answer: &Answer) {
     let response = responses.get(&status);
     let response = response.unwrap_or_else(|| panic!("the status is not described: {what}"));
     let response = resolve(document, response);
+    // Whoever reads the description relies on the tag to revalidate.
+    let tag = answer.header("etag");
+    let is_tag_described = response.pointer("/headers/ETag").is_some();
+    assert_eq!(
+        tag.is_some(),
+        is_tag_described,
+        "entity tag {tag:?}: {what}"
+    );
     if answer.body.is_empty() {
         return;
     }
