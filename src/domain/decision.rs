@@ -16,7 +16,7 @@ pub struct DecisionStep {
     /// For example `offer`, `rights`, `streams` or `session`.
     pub check: Cow<'static, str>,
     pub subject: Option<String>,
-    pub finding: String,
+    pub finding: Cow<'static, str>,
     pub passed: bool,
 }
 
@@ -66,7 +66,12 @@ impl RightsRefusal {
 
 impl DecisionTrace {
     pub fn on() -> Self {
-        Self(Some(Arc::default()))
+        let decision = TracedDecision {
+            // More than most decisions take, so that the list does not grow.
+            steps: Vec::with_capacity(8),
+            ..TracedDecision::default()
+        };
+        Self(Some(Arc::new(Mutex::new(decision))))
     }
 
     pub const fn off() -> Self {
@@ -80,7 +85,7 @@ impl DecisionTrace {
     }
 
     /// Adds a step. `finding` is called only if the trace is on.
-    pub fn step<F: Into<String>>(
+    pub fn step<F: Into<Cow<'static, str>>>(
         &self,
         check: &'static str,
         passed: bool,
@@ -142,9 +147,11 @@ impl DecisionTrace {
             .is_some_and(|decision| decision.lock().unchanged)
     }
 
-    pub fn collected(&self) -> TracedDecision {
-        // A copy, because a write batch may still hold the trace.
-        let decision = self.0.as_ref().map(|decision| decision.lock().clone());
-        decision.unwrap_or_default()
+    /// Takes what was collected. A write batch may still hold the trace: what it adds now is lost.
+    pub fn take(&self) -> TracedDecision {
+        let decision = self.0.as_ref();
+        decision.map_or_else(TracedDecision::default, |decision| {
+            std::mem::take(&mut *decision.lock())
+        })
     }
 }

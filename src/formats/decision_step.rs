@@ -15,7 +15,7 @@ pub struct StepBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Finding.
-    pub finding: String,
+    pub finding: Cow<'static, str>,
     /// Whether the check was passed.
     pub passed: bool,
 }

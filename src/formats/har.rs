@@ -114,7 +114,7 @@ fn request(
     if !body.is_empty() {
         let members = body
             .iter()
-            .map(|text| (text.name.clone(), read(&text.value)));
+            .map(|text| (text.name.to_string(), read(&text.value)));
         let object = Value::Object(members.collect());
         if let Some(request) = request.as_object_mut() {
             let posted =

@@ -202,7 +202,7 @@ pub fn rule_step(
     Some(DecisionStep {
         check: "rule".into(),
         subject,
-        finding,
+        finding: finding.into(),
         passed: false,
     })
 }

@@ -1,5 +1,6 @@
 //! The conformance report, which is made from the request journal and the telemetry of a partner.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -181,7 +182,7 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         .and_then(|device| device.id_hash.clone());
     let finding = |check: &str| {
         let step = record.steps.iter().find(|step| step.check == check);
-        step.map(|step| step.finding.clone())
+        step.map(|step| step.finding.to_string())
     };
     let events = finding("events");
     let keys = finding("keys");
@@ -189,10 +190,10 @@ fn call(record: JournalRecord, schedule: &Schedule) -> ClientCall {
         id: record.id,
         at: record.at_millis,
         took: i64::try_from(record.micros / 1_000).unwrap_or(i64::MAX),
-        route: record.route,
+        route: record.route.into_owned(),
         status: record.status,
         cut: record.fault.is_some_and(|fault| fault.contains("cut=")),
-        code: record.code,
+        code: record.code.map(Cow::into_owned),
         user: record.user.map(|user| user.to_string()),
         session: record.session.map(|session| session.to_string()),
         asset: record.asset.map(|asset| asset.as_str().to_owned()),

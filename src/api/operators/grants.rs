@@ -349,7 +349,7 @@ impl Explained {
         let playback = playability.map(|found| StepBody {
             check: "playback".into(),
             subject: None,
-            finding: found.describe(),
+            finding: found.describe().into(),
             passed: found.can_play(),
         });
         let code = explained.denied.map(|denied| denial(denied).as_str());
@@ -381,11 +381,11 @@ impl Explained {
         Self {
             granted: !record.is_refusal(),
             reason,
-            code: record.code.map(Cow::Owned),
+            code: record.code,
             pin_needed: None,
             playable: None,
             request_id: Some(record.id),
-            route: Some(record.route),
+            route: Some(record.route.into_owned()),
             at: Some(UnixSeconds(record.at_millis.div_euclid(1_000))),
             steps: record.steps.into_iter().map(StepBody::from).collect(),
             names,
@@ -413,7 +413,7 @@ fn reason(code: &str, steps: &[DecisionStep]) -> Option<String> {
         )),
         "GEO_BLOCKED" if !offers.is_empty() => {
             let country = steps.iter().find(|step| step.check == "country");
-            let country = country.map_or("unknown", |step| step.finding.as_str());
+            let country = country.map_or("unknown", |step| &step.finding);
             Some(format!(
                 "no offer that the user has and that includes the asset is valid in the viewer's country ({country}). \
                  To allow it, add the country to one of: {}; or grant an offer that is valid there",
@@ -421,11 +421,11 @@ fn reason(code: &str, steps: &[DecisionStep]) -> Option<String> {
             ))
         }
         "NO_LIVE_RIGHTS" | "NOT_AVAILABLE" if found("rule").is_some() => {
-            found("rule").map(|step| step.finding.clone())
+            found("rule").map(|step| step.finding.to_string())
         }
         _ => {
             let decided = steps.iter().rev().find(|step| !step.passed);
-            decided.map(|step| step.finding.clone())
+            decided.map(|step| step.finding.to_string())
         }
     }
 }

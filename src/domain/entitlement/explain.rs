@@ -30,7 +30,7 @@ impl EntitlementService {
     ) -> EntitlementExplanation {
         let trace = DecisionTrace::on();
         let decided = self.decide(user, asset, offset, address, &trace, now);
-        let collected = trace.collected();
+        let collected = trace.take();
         EntitlementExplanation {
             steps: collected.steps,
             refused_by: collected.refused_by,

@@ -1,4 +1,9 @@
 //! What each step of an entitlement decision has found, in words for an operator.
+//!
+//! Every request of a lab partner gets these texts, and each refusal. So they are joined and not formatted, which takes five
+//! times as many instructions.
+
+use std::borrow::Cow;
 
 use super::model::{
     EntitlementSettings, OfferEvaluation, OfferState, PinRule, Playing, Subject, any_country,
@@ -8,22 +13,14 @@ use crate::decision::DecisionStep;
 use crate::schedule::Program;
 use playgate_types::Country;
 
-fn step(check: &'static str, finding: String, passed: bool) -> DecisionStep {
-    DecisionStep {
-        check: check.into(),
-        subject: None,
-        finding,
-        passed,
-    }
-}
-
 pub(super) fn describe(subject: &Subject) -> String {
     match subject {
-        Subject::Livestream(livestream) => format!("livestream `{}`", livestream.name),
+        Subject::Livestream(livestream) => ["livestream `", &livestream.name, "`"].concat(),
         Subject::Broadcast(livestream, program) => {
-            format!("broadcast `{}` of `{}`", program.title(), livestream.name)
+            let title = program.title();
+            ["broadcast `", &title, "` of `", &livestream.name, "`"].concat()
         }
-        Subject::Asset(asset) => format!("video on demand `{}`", asset.title),
+        Subject::Asset(asset) => ["video on demand `", &asset.title, "`"].concat(),
     }
 }
 
@@ -35,27 +32,37 @@ pub(super) fn country(
     let country = settings.viewer_country(user, address);
     let finding = match country {
         // First, because the tag overrides any country.
-        _ if any_country(user) => "a tag switches the country check off".to_owned(),
+        _ if any_country(user) => "a tag switches the country check off".into(),
         None if user.country.is_some() => {
             "unknown: GeoIP has no country for the address, and `geo.profile_fallback` is off"
-                .to_owned()
+                .into()
         }
-        None => "unknown: neither GeoIP nor the account has a country".to_owned(),
-        Some(country) if address.is_some() => format!("{}, by the address", country.as_str()),
-        Some(country) => format!("{}, by the account", country.as_str()),
+        None => "unknown: neither GeoIP nor the account has a country".into(),
+        Some(country) => {
+            let source = match address {
+                Some(_) => ", by the address",
+                None => ", by the account",
+            };
+            [country.as_str(), source].concat().into()
+        }
     };
-    step("country", finding, true)
+    DecisionStep {
+        check: "country".into(),
+        subject: None,
+        finding,
+        passed: true,
+    }
 }
 
 pub(super) fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
     let offer = &evaluation.offer;
-    let held = match evaluation.held {
-        OfferState::Held(None) => "the user has it".to_owned(),
-        OfferState::Held(Some(end)) => format!("the user has it until {}", end.in_utc()),
-        OfferState::NotOnSale => "is outside of its sale window".to_owned(),
-        OfferState::Expired(at) => format!("expired on {}", at.in_utc()),
-        OfferState::Revoked(at) => format!("was revoked on {}", at.in_utc()),
-        OfferState::NotHeld => "the user does not have it".to_owned(),
+    let held: Cow<'_, str> = match evaluation.held {
+        OfferState::Held(None) => "the user has it".into(),
+        OfferState::Held(Some(end)) => format!("the user has it until {}", end.in_utc()).into(),
+        OfferState::NotOnSale => "is outside of its sale window".into(),
+        OfferState::Expired(at) => format!("expired on {}", at.in_utc()).into(),
+        OfferState::Revoked(at) => format!("was revoked on {}", at.in_utc()).into(),
+        OfferState::NotHeld => "the user does not have it".into(),
     };
     let here = if evaluation.here {
         ""
@@ -63,28 +70,25 @@ pub(super) fn offer(evaluation: &OfferEvaluation) -> DecisionStep {
         ", not valid in this country"
     };
     DecisionStep {
+        check: "offer".into(),
         subject: Some(offer.id.as_str().to_owned()),
+        finding: [offer.kind.as_str(), " offer: ", &held, here]
+            .concat()
+            .into(),
         passed: evaluation.here && matches!(evaluation.held, OfferState::Held(_)),
-        ..step(
-            "offer",
-            format!("{} offer: {held}{here}", offer.kind.as_str()),
-            true,
-        )
     }
 }
 
-pub(super) fn describe_playing(playing: &Playing) -> String {
-    let title = |program: &Program| format!("`{}`", program.title());
+pub(super) fn describe_playing(playing: &Playing) -> Cow<'static, str> {
+    let named = |program: &Program, what| ["`", &program.title(), "` ", what].concat().into();
     match playing {
         Playing::Live { program, .. } => match program {
             None => "the guide has a gap at this position, and the livestream's defaults allow it"
-                .to_owned(),
-            Some(program) => format!("{} may be watched at this position", title(program)),
+                .into(),
+            Some(program) => named(program, "may be watched at this position"),
         },
-        Playing::Catchup { program, .. } => {
-            format!("{} may be watched from its start", title(program))
-        }
-        Playing::Vod { .. } => "the video is inside its availability window".to_owned(),
+        Playing::Catchup { program, .. } => named(program, "may be watched from its start"),
+        Playing::Vod { .. } => "the video is inside its availability window".into(),
     }
 }
 
@@ -93,22 +97,30 @@ pub(super) fn pin(
     user: &User,
     playing: &Playing,
     needed: bool,
-) -> String {
+) -> Cow<'static, str> {
     // The reasons in the order in which `program_needs_pin` checks them.
     if !user.parental.enabled {
-        return "the user's parental control is off".to_owned();
+        return "the user's parental control is off".into();
     }
-    let rule = match (settings.rule, playing) {
+    let rule: Cow<'_, str> = match (settings.rule, playing) {
         (PinRule::Watershed, Playing::Live { .. } | Playing::Catchup { .. }) => {
             let [from, to] = settings.night.texts();
-            format!("rule `watershed`, {from} to {to}")
+            format!("rule `watershed`, {from} to {to}").into()
         }
         // Videos on demand follow the age rule under either setting.
-        (PinRule::Age | PinRule::Watershed, _) => "rule `age`".to_owned(),
+        (PinRule::Age | PinRule::Watershed, _) => "rule `age`".into(),
     };
-    let rating = playing.pg_age();
-    let rating = rating.map_or("not rated".to_owned(), |age| format!("rated {age}"));
-    let limit = user.parental.limit;
-    let verdict = if needed { "required" } else { "not required" };
-    format!("{rule}: {rating}, the user's limit is {limit}; PIN {verdict}")
+    let rating = playing.pg_age().map(|age| age.to_string());
+    let (rated, age) = match &rating {
+        Some(age) => (": rated ", age.as_str()),
+        None => (": not rated", ""),
+    };
+    let limit = user.parental.limit.to_string();
+    let verdict = match needed {
+        true => "; PIN required",
+        false => "; PIN not required",
+    };
+    [&rule, rated, age, ", the user's limit is ", &limit, verdict]
+        .concat()
+        .into()
 }

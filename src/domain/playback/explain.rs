@@ -59,7 +59,8 @@ impl Playback {
             subject: None,
             finding: format!(
                 "{count} of {total} streams run, {count_here} of {limit_here} of this asset{end}"
-            ),
+            )
+            .into(),
             passed: !full || displaces,
         });
         Ok(steps)
@@ -89,7 +90,8 @@ impl Playback {
             finding: format!(
                 "{} of {limit} devices are registered{this}{exempt}",
                 registered.len()
-            ),
+            )
+            .into(),
             passed: known || room || viewer.any_device,
         })
     }
@@ -116,7 +118,8 @@ impl Playback {
                 start.device.kind,
                 start.device.model,
                 start.since.in_utc()
-            ),
+            )
+            .into(),
             passed: true,
         }
     }

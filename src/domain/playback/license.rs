@@ -36,7 +36,7 @@ impl Playback {
         let session = self.find(request.session.as_ref());
         let session = session.inspect_err(|error| refused(error, trace))?;
         self.trace_session(&session, trace, time);
-        trace.step("keys", true, || request.keys);
+        trace.step("keys", true, || request.keys.to_owned());
         let allowed = self.check_license(&session, request, time);
         allowed.inspect_err(|error| refused(error, trace))?;
         Ok(session)
@@ -122,7 +122,7 @@ impl Playback {
         time: RequestTime,
     ) -> Result<(), PlaybackError> {
         self.trace_session(session, trace, time);
-        trace.step("keys", true, || keys);
+        trace.step("keys", true, || keys.to_owned());
         let allowed = self
             .check_keys(session, kids)
             .and_then(|()| self.check_program(session, Grace::OnlyLive, trace, time));

@@ -1,6 +1,7 @@
 //! Preflight: checks identity, entitlement and limits, and creates the session. The current program is not
 //! checked here but by license and heartbeat.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::decision::{DecisionStep, DecisionTrace};
@@ -328,7 +329,8 @@ impl StartSession {
                     stored.start.device.kind,
                     stored.start.device.model,
                     stored.start.since.in_utc()
-                ),
+                )
+                .into(),
                 passed: true,
             }
         };
@@ -384,9 +386,9 @@ impl StartSession {
         let full = count.is_some_and(|count| count >= limit);
         self.trace
             .step("devices", !full || self.any_device, || match count {
-                None => "this one is registered".to_owned(),
+                None => Cow::Borrowed("this one is registered"),
                 Some(count) => {
-                    format!("{count} of {limit} devices are registered; this one is new")
+                    format!("{count} of {limit} devices are registered; this one is new").into()
                 }
             });
         if full {

@@ -3,6 +3,7 @@
 //! A record contains only those parts of a request that are listed here by name. So a new header, parameter or member
 //! never reaches the journal by itself, and no token, password, PIN or challenge does.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ pub(crate) fn journal(
 ) {
     let draft = &record.draft;
     let clock = &http.services.clock;
-    let decision = draft.trace.collected();
+    let decision = draft.trace.take();
     let route = record.route.map(|(_, route)| route);
     let user = record.user.or(decision.user);
     let named = heads.play.session.ascii();
@@ -109,7 +110,7 @@ pub(crate) fn journal(
         device: device(heads),
         network: draft.peer.map(network),
         method: recorded_method(&parts.method).to_owned(),
-        route: route.map_or("none", |route| route.label).to_owned(),
+        route: route.map_or("none", |route| route.label).into(),
         path: match route {
             Some(route) => path(record, route, parts.uri.path()),
             // Without a route, any segment may be a token.
@@ -119,7 +120,7 @@ pub(crate) fn journal(
         headers: headers(&http.names, parts, heads),
         body: draft.body.as_deref().map(members).unwrap_or_default(),
         status: status.as_u16(),
-        code: error.map(|error| error.code().as_str().to_owned()),
+        code: error.map(|error| error.code().as_str().into()),
         message: error.map(|error| error.loggable().to_owned()),
         details: error
             .and_then(ApiError::details)
@@ -244,7 +245,7 @@ fn headers(names: &HeaderNames, parts: &Parts, heads: &RequestHeaders<'_>) -> Ve
     ];
     let of_player = of_player.into_iter().filter_map(|(name, header)| {
         let value = utf8(header)?;
-        named(&names.full(name), value)
+        named(names.full(name), value)
     });
     let general = [
         ("User-Agent", USER_AGENT),
@@ -263,9 +264,9 @@ fn utf8(header: SingleHeader<'_>) -> Option<&str> {
 }
 
 /// Returns `None` for a value that contains a token: a client may send one in any place by mistake.
-fn named(name: &str, value: &str) -> Option<NamedText> {
+fn named(name: impl Into<Cow<'static, str>>, value: &str) -> Option<NamedText> {
     (!has_token(value)).then(|| NamedText {
-        name: name.to_owned(),
+        name: name.into(),
         value: value.to_owned(),
     })
 }
@@ -328,14 +329,14 @@ fn members(body: &[u8]) -> Vec<NamedText> {
     };
     let member = |(name, value): (&String, &Value)| {
         if MASKED_MEMBERS.contains(&name.as_str()) {
-            return named(name, MASK);
+            return named(name.clone(), MASK);
         }
         // Nested values may contain members that are not in the list.
         let simple = value.is_string() || value.is_number() || value.is_boolean();
         if !simple || !BODY_MEMBERS.contains(&name.as_str()) {
             return None;
         }
-        named(name, &value.to_string())
+        named(name.clone(), &value.to_string())
     };
     object.iter().filter_map(member).collect()
 }
@@ -394,7 +395,7 @@ mod tests {
         let recorded = members(body);
         let shown: Vec<_> = recorded
             .iter()
-            .map(|member| (member.name.as_str(), member.value.as_str()))
+            .map(|member| (&*member.name, member.value.as_str()))
             .collect();
         assert_eq!(
             shown,

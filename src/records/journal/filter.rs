@@ -80,7 +80,7 @@ impl StatusFilter {
 impl JournalFilter {
     pub fn selects(&self, record: &JournalRecord) -> bool {
         // An absent condition selects every record.
-        fn is<T: PartialEq>(wanted: Option<&T>, is: Option<&T>) -> bool {
+        fn is<T: PartialEq + ?Sized>(wanted: Option<&T>, is: Option<&T>) -> bool {
             wanted.is_none() || wanted == is
         }
         is(self.id.as_ref(), Some(&record.id))
@@ -88,8 +88,8 @@ impl JournalFilter {
             && is(self.user.as_ref(), record.user.as_ref())
             && is(self.session.as_ref(), record.session.as_ref())
             && is(self.asset.as_ref(), record.asset.as_ref())
-            && (self.routes.is_empty() || self.routes.contains(&record.route.as_str()))
-            && is(self.code.as_ref(), record.code.as_ref())
+            && (self.routes.is_empty() || self.routes.contains(&&*record.route))
+            && is(self.code.as_deref(), record.code.as_deref())
             && self
                 .status
                 .is_none_or(|status| status.selects(record.status))

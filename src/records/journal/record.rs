@@ -3,6 +3,8 @@
 //! The HTTP layer decides by lists of allowed names what a record contains. This module limits lengths and removes control
 //! characters, which no frame may contain.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use playgate_domain::decision::DecisionStep;
@@ -42,7 +44,7 @@ pub struct JournalRecord {
     /// The client's network: /24 of IPv4, /48 of IPv6.
     pub network: Option<String>,
     pub method: String,
-    pub route: String,
+    pub route: Cow<'static, str>,
     /// The path of the route, with the values of harmless parameters.
     pub path: String,
     pub query: Vec<NamedText>,
@@ -50,7 +52,7 @@ pub struct JournalRecord {
     /// Members of the body, as JSON.
     pub body: Vec<NamedText>,
     pub status: u16,
-    pub code: Option<String>,
+    pub code: Option<Cow<'static, str>>,
     pub message: Option<String>,
     pub details: Option<String>,
     pub steps: Vec<DecisionStep>,
@@ -69,7 +71,7 @@ pub struct JournalDevice {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedText {
-    pub name: String,
+    pub name: Cow<'static, str>,
     pub value: String,
 }
 
@@ -97,14 +99,10 @@ impl JournalRecord {
 
     /// Enforces the bounds that keep a record storable, and removes control characters.
     pub(super) fn bounded(mut self) -> Self {
-        for text in [
-            &mut self.id,
-            &mut self.method,
-            &mut self.route,
-            &mut self.path,
-        ] {
+        for text in [&mut self.id, &mut self.method, &mut self.path] {
             bound(text, TEXT_MAX);
         }
+        bound_shared(&mut self.route, TEXT_MAX);
         let device = self.device.iter_mut().flat_map(|device| {
             [
                 &mut device.platform,
@@ -118,19 +116,21 @@ impl JournalRecord {
             &mut self.login,
             &mut self.entitlement,
             &mut self.network,
-            &mut self.code,
             &mut self.fault,
         ];
         for text in device.chain(optional).flatten() {
             bound(text, TEXT_MAX);
         }
+        self.code
+            .iter_mut()
+            .for_each(|text| bound_shared(text, TEXT_MAX));
         self.message
             .iter_mut()
             .for_each(|text| bound(text, MESSAGE_MAX));
         for list in [&mut self.query, &mut self.headers, &mut self.body] {
             list.truncate(LIST_MAX);
             for NamedText { name, value } in list {
-                bound(name, TEXT_MAX);
+                bound_shared(name, TEXT_MAX);
                 bound(value, TEXT_MAX);
             }
         }
@@ -140,9 +140,16 @@ impl JournalRecord {
             step.subject
                 .iter_mut()
                 .for_each(|text| bound(text, TEXT_MAX));
-            bound(&mut step.finding, MESSAGE_MAX);
+            bound_shared(&mut step.finding, MESSAGE_MAX);
         }
         self
+    }
+}
+
+/// A borrowed text is one of this program, which needs no bounds.
+fn bound_shared(text: &mut Cow<'static, str>, most: usize) {
+    if let Cow::Owned(text) = text {
+        bound(text, most);
     }
 }
 

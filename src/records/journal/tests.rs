@@ -66,10 +66,10 @@ fn record(at: i64, of: u8) -> JournalRecord {
         } else {
             "preflight"
         }
-        .to_owned(),
+        .into(),
         path: "/api/entitlement/v2/asset/film".to_owned(),
         status: 403,
-        code: Some("NOT_ENTITLED".to_owned()),
+        code: Some("NOT_ENTITLED".into()),
         message: Some("the user has no offer that includes this asset".to_owned()),
         ..JournalRecord::default()
     }
@@ -93,11 +93,11 @@ fn record_bytes_are_stable() {
     record.steps = vec![playgate_domain::decision::DecisionStep {
         check: "offer".into(),
         subject: Some("gold".to_owned()),
-        finding: "no".to_owned(),
+        finding: "no".into(),
         passed: false,
     }];
     record.headers = vec![NamedText {
-        name: "User-Agent".to_owned(),
+        name: "User-Agent".into(),
         value: "tv".to_owned(),
     }];
     assert_golden("record", &golden(&record));
@@ -393,7 +393,7 @@ fn control_characters_and_long_texts_are_bounded() {
     record.details = Some("y".repeat(100_000));
     record.headers = vec![
         NamedText {
-            name: "n".repeat(999),
+            name: "n".repeat(999).into(),
             value: "é".repeat(999)
         };
         99

@@ -1,5 +1,6 @@
 //! Records of the request journal in JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -128,15 +129,15 @@ impl JournaledRequest {
             device: record.device.map(JournaledDevice::from),
             network: record.network,
             method: record.method,
-            route: record.route,
+            route: record.route.into_owned(),
             path: record.path,
             query: record.query.into_iter().map(pair).collect(),
             headers: record.headers.into_iter().map(pair).collect(),
             body: (record.body.into_iter())
-                .filter_map(|NamedText { name, value }| Some((name, json(value)?)))
+                .filter_map(|NamedText { name, value }| Some((name.into_owned(), json(value)?)))
                 .collect(),
             status: record.status,
-            code: record.code,
+            code: record.code.map(Cow::into_owned),
             message: record.message,
             details: record.details.and_then(json),
             steps: record.steps.into_iter().map(StepBody::from).collect(),
@@ -226,7 +227,7 @@ impl Iterator for RequestPieces {
 }
 
 fn pair(text: NamedText) -> (String, String) {
-    (text.name, text.value)
+    (text.name.into_owned(), text.value)
 }
 
 impl From<JournalDevice> for JournaledDevice {

@@ -59,7 +59,7 @@ fn failed_login_is_traced_with_the_reason_found_by_its_check() {
         (unknown, None, &["no user of the partner has the address"]),
         (disabled, Some(ann), &["the account is disabled"]),
     ] {
-        let collected = trace.collected();
+        let collected = trace.take();
         assert_eq!(collected.user, user);
         let findings: Vec<_> = collected.steps.iter().map(|step| &step.finding).collect();
         assert_eq!(findings, expected);
