@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use playgate_observe::fleet::{EndpointReport, FleetView, MemberReport, OwnState};
+use playgate_observe::fleet::{EndpointReport, FleetView, LocalMemberState, MemberReport};
 use playgate_observe::metrics::metric_value;
 use playgate_observe::{FleetReport, Registry};
 
@@ -29,55 +29,55 @@ pub(super) fn register(metrics: &Registry, fleet: &Arc<FleetView>) {
         &[],
         of(|report| i64::try_from(report.problems().len()).ok()),
     );
-    register_own(metrics, fleet);
+    register_local(metrics, fleet);
     register_members(metrics, fleet);
     register_etcd(metrics, fleet);
 }
 
-fn register_own(metrics: &Registry, fleet: &Arc<FleetView>) {
-    let of = |read: fn(&OwnState) -> i64| {
+fn register_local(metrics: &Registry, fleet: &Arc<FleetView>) {
+    let of = |read: fn(&LocalMemberState) -> i64| {
         let fleet = Arc::clone(fleet);
-        move || fleet.own().map(|own| read(&own))
+        move || fleet.local_state().map(|state| read(&state))
     };
     metrics.gauge_if(
         "playgate_fleet_owner",
         "1 if this member is the owner, 0 if it is a standby.",
         &[],
-        of(|own| i64::from(own.is_owner)),
+        of(|state| i64::from(state.is_owner)),
     );
     metrics.gauge_if(
         "playgate_fleet_owner_known",
         "1 if this member knows an owner.",
         &[],
-        of(|own| i64::from(own.knows_owner)),
+        of(|state| i64::from(state.knows_owner)),
     );
     metrics.gauge_if(
         "playgate_fleet_following",
         "1 if this member had every commit within the last 10 seconds.",
         &[],
-        of(|own| i64::from(own.is_following)),
+        of(|state| i64::from(state.is_following)),
     );
     metrics.gauge_if(
         "playgate_fleet_commit",
         "Number of the last commit that this member has.",
         &[],
-        of(|own| metric_value(own.commit)),
+        of(|state| metric_value(state.commit)),
     );
     metrics.gauge_if(
         "playgate_fleet_owner_connections",
         "Connections of this member to the owner for its clients.",
         &[],
-        of(|own| metric_value(own.connections)),
+        of(|state| metric_value(state.connections)),
     );
     // A process becomes the owner at most once: it restarts when it no longer is.
-    let takeovers = of(|own| i64::from(own.is_owner));
+    let takeovers = of(|state| i64::from(state.is_owner));
     metrics.counter_of(
         "playgate_fleet_takeovers_total",
         "Times that this process has become the owner.",
         &[],
         move || takeovers().unwrap_or_default(),
     );
-    let errors = of(|own| metric_value(own.etcd_errors));
+    let errors = of(|state| metric_value(state.etcd_errors));
     metrics.counter_of(
         "playgate_fleet_etcd_errors_total",
         "Calls of etcd by this member that had no answer or were refused.",

@@ -55,7 +55,7 @@ pub fn import_store(
         schema: &playgate_records::schema(),
         options: options(config, ports, opening),
         bytes,
-        own: &playgate_domain::OWN_TABLES,
+        self_filled_tables: &playgate_domain::SELF_FILLED_TABLES,
     };
     import.run(input)
 }

@@ -510,8 +510,8 @@ mod tests {
             let flag = ("epg.ratings", "-", path.to_str().unwrap().to_owned());
             epg_sources(&config(vec![flag]))
         };
-        let own = "[[system]]\nnames = [\"House\"]\nvalues = { \"red\" = 18 }";
-        let ratings = with(own).unwrap().ratings;
+        let custom_table = "[[system]]\nnames = [\"House\"]\nvalues = { \"red\" = 18 }";
+        let ratings = with(custom_table).unwrap().ratings;
         assert_eq!(ratings.age("house", "Red"), Some(18));
         assert_eq!(ratings.age("FSK", "12"), Some(12));
         let why = with("[[system]]\nname = 1").unwrap_err().to_string();

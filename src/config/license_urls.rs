@@ -48,18 +48,18 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     doubts.collect()
 }
 
-fn doubt(system: &str, url: &str, own_style: Style) -> Option<String> {
+fn doubt(system: &str, url: &str, configured_style: Style) -> Option<String> {
     let url = url.to_ascii_lowercase();
     // A query may name anything.
     let (_, address) = url.split('?').next()?.split_once("://")?;
-    let of_own = MARKS
+    let of_system = MARKS
         .iter()
         .any(|(mark, of)| *of == system && address.contains(mark));
     let of_other = MARKS
         .iter()
         .find(|(mark, of)| *of != system && address.contains(mark));
     if let Some((_, other)) = of_other
-        && !of_own
+        && !of_system
     {
         return Some(format!(
             "looks like the address of a license server of {other}"
@@ -78,14 +78,14 @@ fn doubt(system: &str, url: &str, own_style: Style) -> Option<String> {
     }
     let vendor = VENDORS.iter().find(|(domain, ..)| is_under(domain));
     if let Some((domain, style, name)) = vendor
-        && own_style != *style
+        && configured_style != *style
     {
         return Some(format!(
             "is an address of {domain}, whose servers need style `{name}`"
         ));
     }
     let names_asset = ["{asset}", "{kid}"].iter().any(|name| url.contains(name));
-    if system == "FairPlay" && own_style == Style::Ezdrm && !names_asset {
+    if system == "FairPlay" && configured_style == Style::Ezdrm && !names_asset {
         return Some(
             "serves one asset only: the path of EZDRM's FairPlay server ends with the key id; write `{kid}` there"
                 .to_owned(),

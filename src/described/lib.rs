@@ -25,8 +25,8 @@ fn object(input: &DeriveInput) -> Result<Tokens, Error> {
         return Err(Error::new_spanned(input, "only a struct is an object"));
     };
     let rules = SerdeRules::read(&input.attrs)?;
-    let own = input.ident.to_string();
-    let published = own.strip_suffix("Body").unwrap_or(&own);
+    let type_name = input.ident.to_string();
+    let published = type_name.strip_suffix("Body").unwrap_or(&type_name);
     let members: Result<Vec<_>, _> = data.fields.iter().map(|f| member(f, &rules)).collect();
     let members = members?;
     let (name, (generics, arguments, bounds)) = (&input.ident, input.generics.split_for_impl());

@@ -32,7 +32,7 @@ use playgate_store::Schema;
 pub use playgate_store::StoreError;
 
 /// Tables that every start writes, even without any request.
-pub const OWN_TABLES: [&str; 1] = [clock_guard::TABLE];
+pub const SELF_FILLED_TABLES: [&str; 1] = [clock_guard::TABLE];
 
 /// The tables of this module; `records` adds its own.
 pub fn schema() -> Schema {

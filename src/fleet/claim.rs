@@ -14,8 +14,8 @@ use super::candidacy::Candidacy;
 use super::catch_up::CatchUp;
 use super::etcd::{EtcdLog, MemberRecord};
 use super::fence::{Fence, millis};
+use super::lease_file;
 use super::membership::Membership;
-use super::own_lease;
 use super::process::ProcessId;
 use super::watching::Watching;
 use playgate_store::replication::{Claim, MemberId, SharedLog as _, SharedLogError};
@@ -339,7 +339,7 @@ impl ClaimLoop {
             return;
         };
         self.noted = lease;
-        if let Err(error) = own_lease::write(&self.directory, new) {
+        if let Err(error) = lease_file::write(&self.directory, new) {
             tracing::debug!(%error, "failed to save the id of the lease; after a crash it must expire by itself");
         }
     }

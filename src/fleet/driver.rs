@@ -102,8 +102,8 @@ impl FleetDriver {
         };
         let fence = Arc::new(Fence::new(Arc::clone(&clock), settings.lease));
         let candidacy = Candidacy::new(settings.may_own, settings.lease);
-        let (own, lease) = (membership.clone(), settings.lease);
-        let shared = DriverState::new(own, process, Arc::clone(&fence), candidacy, lease);
+        let (member, lease) = (membership.clone(), settings.lease);
+        let shared = DriverState::new(member, process, Arc::clone(&fence), candidacy, lease);
         let shared = Arc::new(shared);
         let (address, now) = (settings.address, clock.now().0);
         let record = first_record(membership, address, &store, settings.may_own, now);
@@ -170,10 +170,10 @@ impl FleetDriver {
 
     /// Returns a function that asks etcd for the other members. The function blocks.
     pub fn others(&self) -> impl Fn() -> Result<Vec<MemberRecord>, SharedLogError> + use<> {
-        let (log, own) = (Arc::clone(&self.log), self.shared.membership.member_hex());
+        let (log, member_id) = (Arc::clone(&self.log), self.shared.membership.member_hex());
         move || {
             let mut members = log.lock().members()?;
-            members.retain(|member| member.id != own);
+            members.retain(|member| member.id != member_id);
             Ok(members)
         }
     }

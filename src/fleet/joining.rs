@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::etcd::{EtcdLog, MemberRecord};
+use super::lease_file;
 use super::membership::Membership;
-use super::own_lease;
 use playgate_store::replication::{ReplicaStatus, Replication, SharedLogError};
 use playgate_store::{Store, StoreError};
 use playgate_types::VERSION;
@@ -38,12 +38,12 @@ pub(super) fn join_log(
 }
 
 pub(super) fn revoke_lease_of_previous_process(directory: &Path, log: &mut EtcdLog) {
-    let Some(lease) = own_lease::read(directory) else {
+    let Some(lease) = lease_file::read(directory) else {
         return;
     };
     match log.revoke(lease) {
         // An expired lease is refused too.
-        Ok(()) | Err(SharedLogError::Refused(_)) => own_lease::remove(directory),
+        Ok(()) | Err(SharedLogError::Refused(_)) => lease_file::remove(directory),
         Err(error) => tracing::debug!(%error, "failed to revoke the lease of the previous process"),
     }
 }

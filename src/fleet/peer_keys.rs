@@ -60,14 +60,14 @@ pub struct PeerKeys {
 
 #[derive(Clone, Copy)]
 struct KeyState {
-    own: [u8; 32],
+    current: [u8; 32],
     next: Option<NextKey>,
 }
 
 impl PeerKeys {
     /// The keys of a command: one to present and one more to accept.
-    pub const fn new(own: [u8; 32], next: Option<NextKey>) -> Self {
-        let state = KeyState { own, next };
+    pub const fn new(current: [u8; 32], next: Option<NextKey>) -> Self {
+        let state = KeyState { current, next };
         Self {
             state: RwLock::new(state),
             member: None,
@@ -83,7 +83,7 @@ impl PeerKeys {
             Err(error) => return Err(MembershipError::File { path, error }),
         };
         let state = KeyState {
-            own: membership.key,
+            current: membership.key,
             // A process that ended between the last two writes has the new key as its own already.
             next: next.filter(|next| next.seed != membership.key),
         };
@@ -100,18 +100,18 @@ impl PeerKeys {
     /// The key that a new member gets; `None` during a rotation.
     pub(super) fn settled(&self) -> Option<[u8; 32]> {
         let state = self.state.read();
-        state.next.is_none().then_some(state.own)
+        state.next.is_none().then_some(state.current)
     }
 
     pub fn presented(&self) -> [u8; 32] {
         let state = self.state.read();
         let next = state.next.filter(|next| next.is_presented);
-        next.map_or(state.own, |next| next.seed)
+        next.map_or(state.current, |next| next.seed)
     }
 
     pub(super) fn accepted(&self) -> impl Iterator<Item = [u8; 32]> {
         let state = *self.state.read();
-        let seeds = [Some(state.own), state.next.map(|next| next.seed)];
+        let seeds = [Some(state.current), state.next.map(|next| next.seed)];
         seeds
             .into_iter()
             .flatten()
@@ -130,7 +130,7 @@ impl PeerKeys {
                             .to_owned(),
                     ),
                     Some(_) => Ok(()),
-                    None if state.own == seed => Ok(()),
+                    None if state.current == seed => Ok(()),
                     None => {
                         let is_presented = false;
                         self.change(&mut state, Some(NextKey { seed, is_presented }))
@@ -149,7 +149,7 @@ impl PeerKeys {
             }
             (KeyStep::Withdraw(_), _) => Ok(()),
             // Done already.
-            (_, None) if is_named(state.own) => Ok(()),
+            (_, None) if is_named(state.current) => Ok(()),
             (_, None) => Err("it does not have the new key".to_owned()),
             (KeyStep::Retire(_), Some(next)) if next.is_presented => {
                 self.adopt(&mut state, next.seed)
@@ -198,7 +198,7 @@ impl PeerKeys {
             let written = membership.write(data_dir);
             written.map_err(|error| error.to_string())?;
         }
-        state.own = seed;
+        state.current = seed;
         self.change(state, None)
     }
 }
@@ -290,8 +290,8 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         membership().write(data.path()).unwrap();
         let open = || {
-            let own = Membership::read(data.path()).unwrap().unwrap();
-            PeerKeys::open(&own, data.path()).unwrap()
+            let current = Membership::read(data.path()).unwrap().unwrap();
+            PeerKeys::open(&current, data.path()).unwrap()
         };
         open().take(&offer(NEW)).unwrap();
         assert!(open().presented() == OLD && open().accepted().count() == 2);
@@ -305,8 +305,8 @@ mod tests {
         fs::write(&file, between).unwrap();
         assert!(open().settled() == Some(NEW));
         fs::write(&file, "{}").unwrap();
-        let own = Membership::read(data.path()).unwrap().unwrap();
-        let damaged = PeerKeys::open(&own, data.path());
+        let current = Membership::read(data.path()).unwrap().unwrap();
+        let damaged = PeerKeys::open(&current, data.path());
         assert!(matches!(damaged, Err(MembershipError::Damaged(_))));
     }
 }

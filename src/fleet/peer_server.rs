@@ -441,17 +441,17 @@ fn erased(erase: Option<Erase>, user: &str) -> PeerAnswer {
     done.map_or_else(PeerAnswer::Refused, |()| PeerAnswer::Ok)
 }
 
-fn check_format(reads: u32, own: u32) -> Result<(), String> {
+fn check_format(reads: u32, fleet_format: u32) -> Result<(), String> {
     // The other version would upgrade a copy of another format, which then could not continue the log.
-    if reads == own {
+    if reads == fleet_format {
         return Ok(());
     }
-    let install = match reads < own {
+    let install = match reads < fleet_format {
         true => "install the version of this fleet there",
         false => "install the version of this fleet there, or upgrade the fleet first",
     };
     Err(format!(
-        "it reads stores of format {reads}, and the fleet has format {own}; {install}"
+        "it reads stores of format {reads}, and the fleet has format {fleet_format}; {install}"
     ))
 }
 

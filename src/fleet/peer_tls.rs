@@ -318,8 +318,8 @@ mod tests {
     fn who_connected_before_a_rotation_is_a_member_after_it_and_who_has_the_old_key_is_not() {
         let new = [5; 32];
         let public = data_encoding::HEXLOWER.encode(&public_key(&new).unwrap());
-        let [own, other, lost] = [(); 3].map(|()| Arc::new(PeerKeys::new([1; 32], None)));
-        let acceptor = TlsAcceptor::from(server_config(&own).unwrap());
+        let [server_keys, other, lost] = [(); 3].map(|()| Arc::new(PeerKeys::new([1; 32], None)));
+        let acceptor = TlsAcceptor::from(server_config(&server_keys).unwrap());
         let [other_side, lost_side] =
             [&other, &lost].map(|keys| TlsConnector::from(client_config(keys).unwrap()));
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -338,7 +338,10 @@ mod tests {
                     let mut stream = acceptor.accept(far).await.ok()?;
                     stream.read_u8().await.ok()?;
                     stream.write_all(b"y").await.ok()?;
-                    Some(is_member(stream.get_ref().1.peer_certificates(), &own))
+                    Some(is_member(
+                        stream.get_ref().1.peer_certificates(),
+                        &server_keys,
+                    ))
                 };
                 tokio::join!(connecting, accepting).1 == Some(true)
             })
@@ -349,7 +352,7 @@ mod tests {
             KeyStep::Present(public.clone()),
             KeyStep::Retire(public),
         ] {
-            own.take(&step).unwrap();
+            server_keys.take(&step).unwrap();
             other.take(&step).unwrap();
             assert!(is_accepted(&other_side), "{step:?}");
         }

@@ -122,22 +122,22 @@ mod tests {
     #[test]
     fn an_earlier_process_has_ended_only_in_its_own_directory_and_machine() {
         let folder = tempfile::tempdir().unwrap();
-        let [own, copy] = ["own", "copy"].map(|name| folder.path().join(name));
-        for directory in [&own, &copy] {
+        let [original, copy] = ["original", "copy"].map(|name| folder.path().join(name));
+        for directory in [&original, &copy] {
             fs::create_dir(directory).unwrap();
         }
-        let first = ProcessId::new(&own, [1; 16]);
+        let first = ProcessId::new(&original, [1; 16]);
         assert_eq!(first.ended, Vec::<String>::new());
-        first.write(&own, LEASE).unwrap();
-        fs::copy(own.join(NAME), copy.join(NAME)).unwrap();
-        let second = ProcessId::new(&own, [2; 16]);
+        first.write(&original, LEASE).unwrap();
+        fs::copy(original.join(NAME), copy.join(NAME)).unwrap();
+        let second = ProcessId::new(&original, [2; 16]);
         assert!(second.covers(&first.id) && second.covers(&second.id));
         assert!(!ProcessId::new(&copy, [3; 16]).covers(&first.id));
         // The record of the second one may not have been written.
-        second.write(&own, LEASE).unwrap();
-        let third = ProcessId::new(&own, [4; 16]);
+        second.write(&original, LEASE).unwrap();
+        let third = ProcessId::new(&original, [4; 16]);
         assert!(third.covers(&first.id) && third.covers(&second.id));
-        let text = fs::read_to_string(own.join(NAME)).unwrap();
+        let text = fs::read_to_string(original.join(NAME)).unwrap();
         let file: serde_json::Value = serde_json::from_str(&text).unwrap();
         for (key, value) in [
             ("machine", "another".into()),
@@ -146,8 +146,8 @@ mod tests {
         ] {
             let mut other = file.clone();
             other["place"][key] = value;
-            fs::write(own.join(NAME), other.to_string()).unwrap();
-            let moved = ProcessId::new(&own, [5; 16]);
+            fs::write(original.join(NAME), other.to_string()).unwrap();
+            let moved = ProcessId::new(&original, [5; 16]);
             assert_eq!(moved.ended, Vec::<String>::new(), "{key}");
             assert_eq!(moved.may_have_promised, LEASE);
         }
@@ -155,8 +155,8 @@ mod tests {
         let read: ProcessFile = serde_json::from_str(golden).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), golden);
         let former = golden.replace(r#","lease":5000"#, "");
-        fs::write(own.join(NAME), former).unwrap();
-        let next = ProcessId::new(&own, [6; 16]);
+        fs::write(original.join(NAME), former).unwrap();
+        let next = ProcessId::new(&original, [6; 16]);
         assert_eq!(next.may_have_promised, Duration::from_secs(2));
     }
 }

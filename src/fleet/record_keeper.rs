@@ -184,14 +184,14 @@ impl RecordKeeper {
 
     /// Keeps the key that shows that this process runs. Ends the process if another one runs as the same member.
     fn announce(&mut self, log: &mut EtcdLog, roster: &Roster) -> Result<(), KeepError> {
-        let own = self.shared.process.clone();
+        let this_process = self.shared.process.clone();
         let record = roster.member(&self.record.id);
         let found = record.and_then(|record| record.alive.clone());
-        if found.as_deref() == Some(&*own.id) {
+        if found.as_deref() == Some(&*this_process.id) {
             self.is_announced = true;
             self.lease = Some(log.keep_lease(self.lease, ALIVE_SECONDS)?);
         }
-        let is_other = |process: &&str| !process.is_empty() && !own.covers(process);
+        let is_other = |process: &&str| !process.is_empty() && !this_process.covers(process);
         let rival = found.as_deref().filter(is_other);
         let claim = roster.owner.as_ref();
         let claim = claim.filter(|claim| claim.member == self.shared.membership.member);
@@ -216,12 +216,12 @@ impl RecordKeeper {
         } else {
             self.rival = None;
         }
-        if rival.is_some() || found.as_deref() == Some(&*own.id) {
+        if rival.is_some() || found.as_deref() == Some(&*this_process.id) {
             return Ok(());
         }
         let lease = log.keep_lease(self.lease, ALIVE_SECONDS)?;
         self.lease = Some(lease);
-        if log.announce(&self.record.id, &own.id, found.as_deref(), lease)? {
+        if log.announce(&self.record.id, &this_process.id, found.as_deref(), lease)? {
             self.is_announced = true;
         }
         Ok(())
@@ -305,14 +305,14 @@ impl RecordKeeper {
         if self.shared.candidacy.is_known() {
             return;
         }
-        let own = &self.shared.process;
+        let this_process = &self.shared.process;
         let record = roster.member(&self.record.id);
         let before = record.map_or("", |record| &record.process);
         // The record names an earlier process that has ended. It names none after `join` and in earlier versions.
-        let is_next = self.written.is_none() && (before.is_empty() || own.covers(before));
+        let is_next = self.written.is_none() && (before.is_empty() || this_process.covers(before));
         let is_known = roster
             .owner_record()
-            .is_some_and(|owner| owner.processes.contains(&own.id));
+            .is_some_and(|owner| owner.processes.contains(&this_process.id));
         // Nobody else could be promised anything.
         let is_alone = roster.members.len() == 1;
         if is_owner || is_next || is_known || is_alone {
@@ -349,13 +349,13 @@ impl RecordKeeper {
     }
 }
 
-/// Since when which members do not run. `own` is the record of the owner.
-fn downs(roster: &Roster, own: &MemberRecord) -> BTreeMap<String, i64> {
-    let others = roster.members.iter().filter(|member| member.id != own.id);
-    let down = others.filter(|member| !member.is_alive(own.seen));
+/// Since when which members do not run. `owner` is the record of the owner.
+fn downs(roster: &Roster, owner: &MemberRecord) -> BTreeMap<String, i64> {
+    let others = roster.members.iter().filter(|member| member.id != owner.id);
+    let down = others.filter(|member| !member.is_alive(owner.seen));
     let since = down.map(|member| {
-        let before = down_since(&roster.members, Some(own), member);
-        (member.id.clone(), before.unwrap_or(own.seen))
+        let before = down_since(&roster.members, Some(owner), member);
+        (member.id.clone(), before.unwrap_or(owner.seen))
     });
     since.collect()
 }

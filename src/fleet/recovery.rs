@@ -31,13 +31,13 @@ struct RecoveryFile {
 }
 
 impl PendingRecovery {
-    /// Returns `None` if the fleet of the data directory, `own`, need not be begun.
-    pub fn read(data_dir: &Path, own: FleetId) -> Option<Self> {
+    /// Returns `None` if `fleet`, that of the data directory, need not be begun.
+    pub fn read(data_dir: &Path, fleet: FleetId) -> Option<Self> {
         let bytes = fs::read(directory(data_dir).join(NAME)).ok()?;
         let file: RecoveryFile = serde_json::from_slice(&bytes).ok()?;
         let (from, to) = (from_hex(&file.from)?, from_hex(&file.to)?);
         // The file is written before the membership: until then the member belongs to its old fleet.
-        (file.version == VERSION && to == own).then_some(Self { from, to })
+        (file.version == VERSION && to == fleet).then_some(Self { from, to })
     }
 
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {

@@ -33,11 +33,11 @@ const CERTIFICATE_MIN: i64 = 14;
 pub struct FleetView {
     /// The last report of the owner.
     report: Mutex<Option<Arc<FleetReport>>>,
-    own: OnceLock<ReadOwnState>,
+    local_state: OnceLock<ReadLocalMemberState>,
     hand_over: OnceLock<HandOver>,
 }
 
-pub type ReadOwnState = Box<dyn Fn() -> OwnState + Send + Sync>;
+pub type ReadLocalMemberState = Box<dyn Fn() -> LocalMemberState + Send + Sync>;
 
 /// Lets a member, or the best one, become the owner in place of this one. Returns the names of both. Blocks.
 pub type HandOver = Arc<dyn Fn(Option<&str>) -> Result<HandedOver, HandoverRefusal> + Send + Sync>;
@@ -56,7 +56,7 @@ pub enum HandoverRefusal {
 
 /// What a member knows of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnState {
+pub struct LocalMemberState {
     pub is_owner: bool,
     pub knows_owner: bool,
     /// It had every commit at some moment of the last seconds.
@@ -77,12 +77,12 @@ impl FleetView {
         self.report.lock().clone()
     }
 
-    pub fn set_own(&self, read: ReadOwnState) {
-        let _ = self.own.set(read);
+    pub fn set_local_state(&self, read: ReadLocalMemberState) {
+        let _ = self.local_state.set(read);
     }
 
-    pub fn own(&self) -> Option<OwnState> {
-        self.own.get().map(|read| read())
+    pub fn local_state(&self) -> Option<LocalMemberState> {
+        self.local_state.get().map(|read| read())
     }
 
     pub fn set_hand_over(&self, hand_over: HandOver) {

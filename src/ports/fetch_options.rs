@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const COOKIES_MAX: usize = 20;
 const COOKIE_MAX: usize = 4_096;
 
-static OWN_AGENT: HeaderValue =
+static DEFAULT_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("playgate/", env!("CARGO_PKG_VERSION")));
 
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl fmt::Debug for FetchOptions {
 }
 
 /// Header names that the client sets.
-const OWN: [HeaderName; 8] = [
+const RESERVED_HEADERS: [HeaderName; 8] = [
     ACCEPT_ENCODING,
     CONNECTION,
     CONTENT_LENGTH,
@@ -73,7 +73,7 @@ impl FetchOptions {
     pub fn add_header(&mut self, name: &str, value: &str) -> Result<(), String> {
         let parsed = HeaderName::try_from(name);
         let parsed = parsed.map_err(|_| format!("has `{name}`, which is no name of a header"))?;
-        if OWN.contains(&parsed) {
+        if RESERVED_HEADERS.contains(&parsed) {
             return Err(format!(
                 "has `{name}`, which Playgate sets itself; remove it"
             ));
@@ -90,7 +90,7 @@ impl FetchOptions {
     }
 
     pub(super) fn agent(&self) -> &HeaderValue {
-        self.user_agent.as_ref().unwrap_or(&OWN_AGENT)
+        self.user_agent.as_ref().unwrap_or(&DEFAULT_AGENT)
     }
 
     /// Adds a user and a password (RFC 7617).

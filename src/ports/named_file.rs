@@ -52,8 +52,8 @@ fn inherited(path: &Path) -> Option<io::Result<RawFd>> {
 
 /// Another handle on an inherited descriptor, with the same position.
 fn handle(descriptor: RawFd) -> io::Result<File> {
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let file = pidfd_getfd(own, descriptor, PidfdGetfdFlags::empty())?;
+    let this_process = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let file = pidfd_getfd(this_process, descriptor, PidfdGetfdFlags::empty())?;
     Ok(File::from(file))
 }
 

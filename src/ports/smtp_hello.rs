@@ -47,9 +47,9 @@ fn name_in_hosts<'a>(hosts: &'a str, machine: &str) -> Option<&'a str> {
     hosts.lines().find_map(|line| {
         let line = line.split('#').next().unwrap_or_default();
         let names = line.split_whitespace().skip(1);
-        let own = names.clone().any(|name| name == machine);
+        let is_of_machine = names.clone().any(|name| name == machine);
         let mut full = names.filter(|name| is_full(name) && name.starts_with(machine));
-        full.next().filter(|_| own)
+        full.next().filter(|_| is_of_machine)
     })
 }
 
@@ -62,7 +62,7 @@ mod tests {
         for full in ["mail.example.org", "a.b", "xn--bcher-kva.example"] {
             assert!(is_full(full), "{full}");
         }
-        for bare in [
+        for incomplete in [
             "",
             "box",
             "10.0.0.1",
@@ -71,7 +71,7 @@ mod tests {
             "a..b",
             "a_b.c",
         ] {
-            assert!(!is_full(bare), "{bare}");
+            assert!(!is_full(incomplete), "{incomplete}");
         }
     }
 

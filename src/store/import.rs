@@ -18,7 +18,7 @@ pub struct Import<'a> {
     pub options: Options,
     pub bytes: Option<u64>,
     /// Tables that a service fills by itself. A store with records only in these counts as empty.
-    pub own: &'a [TreeName],
+    pub self_filled_tables: &'a [TreeName],
 }
 
 impl Import<'_> {
@@ -30,7 +30,7 @@ impl Import<'_> {
         const SPACE_FACTOR: u64 = 3;
         // The store is opened first: one that is newer, in use or not empty is rejected before anything is written.
         let store = Store::open(self.directory, self.schema.clone(), self.options.clone())?;
-        store.must_be_empty(self.own)?;
+        store.must_be_empty(self.self_filled_tables)?;
         let instance = store.instance().ok_or(StoreError::Closed)?;
         drop(store);
         let layout = StoreLayout::new(self.directory, self.options.sync);

@@ -179,9 +179,9 @@ impl StoreLayout {
 
     /// Refuses to write to another store than the open one: a disk may have been mounted over the data directory, or the directory
     /// replaced. The lock does not tell, since it is on the file that is hidden then.
-    pub(crate) fn check_own(&self, own: &Identity) -> Result<(), StoreError> {
+    pub(crate) fn check_same_store(&self, opened: &Identity) -> Result<(), StoreError> {
         match self.identity() {
-            Ok(found) if found.instance != own.instance => Err(StoreError::Failed(format!(
+            Ok(found) if found.instance != opened.instance => Err(StoreError::Failed(format!(
                 "{}: another store has taken the place of the open one, as by a mount; nothing is written to it",
                 self.store().display()
             ))),

@@ -103,7 +103,7 @@ impl Options {
         };
         // The identity is written first: every later file names it, so a crash in between leaves an empty
         // store and not a foreign one.
-        layout.check_own(&identity)?;
+        layout.check_same_store(&identity)?;
         layout.write_identity(&identity)?;
         Ok(identity)
     }

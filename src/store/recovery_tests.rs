@@ -127,8 +127,8 @@ fn engine_with_silently_lost_or_changed_records_is_detected() {
 /// The checksums and the commit number of the engine are correct.
 #[test]
 fn engine_of_another_timeline_is_rebuilt() {
-    let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    filled(own.path(), 10);
+    let (original, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    filled(original.path(), 10);
     let options = Options {
         timeline: [5; 16],
         ..Options::default()
@@ -138,10 +138,10 @@ fn engine_of_another_timeline_is_rebuilt() {
         put(&store, key, person("Ystad", 1)).unwrap();
     }
     drop(store);
-    let engine = sled(&StoreLayout::new(own.path(), true));
+    let engine = sled(&StoreLayout::new(original.path(), true));
     fs::remove_dir_all(&engine).unwrap();
     copy_tree(&sled(&StoreLayout::new(other.path(), true)), &engine);
-    let store = open(own.path()).unwrap();
+    let store = open(original.path()).unwrap();
     assert_eq!(all(&store), numbered(10));
     assert_sound(&store);
 }

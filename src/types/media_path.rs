@@ -36,11 +36,11 @@ impl MediaPath {
 
     /// The first `depth` directories, if the file is in or below them.
     pub fn directory(&self, depth: usize) -> Option<&str> {
-        let own = self.depth();
+        let file_depth = self.depth();
         if depth == 0 {
             // A manifest in the media directory itself grants access to files next to it, not to the whole
             // tree.
-            return (own == 0).then_some("");
+            return (file_depth == 0).then_some("");
         }
         let end = self.0.match_indices('/').nth(depth - 1).map(|(at, _)| at)?;
         self.0.get(..end)

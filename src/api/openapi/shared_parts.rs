@@ -86,10 +86,10 @@ impl SharedParts {
 fn inline_references(schemas: &mut Map<String, Value>) -> Result<(), String> {
     let names: Vec<_> = schemas.keys().cloned().collect();
     for name in names {
-        let Some(Value::Object(own)) = schemas.get(&name) else {
+        let Some(Value::Object(schema)) = schemas.get(&name) else {
             continue;
         };
-        let Some(target) = own.get("$ref").and_then(Value::as_str) else {
+        let Some(target) = schema.get("$ref").and_then(Value::as_str) else {
             continue;
         };
         let target = target
@@ -100,8 +100,8 @@ fn inline_references(schemas: &mut Map<String, Value>) -> Result<(), String> {
             .filter(|target| !target.contains_key("$ref"))
             .cloned()
             .ok_or_else(|| format!("{name}: refers to no whole schema"))?;
-        let own = own.iter().filter(|(member, _)| *member != "$ref");
-        whole.extend(own.map(|(member, value)| (member.clone(), value.clone())));
+        let members = schema.iter().filter(|(member, _)| *member != "$ref");
+        whole.extend(members.map(|(member, value)| (member.clone(), value.clone())));
         schemas.insert(name, Value::Object(whole));
     }
     Ok(())

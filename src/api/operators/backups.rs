@@ -232,7 +232,7 @@ impl From<&Backup> for BackupLine {
             number,
             records,
             bytes,
-            own,
+            made_by_this_store,
         } = backup;
         Self {
             name: name.clone(),
@@ -241,7 +241,7 @@ impl From<&Backup> for BackupLine {
             records: *records,
             bytes: *bytes,
             number: *number,
-            own: *own,
+            own: *made_by_this_store,
         }
     }
 }

@@ -187,7 +187,7 @@ async fn add(services: &Services, cx: &Context, user: FixtureUser) -> Result<(),
         accounts.override_pin(&id, pin, &pool).await?;
     }
     let change = OperatorChange {
-        own: UserChange {
+        user_change: UserChange {
             parental_enabled: user.parental.enabled,
             parental_limit: user.parental.limit,
             ..UserChange::default()

@@ -105,8 +105,8 @@ pub(crate) async fn requests(
     auth: PartnerAuth,
     request: RequestsRequest,
 ) -> Result<Reply, ApiError> {
-    let own = requesting_lab_partner(services, &auth)?;
-    let page = requests::list(services, cx, request, Some(own)).await?;
+    let partner = requesting_lab_partner(services, &auth)?;
+    let page = requests::list(services, cx, request, Some(partner)).await?;
     page.reply(|records| requests::lines(services, records))
 }
 

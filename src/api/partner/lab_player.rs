@@ -45,7 +45,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 static FILES: LazyLock<Vec<EmbeddedFile>> = LazyLock::new(built_in);
 
 fn built_in() -> Vec<EmbeddedFile> {
-    let own = files! {
+    let player_files = files! {
         "lab",
         "index.html": media::HTML,
         "lab.css": media::CSS,
@@ -65,7 +65,8 @@ fn built_in() -> Vec<EmbeddedFile> {
         "watch.js": media::SCRIPT,
     };
     let shared = files!("console", "icon.svg": media::SVG);
-    own.into_iter()
+    player_files
+        .into_iter()
         .chain(demo)
         .chain(shared)
         .map(embedded_files::embed)

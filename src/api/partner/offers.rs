@@ -22,12 +22,12 @@ pub(crate) async fn offers(
     auth: UserAuth,
 ) -> Result<Reply, ApiError> {
     let snapshot = services.catalog.snapshot();
-    let own = services.grants.for_user(&auth.user());
-    let own = own
+    let grants = services.grants.for_user(&auth.user());
+    let granted_offers = grants
         .iter()
         .map(|grant| OfferBody::from_grant(grant, &snapshot, cx.now));
     let lines: Vec<_> = OfferBody::public_offers(&snapshot, cx.now)
-        .chain(own)
+        .chain(granted_offers)
         .collect();
     Reply::json(&lines)
 }

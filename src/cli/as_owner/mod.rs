@@ -207,9 +207,15 @@ fn drop_capabilities_of_successors() {
     for capability in CapabilitySet::all().iter() {
         let _ = remove_capability_from_bounding_set(capability);
     }
-    if let Ok(own) = capabilities(None) {
+    if let Ok(current) = capabilities(None) {
         let inheritable = CapabilitySet::empty();
-        let _ = set_capabilities(None, CapabilitySets { inheritable, ..own });
+        let _ = set_capabilities(
+            None,
+            CapabilitySets {
+                inheritable,
+                ..current
+            },
+        );
     }
 }
 
@@ -284,13 +290,15 @@ fn usable_group(user: u32, group: u32) -> u32 {
         return group;
     }
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let own = users.lines().find_map(|line| {
+    let primary_group = users.lines().find_map(|line| {
         let mut fields = line.split(':').skip(2);
         let is_user = fields.next()?.parse() == Ok(user);
         let group: u32 = fields.next()?.parse().ok()?;
         is_user.then_some(group)
     });
-    own.filter(|group| *group != 0).unwrap_or(NO_GROUP)
+    primary_group
+        .filter(|group| *group != 0)
+        .unwrap_or(NO_GROUP)
 }
 
 /// Only root may read the whole log of the unit, which is part of a support bundle.

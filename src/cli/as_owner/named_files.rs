@@ -103,8 +103,11 @@ impl NamedFiles {
 
     fn opened(&mut self, path: &Path, access: Access, owner: Owner) -> io::Result<Option<OwnedFd>> {
         // Descriptors of this process, such as those that a shell makes of `<(command)`.
-        let is_own = ["/dev/fd", "/dev/stdin", "/dev/stdout", "/proc/self/fd"];
-        if is_own.iter().any(|own| path.starts_with(own)) {
+        let descriptor_paths = ["/dev/fd", "/dev/stdin", "/dev/stdout", "/proc/self/fd"];
+        if descriptor_paths
+            .iter()
+            .any(|folder| path.starts_with(folder))
+        {
             return match access {
                 Access::Read | Access::ReadCatalog => File::open(path),
                 Access::CreateNew | Access::Replace => File::options().write(true).open(path),

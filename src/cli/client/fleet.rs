@@ -18,9 +18,9 @@ use playgate_ports::SystemClock;
 /// The membership of a data directory, if it agrees with the configuration.
 pub(crate) fn membership(config: &Config) -> Result<Option<Membership>, Failure> {
     let mut membership = Membership::read(&config.server.data_dir)?;
-    if let Some(own) = &membership
+    if let Some(current) = &membership
         && config.fleet.endpoints.is_empty()
-        && PendingRecovery::read(&config.server.data_dir, own.fleet).is_some()
+        && PendingRecovery::read(&config.server.data_dir, current.fleet).is_some()
     {
         // `fleet recover` has made the data those of this member alone.
         Membership::remove(&config.server.data_dir)?;

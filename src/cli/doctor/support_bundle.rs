@@ -45,7 +45,7 @@ pub(super) async fn write(
             parts.push((name, text.unwrap_or_else(|failure| failure.to_string())));
         }
     }
-    parts.extend(system_log::of_root_or_own().map(|log| ("log.txt", log)));
+    parts.extend(system_log::handed_down_or_read().map(|log| ("log.txt", log)));
     pack(file, &parts).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::failed(format!("{} exists already", file.display()))

@@ -21,7 +21,7 @@ pub(crate) fn read() -> Option<String> {
 }
 
 /// Returns the log that root has read, otherwise what this user may read of it.
-pub(crate) fn of_root_or_own() -> Option<String> {
+pub(crate) fn handed_down_or_read() -> Option<String> {
     let handed_down = Path::new(HANDED_DOWN);
     match named_file::is_inherited(handed_down) {
         true => named_file::read_to_string(handed_down).ok(),

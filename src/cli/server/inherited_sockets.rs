@@ -22,8 +22,8 @@ use playgate_config::ListenAddress;
 const NAMES: &str = "LISTEN_FDNAMES";
 /// The service manager's name for unnamed sockets.
 const UNNAMED: &str = "unknown";
-/// Name prefix of our own sockets; unlikely in an operator's unit.
-const OWN: &str = "playgate-own-";
+/// Name prefix of the sockets that this program passes on to its next process; unlikely in an operator's unit.
+const PASSED_ON_PREFIX: &str = "playgate-own-";
 /// Name of the socket that carries the lock of the data directory.
 const LOCK: &str = "playgate-lock";
 /// Stands for the administration socket, which no configuration key names.
@@ -104,7 +104,7 @@ pub(crate) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
     let names: Vec<&str> = held
         .iter()
         .map(|each| each.name.as_str())
-        .filter(|name| !name.starts_with(OWN))
+        .filter(|name| !name.starts_with(PASSED_ON_PREFIX))
         .collect();
     Err(io::Error::other(if names.is_empty() {
         "the service manager passed no sockets".to_owned()
@@ -114,8 +114,11 @@ pub(crate) fn passed(name: &str) -> io::Result<Vec<PassedSocket>> {
 }
 
 /// Returns a handle on our own socket for a key and address, if it is open already.
-pub(crate) fn own_socket(key: &str, address: &ListenAddress) -> io::Result<Option<PassedSocket>> {
-    Ok(handles(&mut SOCKETS.lock(), &own_name(key, address))?.pop())
+pub(crate) fn passed_on_socket(
+    key: &str,
+    address: &ListenAddress,
+) -> io::Result<Option<PassedSocket>> {
+    Ok(handles(&mut SOCKETS.lock(), &passed_on_name(key, address))?.pop())
 }
 
 pub(crate) fn register(
@@ -126,22 +129,22 @@ pub(crate) fn register(
     // Made before the socket is kept, so that an error closes the socket.
     let handle = socket.handle()?;
     SOCKETS.lock().push(InheritedSocket {
-        name: own_name(key, address),
+        name: passed_on_name(key, address),
         socket,
         used: true,
     });
     Ok(handle)
 }
 
-fn own_name(key: &str, address: &ListenAddress) -> String {
+fn passed_on_name(key: &str, address: &ListenAddress) -> String {
     // Contains the key, since two keys may both use port 0. Hexadecimal, since names must not contain colons.
     let address = HEXLOWER.encode(address.to_string().as_bytes());
-    format!("{OWN}{key}-{address}")
+    format!("{PASSED_ON_PREFIX}{key}-{address}")
 }
 
 fn is_of(name: &str, key: &str) -> bool {
-    let own = name.strip_prefix(OWN);
-    let of = own.and_then(|name| name.rsplit_once('-'));
+    let after = name.strip_prefix(PASSED_ON_PREFIX);
+    let of = after.and_then(|name| name.rsplit_once('-'));
     of.is_some_and(|(of, _)| of == key)
 }
 
@@ -159,10 +162,12 @@ fn handles(held: &mut [InheritedSocket], name: &str) -> io::Result<Vec<PassedSoc
 /// it does not name, on which no client is served. The administration socket has its own place in the start.
 pub(crate) fn close_unused() -> Vec<String> {
     let mut held = SOCKETS.lock();
-    held.retain(|each| each.used || !each.name.starts_with(OWN) || is_of(&each.name, ADMIN));
+    held.retain(|each| {
+        each.used || !each.name.starts_with(PASSED_ON_PREFIX) || is_of(&each.name, ADMIN)
+    });
     let idle = held
         .iter()
-        .filter(|each| !each.used && !each.name.starts_with(OWN));
+        .filter(|each| !each.used && !each.name.starts_with(PASSED_ON_PREFIX));
     idle.map(|each| each.name.clone()).collect()
 }
 
@@ -173,7 +178,9 @@ pub(crate) fn close(key: &str) {
 
 /// Closes our own sockets: new connections are refused unless a listener has a handle.
 pub(crate) fn close_all() {
-    SOCKETS.lock().retain(|each| !each.name.starts_with(OWN));
+    SOCKETS
+        .lock()
+        .retain(|each| !each.name.starts_with(PASSED_ON_PREFIX));
 }
 
 /// Passes all sockets, and the lock of the data directory, to the program that replaces this one.

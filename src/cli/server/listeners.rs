@@ -112,7 +112,7 @@ fn refusal(key: &str, address: &ListenAddress, error: &io::Error) -> Failure {
 
 async fn sockets(address: &ListenAddress, key: &str) -> io::Result<Vec<PassedSocket>> {
     // After a re-exec the socket is open already; binding it again would fail.
-    if let Some(held) = inherited_sockets::own_socket(key, address)? {
+    if let Some(held) = inherited_sockets::passed_on_socket(key, address)? {
         return Ok(vec![held]);
     }
     let opened = open(address).await?;
@@ -162,7 +162,8 @@ fn admin_socket(directory: &Path) -> io::Result<Listener> {
     let name = ListenAddress::Unix(directory.to_owned());
     // Connections of commands wait in the queue of a socket that this process had before it executed itself again. It is of
     // no use without its file, which leads to it.
-    let inherited = inherited_sockets::own_socket(ADMIN, &name)?.filter(|_| place.path().exists());
+    let inherited =
+        inherited_sockets::passed_on_socket(ADMIN, &name)?.filter(|_| place.path().exists());
     // The socket of another data directory, if a reload has changed it.
     inherited_sockets::close(ADMIN);
     let socket = match inherited {

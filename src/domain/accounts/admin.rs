@@ -35,10 +35,10 @@ impl Accounts {
         now: UnixSeconds,
         pool: &impl HashPool,
     ) -> Result<Arc<User>, AccountsError> {
-        change.own.check(now)?;
+        change.user_change.check(now)?;
         let tags = change.tags.map(validate_tags).transpose()?;
         let known = self.user(id).ok_or(AccountsError::UserNotFound)?;
-        let on = change.own.parental_enabled == Some(true);
+        let on = change.user_change.parental_enabled == Some(true);
         // Generated before the write batch: hashing takes milliseconds, and the writer must not wait.
         let generated: Option<GeneratedPin> = if on && !known.has_pin {
             let this = self.clone();
@@ -48,7 +48,7 @@ impl Accounts {
         };
         let id = *id;
         let changed = self.change(move |inner, txn| {
-            let record = change.own.apply(user_record(txn, &id)?);
+            let record = change.user_change.apply(user_record(txn, &id)?);
             let record = UserRecord {
                 country: change.country.or(record.country),
                 tags: tags.unwrap_or(record.tags),

@@ -127,7 +127,7 @@ pub struct UserChange {
 
 #[derive(Clone, Default)]
 pub struct OperatorChange {
-    pub own: UserChange,
+    pub user_change: UserChange,
     pub country: Option<Country>,
     pub tags: Option<Vec<String>>,
     pub disabled: Option<bool>,

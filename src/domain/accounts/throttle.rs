@@ -127,11 +127,11 @@ fn take_back(
 ) -> Result<(), StoreError> {
     let share = reservation.0.iter().find(|(of, _)| of.kind().is_share());
     for (subject, mark) in reservation.0.iter().filter(|(of, _)| !of.kind().is_share()) {
-        let own = vec![*mark];
+        let single_mark = vec![*mark];
         let marks = match share.filter(|_| subject.kind().share().is_some()) {
             // Only what is left of the share: each attempt is taken back once, or those of other accounts would be.
             Some((share, _)) => change(txn, limits, *share, now, |counter| take(counter, *mark))?,
-            None => own,
+            None => single_mark,
         };
         change(txn, limits, *subject, now, |counter| {
             for mark in marks {

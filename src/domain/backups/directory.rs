@@ -48,7 +48,7 @@ pub struct Backup {
     pub number: u64,
     pub records: Option<u64>,
     pub bytes: u64,
-    pub own: bool,
+    pub made_by_this_store: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +82,10 @@ impl BackupContents {
         }
     }
 
-    pub fn keys(&self, own: Option<&str>) -> Keys {
+    pub fn keys(&self, server_key: Option<&str>) -> Keys {
         match &self.key {
             None => Keys::Unknown,
-            Some(key) if Some(key.as_str()) == own => Keys::Open,
+            Some(key) if Some(key.as_str()) == server_key => Keys::Open,
             Some(_) => Keys::Sealed,
         }
     }
@@ -157,8 +157,8 @@ impl BackupDirectory {
     pub fn find(&self, name: &str) -> Result<PathBuf, BackupError> {
         let path = self.settings.directory.join(name);
         // Reject names with separators or `..`, which would leave the directory.
-        let bare = path.file_name().is_some_and(|file| file == name);
-        let is_backup = bare && path.extension().is_some_and(|end| end == "snapshot");
+        let is_file_name = path.file_name().is_some_and(|file| file == name);
+        let is_backup = is_file_name && path.extension().is_some_and(|end| end == "snapshot");
         if is_backup && path.is_file() {
             Ok(path)
         } else {
@@ -250,7 +250,7 @@ impl BackupDirectory {
             number: head.number,
             records: head.records,
             bytes: *bytes,
-            own: self
+            made_by_this_store: self
                 .instance
                 .is_some_and(|instance| backup.is_made_by(instance)),
             path: backup.path,

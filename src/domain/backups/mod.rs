@@ -255,17 +255,19 @@ impl Inner {
         if self.state.lock().looked.is_some_and(fresh) {
             return Ok(());
         }
-        let own: Vec<Backup> = self
+        let of_this_store: Vec<Backup> = self
             .directory
             .list()?
             .into_iter()
-            .filter(|backup| backup.own)
+            .filter(|backup| backup.made_by_this_store)
             .collect();
         // A backup dated into the far future by a wrong clock must not suppress new ones.
-        let newest = own.iter().find(|backup| backup.created <= now + DAY);
+        let newest = of_this_store
+            .iter()
+            .find(|backup| backup.created <= now + DAY);
         let mut state = self.state.lock();
         state.looked = Some(now);
-        state.status.count = own.len();
+        state.status.count = of_this_store.len();
         state.status.newest = newest.map(|backup| Newest {
             created: backup.created,
             records: backup.records.unwrap_or_default(),

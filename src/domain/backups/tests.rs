@@ -195,11 +195,14 @@ fn only_backups_of_this_store_are_removed() {
         fixture.clock.advance(DAY);
         server.backups.create(fixture.now()).unwrap();
     }
-    let own = |server: &Server| {
+    let backups_of = |server: &Server| {
         let listed = server.backups.directory().list().unwrap();
-        listed.iter().filter(|backup| backup.own).count()
+        listed
+            .iter()
+            .filter(|backup| backup.made_by_this_store)
+            .count()
     };
-    assert_eq!((own(&server), own(&other)), (3, 1));
+    assert_eq!((backups_of(&server), backups_of(&other)), (3, 1));
     assert!(!made.path.exists() && !Path::new(&left).exists());
     for kept in ["before-the-move.snapshot", "notes.txt", "torn.snapshot"] {
         assert!(directory.join(kept).exists(), "{kept}");
@@ -292,7 +295,7 @@ fn restore_recovers_the_backup_and_keeps_the_replaced_store() {
     server.add("After");
     fixture.clock.advance(DAY);
     let after = server.backups.create(fixture.now()).unwrap();
-    assert!(after.own && after.number > made.number);
+    assert!(after.made_by_this_store && after.number > made.number);
     assert_eq!(server.names()[0], after.name);
     drop(server);
     let directory = BackupDirectory::new_offline(fixture.settings("a"), crate::schema);

@@ -67,9 +67,9 @@ impl CatalogSnapshot {
             self.contents
                 .broadcasts
                 .get(&broadcast.id)
-                .map(|own| Layer {
+                .map(|effects| Layer {
                     source: Source::Broadcast,
-                    effects: *own,
+                    effects: *effects,
                     mismatch: None,
                 }),
         );

@@ -211,7 +211,7 @@ pub(super) fn rights<'a>(
     livestream: &Livestream,
     broadcast: &Broadcast,
     rules: impl Iterator<Item = &'a Rule>,
-    own: Option<&Effects>,
+    broadcast_effects: Option<&Effects>,
 ) -> BroadcastRights {
     let mut draft = RightsDraft::from_livestream(livestream);
     // Later layers win: the livestream's defaults, its rules in order, the override of the broadcast.
@@ -220,7 +220,7 @@ pub(super) fn rights<'a>(
             draft.apply(&rule.effects);
         }
     }
-    if let Some(effects) = own {
+    if let Some(effects) = broadcast_effects {
         draft.apply(effects);
     }
     draft.rights(broadcast)
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn catchup_window_opens_at_the_start_if_start_over_is_allowed() {
         let (stream, broadcast) = (livestream(), broadcast());
-        let of = |stream: &Livestream, own: Option<&Effects>| {
-            rights(stream, &broadcast, std::iter::empty(), own).catchup
+        let of = |stream: &Livestream, broadcast_effects: Option<&Effects>| {
+            rights(stream, &broadcast, std::iter::empty(), broadcast_effects).catchup
         };
         let end = broadcast.stop + 7 * DAY;
         assert_eq!(of(&stream, None), Some((broadcast.start, end)));
@@ -407,17 +407,22 @@ mod tests {
             ..Rule::default()
         };
         let deny = blackout(Condition::default());
-        let of = |rules: [&Rule; 2], own: Option<&Effects>| {
-            rights(&livestream(), &broadcast(), rules.into_iter(), own)
+        let of = |rules: [&Rule; 2], broadcast_effects: Option<&Effects>| {
+            rights(
+                &livestream(),
+                &broadcast(),
+                rules.into_iter(),
+                broadcast_effects,
+            )
         };
         assert!(of([&deny, &allow], None).live);
         let denied = of([&allow, &deny], None);
         // A right that a later rule does not set keeps its value.
         assert!(!denied.live && denied.rewind);
-        let own = Effects {
+        let allow_live = Effects {
             live: Some(true),
             ..Effects::default()
         };
-        assert!(of([&allow, &deny], Some(&own)).live);
+        assert!(of([&allow, &deny], Some(&allow_live)).live);
     }
 }

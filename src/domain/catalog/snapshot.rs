@@ -161,8 +161,13 @@ impl Rights for CatalogSnapshot {
             return BroadcastRights::default();
         };
         let rules = self.rules.get(&livestream.id).into_iter().flatten();
-        let own = self.contents.broadcasts.get(&broadcast.id);
-        rules::rights(livestream, broadcast, rules.map(|rule| &**rule), own)
+        let broadcast_effects = self.contents.broadcasts.get(&broadcast.id);
+        rules::rights(
+            livestream,
+            broadcast,
+            rules.map(|rule| &**rule),
+            broadcast_effects,
+        )
     }
 
     fn has_override(&self, id: &BroadcastId) -> bool {

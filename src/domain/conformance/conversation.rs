@@ -179,10 +179,10 @@ impl Conversation {
 
     /// Keeps the calls of one session, those of its user that name no other session, and the events of its device.
     pub fn of_session(&self, session: &str) -> Self {
-        let own = |call: &&ClientCall| call.session.as_deref() == Some(session);
+        let is_of_session = |call: &&ClientCall| call.session.as_deref() == Some(session);
         let (mut users, mut devices) = (Vec::new(), Vec::new());
         let (mut from, mut to) = (i64::MAX, i64::MIN);
-        for call in self.calls.iter().filter(own) {
+        for call in self.calls.iter().filter(is_of_session) {
             users.extend(call.user.as_deref());
             devices.extend(call.device.as_deref());
             from = from.min(call.at.saturating_sub(START_MAX_MILLIS));
@@ -259,11 +259,11 @@ impl Conversation {
                 && call.asset == entitlement.asset
         });
         start.is_some_and(|start| {
-            let own = session
+            let session_id = session
                 .calls
                 .first()
                 .and_then(|call| call.session.as_deref());
-            start.session.as_deref() != own && start.device.as_deref() != session.device()
+            start.session.as_deref() != session_id && start.device.as_deref() != session.device()
         })
     }
 
@@ -273,7 +273,7 @@ impl Conversation {
         let Some(first) = session.calls.first() else {
             return Vec::new();
         };
-        let own = |call: &&ClientCall| {
+        let is_of_session = |call: &&ClientCall| {
             let named = call.session.is_some() && call.session == first.session;
             // The first entitlement comes before the preflight that opens the session.
             let unnamed = call.session.is_none()
@@ -286,7 +286,7 @@ impl Conversation {
                 && !self.logged_in(first.user.as_deref(), call.at, first.at);
             call.is("entitlement") && (named || unnamed)
         };
-        self.calls.iter().filter(own).collect()
+        self.calls.iter().filter(is_of_session).collect()
     }
 }
 

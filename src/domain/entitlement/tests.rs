@@ -416,7 +416,7 @@ fn a_livestream_overrides_the_rating_of_unrated_programs() {
     let mut limited = user();
     limited.parental.enabled = true;
     // The limit is 16.
-    for (own, general, asks) in [
+    for (livestream_rule, general, asks) in [
         (None, Unrated::Pin, true),
         (None, Unrated::Allow, false),
         (None, Unrated::Age(16), true),
@@ -426,13 +426,13 @@ fn a_livestream_overrides_the_rating_of_unrated_programs() {
         (Some(Unrated::Age(15)), Unrated::Pin, false),
         (Some(Unrated::Age(16)), Unrated::Allow, true),
     ] {
-        livestream.unrated = own;
+        livestream.unrated = livestream_rule;
         let settings = EntitlementSettings {
             unrated: general,
             ..EntitlementSettings::default()
         };
         let asked = |rating| settings.program_needs_pin(&limited, &livestream, NOW, rating);
-        assert_eq!(asked(None), asks, "{own:?} {general:?}");
+        assert_eq!(asked(None), asks, "{livestream_rule:?} {general:?}");
         assert!(
             asked(Some(18)) && !asked(Some(12)),
             "a rating takes precedence"

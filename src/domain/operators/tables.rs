@@ -55,8 +55,8 @@ impl IdentityTable for OperatorTable {
 
     fn tokens(txn: &Txn<'_>, id: &OperatorId) -> Result<Vec<TokenHash>, StoreError> {
         let tokens = txn.scan::<OperatorTokens>(&All, usize::MAX)?;
-        let own = tokens.into_iter().filter(|(_, token)| token.holder == *id);
-        Ok(own.map(|(hash, _)| hash).collect())
+        let of_operator = tokens.into_iter().filter(|(_, token)| token.holder == *id);
+        Ok(of_operator.map(|(hash, _)| hash).collect())
     }
 }
 

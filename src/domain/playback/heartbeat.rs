@@ -87,9 +87,9 @@ impl Playback {
     ) -> Result<HeartbeatOutcome, PlaybackError> {
         let token_now = self.expiry.at(time.server);
         // The order of the checks below is part of the interface.
-        let own = session.user == *heartbeat.user;
+        let is_same_user = session.user == *heartbeat.user;
         // Heartbeats of another user must not use up the session's rate.
-        if own && !session.admit(self.settings.beats, token_now) {
+        if is_same_user && !session.admit(self.settings.beats, token_now) {
             return Err(PlaybackError::TooManyBeats(self.settings.beats.reached()));
         }
         if session.liveness(token_now) == Liveness::Over {
@@ -105,7 +105,7 @@ impl Playback {
             return Err(PlaybackError::EntitlementExpired);
         }
         let bound = |device: &playgate_types::DeviceId| device.as_str() == heartbeat.device;
-        let matches = own
+        let matches = is_same_user
             && held.entitlement.asset == session.start.asset
             && held.entitlement.device.as_ref().is_none_or(bound)
             // A player that copies another device's headers must not share its slot.
@@ -252,12 +252,14 @@ impl Playback {
                     start,
                     stop,
                 } = &**played;
-                let is_own = |position: &UnixSeconds| {
+                let is_in_broadcast = |position: &UnixSeconds| {
                     *start - PADDING_SECONDS <= *position && *position < *stop + PADDING_SECONDS
                 };
                 let played_at = match position {
                     // Padding shows the neighbours for seconds; the rights of the program count there.
-                    Some(position) if is_own(&position) => position.min(*stop - 1).max(*start),
+                    Some(position) if is_in_broadcast(&position) => {
+                        position.min(*stop - 1).max(*start)
+                    }
                     // The player left the recording and plays the livestream, so the rights of the livestream
                     // count.
                     Some(position) if checked_position(position, now) == position => {

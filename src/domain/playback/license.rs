@@ -66,10 +66,10 @@ impl Playback {
                     .as_ref()
                     .is_none_or(|bound| bound == device)
         });
-        let own = session.user == *request.user
+        let is_same_client = session.user == *request.user
             // Players that send no device id are identified by their session.
             && request.device.is_none_or(|sent| sent == device.as_str());
-        if !valid || !own {
+        if !valid || !is_same_client {
             return Err(PlaybackError::EntitlementInvalid);
         }
         self.check_keys(session, request.kids)?;

@@ -66,9 +66,9 @@ pub(super) fn prepare_channels(
             let end = row.stop.unwrap_or(row.start);
             (row.start.max(end) > last).then_some((row.line, Skip::TooFar))
         });
-        let mut own = Skipped::default();
-        let mut kept = normalise(rows, &mut own, repairs);
-        skipped.merge(own, &livestream);
+        let mut newly_skipped = Skipped::default();
+        let mut kept = normalise(rows, &mut newly_skipped, repairs);
+        skipped.merge(newly_skipped, &livestream);
         if let Some(last) = kept.last_mut() {
             bound_last(last, before.channel(livestream.as_str()));
         }

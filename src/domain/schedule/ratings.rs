@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn operator_tables_add_and_override_ratings() {
         let mut ratings = Ratings::built_in();
-        let own =
+        let custom_table =
             "[[system]]\nnames = [\"House\", \"FSK\"]\nvalues = { \"red\" = 18, \"16\" = 17 }";
-        ratings.add(own).unwrap();
+        ratings.add(custom_table).unwrap();
         assert_eq!(ratings.age("house", "RED"), Some(18));
         assert_eq!(ratings.age("FSK", "16"), Some(17));
         assert_eq!(ratings.age("FSK", "12"), Some(12));

@@ -217,8 +217,8 @@ impl SharedLog for EtcdLog {
             return Ok(Appended::Done);
         }
         let found = pairs(&answer, 0).next();
-        let is_own = found.is_some_and(|pair| decode(pair.get("value")) == encoded);
-        Ok(match is_own {
+        let is_same_entry = found.is_some_and(|pair| decode(pair.get("value")) == encoded);
+        Ok(match is_same_entry {
             true => Appended::Done,
             false => Appended::Refused,
         })
@@ -515,7 +515,7 @@ mod tests {
             &*answer.leak()
         };
         // Whether the first request was carried out is not known there, and the second one finds what it has left.
-        let own = slot(&encode(&entry.encode().unwrap()));
+        let same_entry = slot(&encode(&entry.encode().unwrap()));
         let other = Entry {
             nonce: [9; 16],
             ..entry.clone()
@@ -523,7 +523,7 @@ mod tests {
         let other = slot(&encode(&other.encode().unwrap()));
         let cases = [
             (r#"{"succeeded":true}"#, Appended::Done),
-            (own, Appended::Done),
+            (same_entry, Appended::Done),
             (other, Appended::Refused),
             ("{}", Appended::Refused),
         ];

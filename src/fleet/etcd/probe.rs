@@ -65,14 +65,14 @@ fn ask(
     let mut gateway = Gateway::new(settings, runtime.clone())?;
     let status = gateway.call("/v3/maintenance/status", &json!({}), Repeat::Safe)?;
     let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str);
-    let own = text("/header/member_id");
+    let member_id = text("/header/member_id");
     report.version = text("/version").unwrap_or_default().to_owned();
-    report.is_leader = own.is_some() && text("/leader") == own;
+    report.is_leader = member_id.is_some() && text("/leader") == member_id;
     report.bytes = number(status.get("dbSize"));
     // A member of etcd that has lost the majority answers the call above but not this one.
     let get = json!({ "action": "GET" });
     let answer = gateway.call("/v3/maintenance/alarm", &get, Repeat::Safe)?;
-    report.alarms = alarms(&answer, own);
+    report.alarms = alarms(&answer, member_id);
     runtime.block_on(async {
         let Ok(target) = RequestTarget::parse_with(url, settings.tls.as_ref()) else {
             return;
@@ -89,11 +89,11 @@ fn ask(
     Ok(())
 }
 
-fn alarms(answer: &Value, own: Option<&str>) -> Vec<String> {
+fn alarms(answer: &Value, member_id: Option<&str>) -> Vec<String> {
     let alarms = answer.get("alarms").and_then(Value::as_array);
     let of_member = alarms.into_iter().flatten().filter(|alarm| {
         let member = alarm.get("memberID").and_then(Value::as_str);
-        member == own
+        member == member_id
     });
     of_member
         .filter_map(|alarm| Some(alarm.get("alarm")?.as_str()?.to_owned()))

@@ -119,13 +119,18 @@ impl Roster {
         down_since(&self.members, self.owner_record(), member)
     }
 
-    /// Whether a member of a version with fewer tables than `own` runs and may take over. `last_owner` does not count: while
-    /// nobody has the claim it does not run, whatever its record says.
-    pub fn has_older(&self, own: &MemberRecord, last_owner: Option<&str>, now: i64) -> bool {
+    /// Whether a member of a version with fewer tables than `this_member` runs and may take over. `last_owner` does not
+    /// count: while nobody has the claim it does not run, whatever its record says.
+    pub fn has_older(
+        &self,
+        this_member: &MemberRecord,
+        last_owner: Option<&str>,
+        now: i64,
+    ) -> bool {
         let mut others = self.members.iter();
         others.any(|member| {
             let can_own = member.may_own && member.unfit.is_none() && !member.full;
-            member.tables < own.tables
+            member.tables < this_member.tables
                 && can_own
                 && member.is_alive(now)
                 && Some(&*member.id) != last_owner
@@ -419,25 +424,25 @@ mod tests {
     #[test]
     fn an_older_member_that_runs_and_can_own_is_found() {
         let older = parse(FIRST.as_bytes()).unwrap();
-        let own = MemberRecord {
+        let newer = MemberRecord {
             id: "0b".to_owned(),
             tables: Some(1),
             ..older.clone()
         };
-        assert!(text(&own).contains(r#""tables":1"#));
+        assert!(text(&newer).contains(r#""tables":1"#));
         let has_older = |older: &MemberRecord, last_owner, now| {
             let roster = Roster {
-                members: vec![own.clone(), older.clone()],
+                members: vec![newer.clone(), older.clone()],
                 head: None,
                 owner: None,
                 revision: 1,
             };
-            roster.has_older(&own, last_owner, now)
+            roster.has_older(&newer, last_owner, now)
         };
         assert!(has_older(&older, None, 1_010) && has_older(&older, Some("0b"), 1_010));
         assert!(!has_older(&older, None, 1_060) && !has_older(&older, Some("0a"), 1_010));
         let equal = MemberRecord {
-            tables: own.tables,
+            tables: newer.tables,
             ..older.clone()
         };
         let never = MemberRecord {

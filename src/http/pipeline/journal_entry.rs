@@ -196,8 +196,8 @@ fn path(record: &RequestRecord, route: &Route, path: &str) -> String {
     let segments = route.pattern.split('/').zip(path.split('/'));
     let named = segments.map(|(name, text)| {
         // The id of another user would tie the record to a person who did not ask.
-        let own = name == "{userId}" && user.as_deref() == Some(text);
-        let shown = own || PATH_PARAMETERS.contains(&name);
+        let is_requesting_user = name == "{userId}" && user.as_deref() == Some(text);
+        let shown = is_requesting_user || PATH_PARAMETERS.contains(&name);
         if shown && !has_token(text) {
             text
         } else {

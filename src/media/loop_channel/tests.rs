@@ -112,8 +112,8 @@ fn fragment(segment: &[u8]) -> Fragment {
     let begin = usize::try_from(trun.u32().unwrap()).unwrap();
     let (mut end, mut duration) = (begin, 0);
     for _ in 0..count {
-        let own = (flags & 0x100 != 0).then(|| trun.u32().unwrap());
-        duration += u64::from(own.unwrap_or(usual));
+        let sample_duration = (flags & 0x100 != 0).then(|| trun.u32().unwrap());
+        duration += u64::from(sample_duration.unwrap_or(usual));
         end += usize::try_from(trun.u32().unwrap()).unwrap();
         if flags & 0x400 != 0 {
             trun.u32().unwrap();

@@ -101,12 +101,12 @@ impl<J> Ring<J> {
 
     fn ahead(&self, turn: &Turn) -> usize {
         // Networks take turns: each other network of the partner runs at most `round` jobs first.
-        let own = self.network_jobs(turn);
-        let round = own + 1;
+        let network_jobs = self.network_jobs(turn);
+        let round = network_jobs + 1;
         let networks = self.turns(turn.partner).map(|turns| &turns.networks);
         let others = networks.into_iter().flatten();
         let others = others.filter(|turns| turns.network != turn.network);
-        let partner_jobs = own
+        let partner_jobs = network_jobs
             + others
                 .map(|turns| turns.jobs.len().min(round))
                 .sum::<usize>();
@@ -174,20 +174,20 @@ impl<J> Ring<J> {
     fn shed(&mut self, than: Option<&Turn>) -> Option<J> {
         let jobs = |at: &usize| self.partners.get(*at).map(|turns| turns.jobs);
         let at = (0..self.partners.len()).max_by_key(jobs)?;
-        let own = than.map_or((0, 0), |turn| {
+        let (partner_jobs, network_jobs) = than.map_or((0, 0), |turn| {
             let partner_jobs = self.turns(turn.partner).map_or(0, |turns| turns.jobs);
             (partner_jobs + 1, self.network_jobs(turn) + 1)
         });
         let turns = self.partners.get_mut(at)?;
         // Within one partner, networks are compared; between partners, all their jobs.
-        let is_own = than.is_some_and(|turn| turn.partner == turns.partner);
+        let is_same_partner = than.is_some_and(|turn| turn.partner == turns.partner);
         let jobs = |at: &usize| turns.networks.get(*at).map(|network| network.jobs.len());
         let longest = (0..turns.networks.len()).max_by_key(jobs)?;
         let network = turns.networks.get_mut(longest)?;
-        let (has, would_have) = if is_own {
-            (network.jobs.len(), own.1)
+        let (has, would_have) = if is_same_partner {
+            (network.jobs.len(), network_jobs)
         } else {
-            (turns.jobs, own.0)
+            (turns.jobs, partner_jobs)
         };
         // At equal size the waiting job stays: two clients must not displace each other for ever.
         if has <= would_have {
@@ -237,11 +237,11 @@ impl<J> FairQueue<J> {
     }
 
     pub fn ahead(&self, turn: &Turn) -> usize {
-        let (better, from_own) = self.rings.split_at(turn.standing as usize);
-        let Some((own, worse)) = from_own.split_first() else {
+        let (better, rest) = self.rings.split_at(turn.standing as usize);
+        let Some((same, worse)) = rest.split_first() else {
             return 0;
         };
-        let ahead = own.ahead(turn);
+        let ahead = same.ahead(turn);
         let worse: usize = worse.iter().map(|ring| ring.jobs).sum();
         let ahead = ahead + worse.min(ahead / BETTER_TURNS + 1);
         // A ring in front gets `BETTER_TURNS` turns for each turn of the rings behind it.
@@ -268,20 +268,20 @@ impl<J> FairQueue<J> {
             return Err(NoRoom);
         }
         let full = self.len() >= self.capacity;
-        let from_own = self.rings.get_mut(turn.standing as usize..);
-        let Some((own, worse)) = from_own.and_then(<[_]>::split_first_mut) else {
+        let rest = self.rings.get_mut(turn.standing as usize..);
+        let Some((same, worse)) = rest.and_then(<[_]>::split_first_mut) else {
             return Err(NoRoom);
         };
         let mut shed = None;
         if full {
             // Networks in a worse standing lose their jobs first.
             let worse = worse.iter_mut().rev().find_map(|ring| ring.shed(None));
-            shed = worse.or_else(|| own.shed(Some(turn)));
+            shed = worse.or_else(|| same.shed(Some(turn)));
             if shed.is_none() {
                 return Err(NoRoom);
             }
         }
-        own.push(turn, job);
+        same.push(turn, job);
         Ok(shed)
     }
 

@@ -228,8 +228,8 @@ mod tests {
     #[test]
     fn a_session_has_two_slots_and_leaves_the_others() {
         let slots = Slots::new(LIMITS);
-        let mut own: Vec<_> = (0..5).map(|_| ask(&slots, 1, 1)).collect();
-        let mut held: Vec<_> = own.iter_mut().filter_map(now).collect();
+        let mut requests: Vec<_> = (0..5).map(|_| ask(&slots, 1, 1)).collect();
+        let mut held: Vec<_> = requests.iter_mut().filter_map(now).collect();
         assert_eq!(held.len(), 2);
         assert_eq!(
             now(&mut ask(&slots, 1, 1)).unwrap().err(),
@@ -238,7 +238,7 @@ mod tests {
         let other = now(&mut ask(&slots, 2, 2)).unwrap().unwrap();
         // The next one runs when an earlier one ends.
         drop(held.pop());
-        let next: Vec<_> = own[2..].iter_mut().filter_map(now).collect();
+        let next: Vec<_> = requests[2..].iter_mut().filter_map(now).collect();
         assert_eq!(next.len(), 1);
         drop(other);
     }

@@ -36,8 +36,8 @@ pub(super) struct EventsOfView(Option<Box<ViewEvents>>);
 
 impl EventsOfView {
     pub(super) fn bytes(&self) -> usize {
-        let own = self.0.as_ref().map_or(0, |_| size_of::<ViewEvents>());
-        own + self.timeline.bytes() + self.bitrates.bytes()
+        let boxed = self.0.as_ref().map_or(0, |_| size_of::<ViewEvents>());
+        boxed + self.timeline.bytes() + self.bitrates.bytes()
     }
 }
 

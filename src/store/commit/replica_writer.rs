@@ -129,7 +129,7 @@ impl Writer {
             // have.
             writer.append_shared(joined, &batch)?;
             joined.bytes += batch.len() as u64;
-            writer.append_own(joined.member.position().number, &batch)?;
+            writer.append_to_wal(joined.member.position().number, &batch)?;
             let published = writer.publish(&group);
             writer.or_fail(published)?;
             publications.into_iter().for_each(|publish| publish());
@@ -206,7 +206,7 @@ impl Writer {
             what: "is not a batch of this version".to_owned(),
         })?;
         // The WAL comes before the memory: whatever readers see must survive a restart.
-        self.append_own(entry.number, &entry.batch)?;
+        self.append_to_wal(entry.number, &entry.batch)?;
         self.publish(&group)?;
         self.apply_later(group)
     }
@@ -215,7 +215,7 @@ impl Writer {
         published.store(self.number, Ordering::Release);
     }
 
-    fn append_own(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {
+    fn append_to_wal(&mut self, number: u64, batch: &[u8]) -> Result<(), StoreError> {
         let appended = self.log.append(number, batch);
         // No error is transient here: the entry is in the shared log, and this store must not continue without it.
         self.or_fail(appended)?;

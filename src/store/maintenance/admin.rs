@@ -93,10 +93,10 @@ impl Store {
         Ok(disk.snapshot_path(self.write_snapshot()?.number))
     }
 
-    pub(crate) fn must_be_empty(&self, own: &[TreeName]) -> Result<(), StoreError> {
+    pub(crate) fn must_be_empty(&self, ignored: &[TreeName]) -> Result<(), StoreError> {
         let empty = self.read(|txn| {
             let tables = self.0.core.schema.tables().iter();
-            let mut tables = tables.filter(|table| !own.contains(&table.name));
+            let mut tables = tables.filter(|table| !ignored.contains(&table.name));
             tables.try_fold(true, |empty, table| {
                 Ok::<_, StoreError>(empty && txn.pairs(table.name, &[], None, 1)?.is_empty())
             })

@@ -258,7 +258,7 @@ impl Restore<'_> {
         layout.check_replaceable()?;
         // The backup is read to its end before anything is staged.
         let (head, report) = check_snapshot(self.backup, self.schema)?;
-        let own = self.target_instance(layout, &head)?;
+        let instance = self.target_instance(layout, &head)?;
         layout.clear_staged()?;
         let packed = fs::metadata(self.backup)
             .map_err(at("read", self.backup))?
@@ -266,9 +266,9 @@ impl Restore<'_> {
         // The new engine is larger than the backup.
         disk_space::require_free(self.directory, packed + NEW_ENGINE * packed)?;
         let number = self.next_free_number(layout, &head);
-        let lineage = Lineage::new(self.timeline, own, number);
+        let lineage = Lineage::new(self.timeline, instance, number);
         let restored = SnapshotHead {
-            instance: own,
+            instance,
             number,
             history: History::begin(lineage.current, number),
             ..head.clone()
@@ -303,7 +303,9 @@ impl Restore<'_> {
         }
         match layout.identity() {
             // The existing store keeps its id, so that its own backups still belong to it.
-            Ok(own) if own.instance == head.instance || self.adopt => Ok(own.instance),
+            Ok(existing) if existing.instance == head.instance || self.adopt => {
+                Ok(existing.instance)
+            }
             Ok(_) => Err(StoreError::Foreign),
             // The id of the existing store is lost, so it can only become the backup's store.
             Err(error) if self.adopt => {
@@ -412,14 +414,18 @@ mod tests {
             drop(store);
             restore(data, &backup);
             let layout = StoreLayout::new(data, true);
-            let [own, staged, spare] =
+            let [installed, staged, spare] =
                 ["store", "restored/store", "spare"].map(|name| data.join(name));
             if step == 0 {
                 // Not staged for installation yet.
                 fs::remove_file(staged.join("whole")).unwrap();
             }
             if step >= 2 {
-                for (from, to) in [(&own, &spare), (&staged, &own), (&spare, &staged)] {
+                for (from, to) in [
+                    (&installed, &spare),
+                    (&staged, &installed),
+                    (&spare, &staged),
+                ] {
                     fs::rename(from, to).unwrap();
                 }
             }
@@ -427,7 +433,7 @@ mod tests {
                 layout.move_aside(&staged, "store").unwrap();
             }
             if step >= 4 {
-                fs::remove_file(own.join("whole")).unwrap();
+                fs::remove_file(installed.join("whole")).unwrap();
             }
             let store = open(data);
             assert_eq!(all(&store), people(if step == 0 { 3 } else { 2 }), "{step}");

@@ -33,7 +33,9 @@ impl Join<'_> {
             return Err(StoreError::NotEmpty);
         }
         // An existing store keeps its id, so that its backups still belong to it.
-        let instance = layout.identity().map_or(self.instance, |own| own.instance);
+        let instance = layout
+            .identity()
+            .map_or(self.instance, |identity| identity.instance);
         layout.clear_staged()?;
         let (head, report) = check_snapshot(self.snapshot, self.schema)?;
         check_format(head.format, self.schema.format())?;
@@ -50,7 +52,7 @@ impl Join<'_> {
             current: head.history.timeline,
             ancestors: Vec::new(),
         };
-        let own = SnapshotHead {
+        let local_head = SnapshotHead {
             instance,
             ..head.clone()
         };
@@ -60,7 +62,7 @@ impl Join<'_> {
             report: &report,
             schema: self.schema,
         };
-        staging.build(&own, lineage)?;
+        staging.build(&local_head, lineage)?;
         layout.mark_staged_complete()?;
         layout.install_staged()?;
         Ok(Position {

@@ -22,7 +22,7 @@ pub(crate) fn restore(
     let Some(disk) = &core.disk else {
         return Ok(());
     };
-    if let Err(error) = disk.layout.check_own(&disk.identity) {
+    if let Err(error) = disk.layout.check_same_store(&disk.identity) {
         return Err(core.failure.report(&error));
     }
     if let Some(path) = missing_part(disk) {
@@ -55,7 +55,7 @@ pub(crate) fn restore_at_end(core: &Shared, now: i64) -> Result<(), StoreError> 
     if core.failure.get().is_some() || !core.is_writable() || !engine.is_ready() {
         return Ok(());
     }
-    disk.layout.check_own(&disk.identity)?;
+    disk.layout.check_same_store(&disk.identity)?;
     if let Some(path) = missing_part(disk) {
         tracing::error!(file = %path.display(), "another program has deleted, replaced or cut a file of the store; writing a snapshot before the end");
         let number = engine.applied()?.number;
@@ -86,7 +86,7 @@ pub(crate) fn restore_lock(core: &Shared, locks: &mut Vec<StoreLock>) {
     if held.is_of(directory) {
         return;
     }
-    if let Err(error) = disk.layout.check_own(&disk.identity) {
+    if let Err(error) = disk.layout.check_same_store(&disk.identity) {
         core.failure.report(&error);
         return;
     }

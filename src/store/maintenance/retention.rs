@@ -31,11 +31,11 @@ pub fn prune_backups(
         keep,
         made,
     } = retention;
-    let mut own = list_backups(directory, schema);
+    let mut backups = list_backups(directory, schema);
     // Backups of other stores, and copies under another name, belong to the operator.
-    own.retain(|backup| backup.is_made_by(instance));
+    backups.retain(|backup| backup.is_made_by(instance));
     let timeline = made.head.history.timeline;
-    let present = own
+    let present = backups
         .iter()
         .filter(|backup| backup.head.history.timeline == timeline);
     let oldest_kept = present
@@ -52,10 +52,10 @@ pub fn prune_backups(
     };
     let mut seen = BTreeMap::<[u8; 16], usize>::new();
     let mut removed = 0;
-    for old in &own {
+    for old in &backups {
         let of_timeline = seen.entry(old.head.history.timeline).or_default();
         *of_timeline += 1;
-        // `own` is sorted by date, newest first.
+        // `backups` is sorted by date, newest first.
         let is_over = *of_timeline > keep;
         let is_rotated = old.head.history.timeline != timeline && rotated(old);
         if (is_over || is_rotated) && old.path != made.path {

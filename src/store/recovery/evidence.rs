@@ -105,14 +105,14 @@ impl Recovery<'_> {
 
     pub(crate) fn sources(&self) -> Result<RecoverySource, StoreError> {
         let lineage = &self.identity.lineage;
-        let own = |directory: &Path| {
+        let of_this_store = |directory: &Path| {
             let mut found = snapshots(directory, self.schema);
             // A snapshot of another store can lie here after a careless copy.
             found.retain(|(head, _)| head.instance == self.identity.instance);
             found
         };
-        let bases = own(&self.layout.snapshots());
-        let backups = self.backups.map(own).unwrap_or_default();
+        let bases = of_this_store(&self.layout.snapshots());
+        let backups = self.backups.map(of_this_store).unwrap_or_default();
         let end = self.end()?;
         let promised = end.end().map_or(0, |end| end.promised(boot_id()));
         let numbers = bases.iter().chain(&backups).map(|(head, _)| head.number);

@@ -23,10 +23,10 @@ impl Recovery<'_> {
                 let applied = engine.applied()?;
                 let lineage = &self.identity.lineage;
                 let last = sources.survey.reaches(applied.number);
-                let is_own = lineage.holds_engine(applied)
+                let is_of_this_store = lineage.holds_engine(applied)
                     && check_begun(lineage, &engine, last, None).is_ok();
                 let applied = applied.number;
-                is_own.then(|| (sources.survey.reaches(applied), applied, engine))
+                is_of_this_store.then(|| (sources.survey.reaches(applied), applied, engine))
             }
             Err(StoreError::Engine(_)) => None,
             Err(error) => return Err(error),

@@ -115,7 +115,7 @@ impl Recovery<'_> {
         identity: &mut Identity,
         number: u64,
     ) -> Result<FileLog, StoreError> {
-        self.layout.check_own(&self.identity)?;
+        self.layout.check_same_store(&self.identity)?;
         // The new timeline must be on disk before the first commit in it.
         if *identity != self.identity {
             self.layout.write_identity(identity)?;
@@ -131,7 +131,7 @@ impl Recovery<'_> {
         // From now on a missing log is damage and not a first start.
         if !identity.begun {
             identity.begun = true;
-            self.layout.check_own(&self.identity)?;
+            self.layout.check_same_store(&self.identity)?;
             self.layout.write_identity(identity)?;
         }
         Ok(log)
@@ -150,7 +150,7 @@ impl Recovery<'_> {
                 });
             }
         }
-        let own = self.open_sled().and_then(|engine| {
+        let opened = self.open_sled().and_then(|engine| {
             let applied = engine.applied()?;
             check_history(&self.identity.lineage, applied)?;
             let directory = self.layout.engines()?.0;
@@ -158,7 +158,7 @@ impl Recovery<'_> {
             check_begun(&self.identity.lineage, &engine, last, directory.as_ref())?;
             Ok((engine, applied.number))
         });
-        let why = match own {
+        let why = match opened {
             Ok((engine, applied)) => {
                 // The engine may lack commits that only the WAL has, but there must be no gap between them.
                 if sources.continues(applied) {

@@ -224,10 +224,11 @@ fn failed_replacement_of_an_empty_segment_loses_no_later_commit() {
 /// Runs `work` in a thread that cannot open a directory without read permission, even as root.
 fn without_privileges(work: impl FnOnce() + Send + 'static) {
     let guarded = move || {
-        let mut own = capabilities(None).unwrap();
-        own.effective
+        let mut reduced = capabilities(None).unwrap();
+        reduced
+            .effective
             .remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
-        set_capabilities(None, own).unwrap();
+        set_capabilities(None, reduced).unwrap();
         work();
     };
     std::thread::spawn(guarded).join().unwrap();

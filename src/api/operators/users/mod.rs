@@ -216,7 +216,7 @@ pub(crate) async fn change_user(
     }
     let parental = request.parental_control.unwrap_or_default();
     let change = OperatorChange {
-        own: UserChange {
+        user_change: UserChange {
             name: request.name,
             locale: request.locale,
             birth_date: request.birth_date,

@@ -186,9 +186,9 @@ fn livestream(entry: &str, address: &str, group: Option<String>) -> Result<Entry
         .filter(|title| !title.is_empty())
         .or(given("tvg-name"));
     // An id that no livestream can have is replaced by one that is made of the name.
-    let own = given("tvg-id").filter(|id| LivestreamId::parse(id).is_ok());
-    let id = match (own, name) {
-        (Some(own), _) => own.to_owned(),
+    let tvg_id = given("tvg-id").filter(|id| LivestreamId::parse(id).is_ok());
+    let id = match (tvg_id, name) {
+        (Some(tvg_id), _) => tvg_id.to_owned(),
         (None, Some(name)) => match id_of(name) {
             // A name of signs alone.
             id if id.is_empty() => "channel".to_owned(),

@@ -127,9 +127,12 @@ impl Trial {
         let mut members = vec![start_member("one", &first, ops)?];
         for (at, name) in NAMES.into_iter().enumerate().skip(1) {
             let word = playgate(&first, &["fleet", "invite"])?;
-            let (own, ops) = config(&folder, at, &endpoints, &mut ports)?;
-            playgate(&own, &["fleet", "join", word.trim(), "--name", name])?;
-            members.push(start_member(name, &own, ops)?);
+            let (member_config, ops) = config(&folder, at, &endpoints, &mut ports)?;
+            playgate(
+                &member_config,
+                &["fleet", "join", word.trim(), "--name", name],
+            )?;
+            members.push(start_member(name, &member_config, ops)?);
         }
         self.announce(&members, &etcd, &demo)?;
         wait_for_signal()
@@ -192,9 +195,9 @@ impl Trial {
 /// A command whose process ends with this one, however this one ends: it would go on in the background, and hold its ports
 /// and its files.
 fn ending_with_this(program: &str) -> Command {
-    let own = getpid().as_raw_nonzero();
+    let this_process = getpid().as_raw_nonzero();
     let mut command = Command::new(THIS_PROGRAM);
-    command.env(PARENT, own.to_string()).arg(program);
+    command.env(PARENT, this_process.to_string()).arg(program);
     command
 }
 

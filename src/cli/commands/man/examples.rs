@@ -22,8 +22,8 @@ fn rest<'a>(line: &'a str, command: &str) -> Option<&'a str> {
 }
 
 pub(crate) fn of_command(command: &str) -> Vec<Example> {
-    let own = all().filter(|(_, line)| rest(line, command).is_some());
-    own.collect()
+    let matching = all().filter(|(_, line)| rest(line, command).is_some());
+    matching.collect()
 }
 
 pub(crate) fn of_group(group: &str) -> Vec<Example> {

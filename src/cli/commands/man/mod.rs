@@ -37,8 +37,8 @@ fn documented(commands: Command) -> Command {
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     // The text after the help would get a meaningless heading.
-    let own = command.clone().after_help(Resettable::Reset);
-    clap_mangen::Man::new(own)
+    let without_after_help = command.clone().after_help(Resettable::Reset);
+    clap_mangen::Man::new(without_after_help)
         // The same source for all pages instead of each command's name. An empty date would be dropped,
         // and the next field would take its place.
         .date(" ")
@@ -66,9 +66,9 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
         page,
         ".SH FILES\n.I /etc/playgate/playgate.toml\n.br\n.I /var/lib/playgate"
     )?;
-    let own = clap_mangen::Man::new(command.clone()).get_filename();
+    let file_name = clap_mangen::Man::new(command.clone()).get_filename();
     // The page of the program itself must not refer to itself.
-    let program = if own == "playgate.1" {
+    let program = if file_name == "playgate.1" {
         ""
     } else {
         ".BR playgate (1),\n"

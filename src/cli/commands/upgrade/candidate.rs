@@ -103,14 +103,15 @@ pub(super) async fn check_deb(deb: &Path, global: &Global) -> Result<UpgradeRepo
     if field("Package") != "playgate" {
         return Ok(not_a_package(deb, "it is not a package of Playgate"));
     }
-    let own = tool(Command::new("dpkg").arg("--print-architecture"))?.unwrap_or_default();
+    let machine_architecture =
+        tool(Command::new("dpkg").arg("--print-architecture"))?.unwrap_or_default();
     let architecture = field("Architecture");
-    if architecture != own.trim() {
+    if architecture != machine_architecture.trim() {
         return Ok(not_a_package(
             deb,
             &format!(
                 "it is for {architecture}, and this machine is {}",
-                own.trim()
+                machine_architecture.trim()
             ),
         ));
     }

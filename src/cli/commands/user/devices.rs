@@ -57,7 +57,7 @@ pub(crate) async fn streams(
         // Only a stream of this user: the id may have been copied from elsewhere.
         let list = streams.as_array().into_iter().flatten();
         let mut ids = list.filter_map(|stream| stream.get("sessionId")?.as_str());
-        if !ids.any(|own| own == id) {
+        if !ids.any(|stream_id| stream_id == id) {
             return Err(Failure::new(
                 crate::output::Exit::NotFound,
                 format!("{} has no running stream {id}", user.user),

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::early_listeners::EarlyListeners;
 use super::handover::{Handover, Stepping};
 use super::link::FleetLink;
-use super::{figures, own_state, owner_report};
+use super::{figures, local_state, owner_report};
 use crate::client::fleet::{address, reporter};
 use crate::output::{Exit, Failure};
 use crate::process::signals::SignalAction;
@@ -82,7 +82,8 @@ impl FleetMember {
         extending.abort();
         let driver = driver?;
         let candidacy = driver.candidacy();
-        tokio::spawn(own_state::watch_disk(store.clone(), Arc::clone(&candidacy)));
+        let disk_watch = local_state::watch_disk(store.clone(), Arc::clone(&candidacy));
+        tokio::spawn(disk_watch);
         // As many as clients: each needs one at most.
         let places = usize::try_from(config.limits.connections).unwrap_or(Semaphore::MAX_PERMITS);
         let link = Arc::new(FleetLink {
@@ -120,7 +121,7 @@ impl FleetMember {
                 let others = others.map(|other| other.address);
                 others.chain([own_address.clone()]).collect()
             }),
-            state: own_state::for_members(
+            state: local_state::for_members(
                 &link,
                 &candidacy,
                 startup.effective.clone(),
@@ -168,8 +169,8 @@ impl FleetMember {
         let others = Arc::new(self.driver.others());
         tokio::spawn(figures::copy(Arc::clone(&services), client, others));
         tokio::spawn(figures::hand_over(services, self.standing.clone()));
-        own_state::for_metrics(&self.link, &http.services);
-        tokio::spawn(own_state::watch_standby(
+        local_state::for_metrics(&self.link, &http.services);
+        tokio::spawn(local_state::watch_standby(
             Arc::clone(&http.services),
             Arc::clone(&self.link),
             Arc::clone(&self.candidacy),

@@ -5,7 +5,7 @@ mod figures;
 mod fleet_member;
 mod handover;
 mod link;
-mod own_state;
+mod local_state;
 mod owner_report;
 
 pub(super) use fleet_member::{FleetMember, StandbyEnd};

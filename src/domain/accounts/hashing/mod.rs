@@ -209,14 +209,15 @@ pub(super) fn verify_password(
     let spellings = if format.is_current(today) {
         // Made here, so of the normal form; a user's wrong password must not cost more than one hash. An imported hash may
         // have the same parameters, so what was typed is tried too: the decoy of an unknown user does the same.
-        let mut own = password.spellings();
-        own.truncate(
-            own.iter()
+        let mut candidates = password.spellings();
+        candidates.truncate(
+            candidates
+                .iter()
                 .position(|text| *text == normal())
                 .map_or(1, |at| at + 1),
         );
-        own.reverse();
-        own
+        candidates.reverse();
+        candidates
     } else {
         password.spellings()
     };

@@ -122,7 +122,7 @@ fn operators_can_set_restricted_fields() {
     let changed = change(OperatorChange {
         country: Country::parse("DE").ok(),
         tags: Some(vec!["b".into(), "a".into(), "b".into()]),
-        own: UserChange {
+        user_change: UserChange {
             parental_enabled: Some(true),
             parental_limit: Some(15),
             ..UserChange::default()

@@ -59,7 +59,7 @@ pub(super) fn in_session(conversation: &Conversation) -> Finding {
             });
             // Another device of the user, which has a login of its own, may ask for the title that this session plays.
             let is_of_other_login =
-                call.login.is_some() && !session.calls.iter().any(|own| own.login == call.login);
+                call.login.is_some() && !session.calls.iter().any(|one| one.login == call.login);
             // Before the first and after the last heartbeat the session does not run.
             if is_of_other_login
                 || call.at <= first.at

@@ -83,11 +83,11 @@ fn is_of_other_device(calls: &[&ClientCall], refused: &ClientCall, call: &Client
     }
     let mut before = calls.iter().rev().filter(|one| one.at <= refused.at);
     let known = before.find(|one| one.device == refused.device && one.login.is_some());
-    let own = refused
+    let refused_login = refused
         .login
         .as_ref()
         .or(known.and_then(|one| one.login.as_ref()));
-    own.is_some() && call.login.is_some() && own != call.login.as_ref()
+    refused_login.is_some() && call.login.is_some() && refused_login != call.login.as_ref()
 }
 
 /// Whether two log-ins are those of two devices: the first one is still used, or each names a device of its own.
@@ -96,12 +96,12 @@ fn on_other_device(calls: &[&ClientCall], first: &ClientCall, second: &ClientCal
         return false;
     }
     let with = |login: &Option<String>| {
-        let own: Vec<&ClientCall> = calls
+        let of_login: Vec<&ClientCall> = calls
             .iter()
             .copied()
             .filter(|call| call.login == *login)
             .collect();
-        own
+        of_login
     };
     let (one, other) = (with(&first.login), with(&second.login));
     let still_used = one
@@ -171,15 +171,18 @@ pub(super) fn one_login_per_401(conversation: &Conversation) -> Finding {
 
 /// Whether a log-in or log-out is not that of the login that was refused: it names another one, or that one is used later.
 fn is_another_login(calls: &[&ClientCall], refused: &ClientCall, next: &ClientCall) -> bool {
-    let Some(own) = &refused.login else {
+    let Some(refused_login) = &refused.login else {
         return false;
     };
-    let goes_on = calls
-        .iter()
-        .any(|call| call.at > next.at && call.is_ok() && call.login.as_ref() == Some(own));
+    let goes_on = calls.iter().any(|call| {
+        call.at > next.at && call.is_ok() && call.login.as_ref() == Some(refused_login)
+    });
     match next.is_login() {
         true => goes_on,
-        false => next.login.as_ref().is_some_and(|other| other != own),
+        false => next
+            .login
+            .as_ref()
+            .is_some_and(|other| other != refused_login),
     }
 }
 

@@ -48,7 +48,7 @@ fn is_in<'a>(session: &'a str, route: &'a str) -> impl Fn(&ClientCall) -> bool +
     move |call| {
         call.session
             .as_deref()
-            .is_some_and(|own| own.ends_with(session))
+            .is_some_and(|id| id.ends_with(session))
             && call.is(route)
     }
 }
@@ -141,11 +141,11 @@ fn stable_device_id(c: &mut Recording) {
     }
     for nth in 0..4 {
         let device = format!("tv{nth}");
-        let own = c
+        let of_device = c
             .events
             .iter_mut()
             .filter(|event| event.device.as_deref() == Some(&device));
-        for (number, event) in own.enumerate() {
+        for (number, event) in of_device.enumerate() {
             event.sequence = number as u64 + 1;
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn first(c: &Recording, fits: impl Fn(&ClientCall) -> bool) -> Client
     c.calls.iter().find(|call| fits(call)).unwrap().clone()
 }
 
-pub(super) fn own(text: &str) -> Option<String> {
+pub(super) fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
@@ -27,7 +27,7 @@ fn fallback(c: &mut Recording, header: &str) {
     let start = first(c, of("film", "preflight"));
     let refused = ClientCall {
         status: 404,
-        code: own("PROTOCOL_NOT_AVAILABLE"),
+        code: some("PROTOCOL_NOT_AVAILABLE"),
         session: None,
         ..start.clone()
     };
@@ -66,14 +66,14 @@ fn household(c: &mut Recording, with_logins: bool) {
 /// Another device of the user logs in, or out, a moment after a 403 of this one.
 fn other_device_logs(c: &mut Recording, route: &str, own_login: &str) {
     let refused = first(c, |call| call.has_code("NOT_ENTITLED"));
-    let login = own("login");
+    let login = some("login");
     change(
         c,
         |call| call.at >= refused.at,
         |call| call.login.clone_from(&login),
     );
     let mut other = plain(&refused, route, 200);
-    other.login = own(own_login);
+    other.login = some(own_login);
     insert(c, 1_000, other);
 }
 
@@ -84,13 +84,13 @@ fn comes_back(c: &mut Recording, zaps: bool) {
     let at = |later: i64| beat.at - start.at + later;
     if zaps {
         let other = ClientCall {
-            asset: own("other"),
-            session: own("other"),
+            asset: some("other"),
+            session: some("other"),
             ..start.clone()
         };
         insert(c, at(20_000), other);
         let mut entitled = plain(&beat, "entitlement", 200);
-        entitled.asset = own("other");
+        entitled.asset = some("other");
         insert(c, 19_000, entitled);
     }
     insert(c, at(40_000), start);
@@ -128,7 +128,7 @@ fn asked_again(c: &mut Recording, asked: bool) {
     if asked {
         let refused = ClientCall {
             status: 403,
-            code: own("PIN_CODE_REQUIRED"),
+            code: some("PIN_CODE_REQUIRED"),
             sends_pin: false,
             ..unlocked.clone()
         };
@@ -144,7 +144,7 @@ fn end_is_answered(c: &mut Recording, status: u16) {
 
 /// Another device asks for the title that is playing, and its viewer does not type the PIN.
 fn other_device_asks(c: &mut Recording, login: &str) {
-    let playing = own("login");
+    let playing = some("login");
     change(
         c,
         |call| call.session.as_deref() == Some("live"),
@@ -152,8 +152,8 @@ fn other_device_asks(c: &mut Recording, login: &str) {
     );
     let beat = first(c, of("live", "heartbeat"));
     let mut asks = plain(&beat, "entitlement", 403);
-    (asks.asset, asks.code) = (own("channel"), own("PIN_CODE_REQUIRED"));
-    asks.login = own(login);
+    (asks.asset, asks.code) = (some("channel"), some("PIN_CODE_REQUIRED"));
+    asks.login = some(login);
     insert(c, 4_000, asks);
 }
 
@@ -186,7 +186,7 @@ fn drops_a_batch(c: &mut Recording, status: u16) {
 
 /// An event of a title never arrives, because its batch was answered so.
 fn loses_an_event(c: &mut Recording, action: &str, status: u16) {
-    let is_lost = |event: &ClientEvent| event.action == action && event.asset == own("ended");
+    let is_lost = |event: &ClientEvent| event.action == action && event.asset == some("ended");
     let lost = c.events.iter().position(is_lost).unwrap();
     let lost = c.events.remove(lost);
     let mut upload = plain(&c.calls[0], "telemetry", status);
@@ -379,6 +379,6 @@ fn a_session_that_could_not_be_ended_was_not_left() {
         .retain(|call| !of("film", "end_playback")(call));
     repeat(&mut client, 10_000, of("film", "heartbeat"));
     let last = client.calls.last_mut().unwrap();
-    (last.status, last.code) = (401, own("USER_TOKEN_INVALID"));
+    (last.status, last.code) = (401, some("USER_TOKEN_INVALID"));
     assert!(!failed(client).contains(&"end-session"));
 }

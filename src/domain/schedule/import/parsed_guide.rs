@@ -247,8 +247,8 @@ impl ParsedChannel {
 
 fn targets<'a>(target: Option<&'a ChannelTarget>, id: &'a str) -> impl Iterator<Item = &'a str> {
     let mapped = target.into_iter().flat_map(|target| &target.livestreams);
-    let own = target.is_none().then_some(id);
-    mapped.map(String::as_str).chain(own)
+    let unmapped = target.is_none().then_some(id);
+    mapped.map(String::as_str).chain(unmapped)
 }
 
 /// Never 0, which is a row without a title.

@@ -211,16 +211,16 @@ fn what_a_device_kept_for_hours_is_not_about_what_it_plays_now() {
         ..opened(1, again, Labels::default())
     });
     let at = |seconds: i64| (again.0 + seconds) * 1_000;
-    let own = |sequence: i64, seconds, action| PlayerEvent {
+    let session_event = |sequence: i64, seconds, action| PlayerEvent {
         session: Some(Arc::from(session(2).to_string().as_str())),
         ..event(1, at(seconds), sequence, action)
     };
-    let started = own(1, 1, PlayerAction::Started(None));
+    let started = session_event(1, 1, PlayerAction::Started(None));
     quality.stored(sender(1), started, again + 1);
     // The device was offline. The first start is closed.
     let failed = event(1, NOON.0 * 1_000 + 50_000, 9, PlayerAction::Failed(None));
     quality.stored(sender(1), failed, again + 5);
-    let stopped = own(2, 61, PlayerAction::Stopped);
+    let stopped = session_event(2, 61, PlayerAction::Stopped);
     quality.stored(sender(1), stopped, again + 61);
     let found = figures(&quality, again + 70);
     assert_eq!((found.plays, found.playback_failures), (1, 0));

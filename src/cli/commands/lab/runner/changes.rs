@@ -62,10 +62,10 @@ impl ScenarioRunner<'_> {
     async fn end_sessions(&mut self) -> CommandResult {
         let user = self.admin.get(&self.user_path(&[])).await?;
         let sessions = self.admin.get(&path(&["sessions"])).await?;
-        let own = all(&sessions).iter();
+        let all_sessions = all(&sessions).iter();
         // Only the sessions of this user: other tests may run on the same server at the same time.
-        let own = own.filter(|session| session.get("userId") == user.get("userId"));
-        for id in own.filter_map(|session| session["sessionId"].as_str()) {
+        let of_user = all_sessions.filter(|session| session.get("userId") == user.get("userId"));
+        for id in of_user.filter_map(|session| session["sessionId"].as_str()) {
             self.admin.delete(&path(&["sessions", id])).await?;
         }
         Ok(())

@@ -144,7 +144,7 @@ impl ForeignUsers {
 
     /// Names the lines of the file in the server's report, and adds the users that were not sent.
     pub(super) fn complete(&self, report: &mut Value) {
-        for (list, own) in [("failed", &self.problems), ("notes", &self.notes)] {
+        for (list, unsent) in [("failed", &self.problems), ("notes", &self.notes)] {
             let listed = report.get_mut(list).and_then(Value::as_array_mut);
             let Some(listed) = listed else { continue };
             for reported in listed.iter_mut() {
@@ -155,17 +155,17 @@ impl ForeignUsers {
                     *place = json!(line);
                 }
             }
-            listed.extend(own.iter().map(Reported::json));
+            listed.extend(unsent.iter().map(Reported::json));
             listed.sort_by_key(|reported| reported.get("line").and_then(Value::as_u64));
         }
-        for (count, own) in [
+        for (count, unsent) in [
             ("lines", &self.problems),
             ("rejected", &self.problems),
             ("noted", &self.notes),
         ] {
             if let Some(place) = report.get_mut(count) {
-                let own = u64::try_from(own.len()).unwrap_or(u64::MAX);
-                *place = json!(place.as_u64().unwrap_or(0).saturating_add(own));
+                let added = u64::try_from(unsent.len()).unwrap_or(u64::MAX);
+                *place = json!(place.as_u64().unwrap_or(0).saturating_add(added));
             }
         }
     }

@@ -61,7 +61,7 @@ enum IdentityService {
 pub(crate) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandResult {
     let users = match command.from {
         Some(service) => Some(read_foreign(service, command)?),
-        None => own_array(&command.file)?,
+        None => playgate_array(&command.file)?,
     };
     let Some(users) = users else {
         let file = &command.file;
@@ -91,7 +91,7 @@ pub(crate) async fn run(admin: &mut Admin, command: &ImportCommand) -> CommandRe
 
 /// Reads a file of our own format that has its users in an array; `None` if they are lines. A table, which has neither, is
 /// refused here: each of its lines would be.
-fn own_array(file: &Path) -> Result<Option<ForeignUsers>, Failure> {
+fn playgate_array(file: &Path) -> Result<Option<ForeignUsers>, Failure> {
     const BEGIN_BYTES: u64 = 4096;
     let failed = |error: io::Error| Failure::file(file, &error);
     if file.as_os_str() == "-" {

@@ -14,7 +14,7 @@ use playgate_fleet::candidacy::{Candidacy, MemberState};
 use playgate_fleet::peer_keys::PeerKeys;
 use playgate_fleet::peer_server::ReadState;
 use playgate_fleet::standing::Standing;
-use playgate_observe::fleet::OwnState;
+use playgate_observe::fleet::LocalMemberState;
 use playgate_services::Services;
 use playgate_store::{Store, WritePriority};
 
@@ -68,14 +68,14 @@ pub(super) fn for_members(
 /// Lets the metrics of this process show its place in the fleet.
 pub(super) fn for_metrics(link: &Arc<FleetLink>, services: &Services) {
     let link = Arc::clone(link);
-    services.fleet.set_own(Box::new(move || {
+    services.fleet.set_local_state(Box::new(move || {
         let is_owner = link.is_owner.load(Ordering::Acquire);
         let knows_owner = match &*link.standing.borrow() {
             Standing::Standby { owner } => owner.is_some(),
             Standing::Owner => true,
             Standing::Deposed => false,
         };
-        OwnState {
+        LocalMemberState {
             is_owner,
             knows_owner,
             is_following: is_owner || link.follower.has_followed_within(FOLLOWED_WITHIN),

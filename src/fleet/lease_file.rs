@@ -68,23 +68,23 @@ mod tests {
     #[test]
     fn lease_is_that_of_a_process_of_the_same_directory_and_boot() {
         let folder = tempfile::tempdir().unwrap();
-        let [own, copy] = ["own", "copy"].map(|name| folder.path().join(name));
-        for directory in [&own, &copy] {
+        let [original, copy] = ["original", "copy"].map(|name| folder.path().join(name));
+        for directory in [&original, &copy] {
             fs::create_dir(directory).unwrap();
         }
-        assert_eq!(read(&own), None);
-        write(&own, 7).unwrap();
-        assert_eq!(read(&own), Some(7));
-        fs::copy(own.join(NAME), copy.join(NAME)).unwrap();
+        assert_eq!(read(&original), None);
+        write(&original, 7).unwrap();
+        assert_eq!(read(&original), Some(7));
+        fs::copy(original.join(NAME), copy.join(NAME)).unwrap();
         assert_eq!(read(&copy), None);
-        let text = fs::read_to_string(own.join(NAME)).unwrap();
+        let text = fs::read_to_string(original.join(NAME)).unwrap();
         let boot = boot_id().unwrap();
         let other = text.replace(&boot, "00000000-0000-0000-0000-000000000000");
         assert_ne!(other, text);
-        fs::write(own.join(NAME), other).unwrap();
-        assert_eq!(read(&own), None);
-        write(&own, 8).unwrap();
-        remove(&own);
-        assert_eq!(read(&own), None);
+        fs::write(original.join(NAME), other).unwrap();
+        assert_eq!(read(&original), None);
+        write(&original, 8).unwrap();
+        remove(&original);
+        assert_eq!(read(&original), None);
     }
 }
