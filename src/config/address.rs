@@ -49,14 +49,17 @@ impl ListenAddress {
         };
         let bracketed = host.contains(':');
         let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        if host.is_empty() || (!bracketed && !host.chars().all(named)) || is_bare_v6(text) {
+        if host.is_empty()
+            || (!bracketed && !host.chars().all(named))
+            || is_v6_without_brackets(text)
+        {
             return Err(form());
         }
         Ok(Self::Tcp { host, port })
     }
 }
 
-fn is_bare_v6(text: &str) -> bool {
+fn is_v6_without_brackets(text: &str) -> bool {
     // `::1:80` could be an address with or without a port.
     !text.starts_with('[') && text.matches(':').count() > 1
 }

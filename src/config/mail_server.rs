@@ -59,15 +59,15 @@ fn port_of(text: &str) -> (&str, Option<u16>) {
         !port.ends_with(']') && (host.ends_with(']') || !host.contains(':'))
     });
     let Some((host, port)) = split else {
-        return (bare(text), None);
+        return (normalized_host(text), None);
     };
     match port.parse() {
         Ok(0) | Err(_) => (text, None),
-        Ok(port) => (bare(host), Some(port)),
+        Ok(port) => (normalized_host(host), Some(port)),
     }
 }
 
-fn bare(host: &str) -> &str {
+fn normalized_host(host: &str) -> &str {
     let inner = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));

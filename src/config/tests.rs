@@ -696,7 +696,7 @@ fn a_secret_is_not_sent_to_a_sink_unencrypted() {
 }
 
 #[test]
-fn a_guide_source_has_all_its_members() {
+fn epg_source_has_all_its_members() {
     let loaded = Case::of(
         "[[epg.sources]]\n\
          name = 'main'\n\

@@ -113,7 +113,7 @@ pub fn decode_note<R: Record>(bytes: &[u8]) -> Option<R> {
 }
 
 /// Returns version and body of a stored value without verifying its checksum.
-pub(super) fn bare(value: &[u8]) -> Option<&[u8]> {
+pub(super) fn without_checksum(value: &[u8]) -> Option<&[u8]> {
     value.get(HEAD_BYTES - 1..)
 }
 

@@ -89,7 +89,7 @@ mod tests {
             let found = unplayable_assets(&catalogue, systems).into_iter();
             found.map(|(said, _)| said).collect()
         };
-        let bare = "2 livestreams have no playlist, so they cannot be played: a, b";
+        let no_playlist = "2 livestreams have no playlist, so they cannot be played: a, b";
         let locked = |what: &str| {
             format!(
                 "1 {what} are encrypted, but no license server is configured for their DRM systems"
@@ -98,15 +98,18 @@ mod tests {
         assert_eq!(
             said(&[]),
             [
-                bare.to_owned(),
+                no_playlist.to_owned(),
                 format!("{}: c", locked("livestreams")),
                 format!("{}: film", locked("assets")),
             ]
         );
         assert_eq!(
             said(&[Drm::Clearkey]),
-            [bare.to_owned(), format!("{}: film", locked("assets"))]
+            [
+                no_playlist.to_owned(),
+                format!("{}: film", locked("assets"))
+            ]
         );
-        assert_eq!(said(&[Drm::Widevine, Drm::Fairplay]), [bare]);
+        assert_eq!(said(&[Drm::Widevine, Drm::Fairplay]), [no_playlist]);
     }
 }

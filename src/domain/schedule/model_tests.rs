@@ -18,7 +18,7 @@ enum Clock {
     Utc,
     East,
     West,
-    Bare,
+    WithoutZone,
 }
 
 impl Clock {
@@ -27,7 +27,7 @@ impl Clock {
             Self::Utc => (0, " +0000"),
             Self::East => (5 * 60 + 30, " +0530"),
             Self::West => (-8 * 60, " PST"),
-            Self::Bare => (0, ""),
+            Self::WithoutZone => (0, ""),
         };
         let at = MIDNIGHT + (minutes + ahead) * 60;
         let at = chrono::DateTime::from_timestamp(at, 0).unwrap();
@@ -50,7 +50,7 @@ fn any_row() -> impl Strategy<Value = Row> {
         Just(Clock::Utc),
         Just(Clock::East),
         Just(Clock::West),
-        Just(Clock::Bare)
+        Just(Clock::WithoutZone)
     ];
     let title = prop::sample::select(vec!["A", "B", "C", "News", "NEWS!", "News at six", "", " "]);
     let length = prop::option::weighted(0.9, -1i64..14);

@@ -319,7 +319,7 @@ mod tests {
                 "pgAge": 16, "categories": ["News"]
             })
         );
-        let bare = Broadcast {
+        let title_only = Broadcast {
             metadata: Metadata {
                 title: "T".into(),
                 ..Metadata::default()
@@ -327,7 +327,7 @@ mod tests {
             ..whole
         };
         assert_eq!(
-            parsed(&bare, &BroadcastRights::default()),
+            parsed(&title_only, &BroadcastRights::default()),
             json!({
                 "id": "b\"1", "title": "T", "start": 10, "stop": 20, "liveAvailable": false,
                 "extendedRights": {"pause": false, "rewind": false, "fastForward": false}

@@ -822,8 +822,8 @@ proptest! {
                 prop_assert_eq!(view.is_some(), current.is_some());
                 let single = snapshot.live(std::slice::from_ref(id), offset, now).unwrap();
                 prop_assert_eq!(json(&single).get(id.as_str()).cloned(), view.cloned());
-                let bare = snapshot.live_one(id, offset, now).ok();
-                prop_assert_eq!(bare.map(|bare| json(&bare)), view.cloned());
+                let one = snapshot.live_one(id, offset, now).ok();
+                prop_assert_eq!(one.map(|one| json(&one)), view.cloned());
                 let fresh = LiveOffset::LIVE;
                 let prepared = snapshot.live(std::slice::from_ref(id), fresh, point).unwrap();
                 prop_assert_eq!(json(&prepared).get(id.as_str()).cloned(), view.cloned());

@@ -14,7 +14,7 @@ use std::io::{BufRead, Write};
 use data_encoding::{BASE64, HEXLOWER};
 
 use crate::error::StoreError;
-use crate::record::{bare, sealed};
+use crate::record::{sealed, without_checksum};
 use crate::snapshot::examine::Found;
 use crate::snapshot::format::Triple;
 use crate::table::{TableInfo, Tables};
@@ -57,7 +57,7 @@ pub(crate) fn write(
             continue;
         };
         let sound = (table.examine)(&key, &value)?.is_some();
-        match bare(&value).filter(|_| sound) {
+        match without_checksum(&value).filter(|_| sound) {
             // A damaged record is not exported: the import could not distinguish it from an intact one.
             Some(body) => {
                 let line = format!("{tree}\t{}\t{}", HEXLOWER.encode(&key), BASE64.encode(body));

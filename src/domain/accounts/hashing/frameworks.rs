@@ -203,9 +203,9 @@ pub(super) fn unsupported(text: &str) -> Option<&'static str> {
         .get(..7)
         .filter(|scheme| scheme.eq_ignore_ascii_case("{CRYPT}"));
     let text = inner.map_or(text, |scheme| text.get(scheme.len()..).unwrap_or_default());
-    let bare = matches!(text.len(), 32 | 40 | 64 | 128) && hex(text).is_some();
+    let is_digest = matches!(text.len(), 32 | 40 | 64 | 128) && hex(text).is_some();
     let found = OTHER.iter().find(|(prefix, _)| text.starts_with(prefix));
-    found.map(|(_, why)| *why).or(bare.then_some(FAST))
+    found.map(|(_, why)| *why).or(is_digest.then_some(FAST))
 }
 
 #[cfg(test)]

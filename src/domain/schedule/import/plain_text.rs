@@ -123,7 +123,7 @@ pub(super) fn numbered(reference: &str) -> Option<char> {
 
 /// Replaces the references in a text. Returns how many `&` belong to none; they stay.
 pub(super) fn unescape(text: &str, out: &mut String) -> u64 {
-    let mut bare = 0;
+    let mut unescaped_ampersands = 0;
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
@@ -145,12 +145,12 @@ pub(super) fn unescape(text: &str, out: &mut String) -> u64 {
             Some(after) => rest = after,
             None => {
                 out.push('&');
-                bare += 1;
+                unescaped_ampersands += 1;
             }
         }
     }
     out.push_str(rest);
-    bare
+    unescaped_ampersands
 }
 
 /// Removes the markup of HTML and decodes what was escaped twice. `None` if the text has neither.
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn references_are_replaced_and_other_ampersands_stay() {
-        for (text, expected, bare) in [
+        for (text, expected, unescaped_ampersands) in [
             ("R&B", "R&B", 1),
             ("R&amp;B &eacute;&#233;&#xE9;", "R&B ééé", 0),
             ("a & b && c;", "a & b && c;", 3),
@@ -303,7 +303,7 @@ mod tests {
             ("é&é;", "é&é;", 1),
         ] {
             let mut out = String::new();
-            assert_eq!(unescape(text, &mut out), bare, "{text}");
+            assert_eq!(unescape(text, &mut out), unescaped_ampersands, "{text}");
             assert_eq!(out, expected);
         }
     }

@@ -103,7 +103,7 @@ impl<R: Read> XmlCursor<R> {
     /// The same without what is in some children.
     pub(super) fn text_without(&mut self, hidden: &[&str]) -> Result<String, GuideError> {
         let outside = self.depth.saturating_sub(1);
-        let (line, mut bare) = (self.line, 0_u64);
+        let (line, mut unescaped_ampersands) = (self.line, 0_u64);
         let mut text = String::new();
         let mut is_plain = true;
         while self.depth > outside {
@@ -117,7 +117,7 @@ impl<R: Read> XmlCursor<R> {
                 Event::Text(piece) => {
                     let piece = piece.xml10_content();
                     // The parser passes on an `&` without a reference.
-                    bare += u64::from(piece.starts_with('&'));
+                    unescaped_ampersands += u64::from(piece.starts_with('&'));
                     text.push_str(&piece);
                 }
                 Event::CData(piece) => text.push_str(&piece.xml10_content()),
@@ -128,7 +128,8 @@ impl<R: Read> XmlCursor<R> {
                             Some(known) => text.push_str(known),
                             // Declared entities are never expanded, so the reference is kept as written.
                             None => {
-                                bare += u64::from(!reference.chars().all(char::is_alphanumeric));
+                                unescaped_ampersands +=
+                                    u64::from(!reference.chars().all(char::is_alphanumeric));
                                 for part in ["&", &*reference, ";"] {
                                     text.push_str(part);
                                 }
@@ -150,7 +151,8 @@ impl<R: Read> XmlCursor<R> {
                 self.skip()?;
             }
         }
-        self.repairs.add_many(Repair::BareAmpersand, line, bare);
+        self.repairs
+            .add_many(Repair::BareAmpersand, line, unescaped_ampersands);
         let plain = without_markup(&text);
         if is_plain && plain.is_none() {
             return Ok(clean(&text));
@@ -173,9 +175,9 @@ impl<R: Read> XmlCursor<R> {
             return Some(clean(value));
         }
         let mut text = String::with_capacity(value.len());
-        let bare = unescape(value, &mut text);
+        let unescaped_ampersands = unescape(value, &mut text);
         self.repairs
-            .add_many(Repair::BareAmpersand, self.line, bare);
+            .add_many(Repair::BareAmpersand, self.line, unescaped_ampersands);
         Some(clean(&text))
     }
 

@@ -349,12 +349,12 @@ fn add_rating(metadata: &mut Metadata, ratings: &Ratings, system: &str, value: &
         })
     };
     // A number without a system is the age itself.
-    let bare = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_age = system.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     match ratings.age(system, value) {
         // The highest age of several ratings counts: asking a child for a PIN is better than letting it in.
         Some(age) if metadata.pg_age.is_none_or(|known| age > known) => {
             metadata.pg_age = Some(age);
-            metadata.rating = if bare { None } else { source() };
+            metadata.rating = if is_age { None } else { source() };
         }
         None if metadata.rating.is_none() => metadata.rating = source(),
         _ => {}
