@@ -50,8 +50,8 @@ const base64url = (hex) =>
   btoa(String.fromCharCode(...(hex.match(/../g) ?? []).map((pair) => parseInt(pair, 16))))
     .replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '');
 
-/** Pictures or sound: its buffer, the track in use, and where the next segment begins. */
-class Lane {
+/** A source buffer of the video or of the audio: its tracks, the one in use, and where the next segment begins. */
+class TrackBuffer {
   /** Where the next segment begins; null where play stands. @type {number | null} */
   next = null;
   /** Counts jumps, so that a segment that was asked for before one is not appended after it. */
@@ -79,8 +79,8 @@ export class BuiltinStream {
   #options;
   #playlist;
   #source = new MediaSource();
-  /** @type {Lane[]} */
-  #lanes = [];
+  /** @type {TrackBuffer[]} */
+  #trackBuffers = [];
   /** @type {Manifest} */
   #manifest = /** @type {any} */ (undefined);
   /** When the manifest was loaded, by `performance.now()`. */
@@ -132,18 +132,18 @@ export class BuiltinStream {
     this.#video.addEventListener('error', () => this.#options.failed(cannotDecode()), { signal: this.#controller.signal });
     for (const [first] of kinds) await this.#index(/** @type {Track} */ (first));
     if (this.#closed) return;
-    const lanes = kinds.map((tracks) => new Lane(tracks, this.#source.addSourceBuffer(/** @type {Track} */ (tracks[0]).type)));
-    this.#lanes = lanes;
-    this.#origin = live ? Math.floor(Math.min(...lanes.map(({ segments }) => segments.start))) : 0;
+    const trackBuffers = kinds.map((tracks) => new TrackBuffer(tracks, this.#source.addSourceBuffer(/** @type {Track} */ (tracks[0]).type)));
+    this.#trackBuffers = trackBuffers;
+    this.#origin = live ? Math.floor(Math.min(...trackBuffers.map(({ segments }) => segments.start))) : 0;
     this.#source.duration = live ? Infinity : this.#end();
     this.#limit();
-    for (const { buffer, segments } of lanes) buffer.timestampOffset = -segments.shift - this.#origin;
+    for (const { buffer, segments } of trackBuffers) buffer.timestampOffset = -segments.shift - this.#origin;
     // A browser accepts a start position only after it knows the tracks.
     const known = this.#event(this.#video, 'loadedmetadata');
-    await Promise.all([known, ...lanes.map((lane) => this.#initialize(lane))]);
+    await Promise.all([known, ...trackBuffers.map((trackBuffer) => this.#initialize(trackBuffer))]);
     this.#video.currentTime = Math.max(0, (from ?? (live ? this.livePoint : 0)) - this.#origin);
     this.#video.addEventListener('seeking', () => this.#jump(), { signal: this.#controller.signal });
-    for (const lane of lanes) void this.#fill(lane);
+    for (const trackBuffer of trackBuffers) void this.#fill(trackBuffer);
   }
 
   // -- What it shows
@@ -159,17 +159,17 @@ export class BuiltinStream {
   }
 
   get bitrate() {
-    return this.#lanes.reduce((sum, { track }) => sum + track.bandwidth, 0);
+    return this.#trackBuffers.reduce((sum, { track }) => sum + track.bandwidth, 0);
   }
 
   get #pictures() {
-    return this.#lanes.find(({ track }) => track.type.startsWith('video'));
+    return this.#trackBuffers.find(({ track }) => track.type.startsWith('video'));
   }
 
   /** The qualities, the richest first. */
   get qualities() {
-    const lane = this.#pictures;
-    return (lane?.tracks ?? []).map((track) => ({ value: track.id, label: `${track.height}p`, chosen: track === lane?.track }));
+    const trackBuffer = this.#pictures;
+    return (trackBuffer?.tracks ?? []).map((track) => ({ value: track.id, label: `${track.height}p`, chosen: track === trackBuffer?.track }));
   }
 
   /**
@@ -177,13 +177,13 @@ export class BuiltinStream {
    * @param {string} id
    */
   async choose(id) {
-    const lane = this.#pictures;
-    const track = lane?.tracks.find((one) => one.id === id);
-    if (!lane || !track) return;
+    const trackBuffer = this.#pictures;
+    const track = trackBuffer?.tracks.find((one) => one.id === id);
+    if (!trackBuffer || !track) return;
     await this.#index(track);
-    lane.track = track;
-    lane.turn += 1;
-    lane.next = this.#time + 2; // what comes from here on replaces what is ready
+    trackBuffer.track = track;
+    trackBuffer.turn += 1;
+    trackBuffer.next = this.#time + 2; // what comes from here on replaces what is ready
   }
 
   goLive() {
@@ -203,7 +203,7 @@ export class BuiltinStream {
   }
 
   #end() {
-    return Math.min(...this.#lanes.map(({ segments }) => segments.end));
+    return Math.min(...this.#trackBuffers.map(({ segments }) => segments.end));
   }
 
   // -- The manifest
@@ -211,20 +211,20 @@ export class BuiltinStream {
   async #refresh() {
     this.#manifest = parseManifest(await this.#get({ url: this.#playlist }), this.#playlist);
     this.#loaded = performance.now();
-    for (const lane of this.#lanes) {
-      const tracks = this.#manifest.kinds.find(([first]) => first?.type === lane.tracks[0]?.type) ?? [];
-      const track = tracks.find(({ id }) => id === lane.track.id);
+    for (const trackBuffer of this.#trackBuffers) {
+      const tracks = this.#manifest.kinds.find(([first]) => first?.type === trackBuffer.tracks[0]?.type) ?? [];
+      const track = tracks.find(({ id }) => id === trackBuffer.track.id);
       if (!track) throw playerError('the playlist no longer has what is played');
       await this.#index(track);
-      Object.assign(lane, { tracks, track });
+      Object.assign(trackBuffer, { tracks, track });
     }
-    if (this.#lanes.length > 0) this.#limit();
+    if (this.#trackBuffers.length > 0) this.#limit();
   }
 
   /** Says how far a livestream can be sought. */
   #limit() {
     if (!this.#manifest.live || this.#source.readyState !== 'open') return;
-    const start = Math.max(...this.#lanes.map(({ segments }) => segments.start)) - this.#origin;
+    const start = Math.max(...this.#trackBuffers.map(({ segments }) => segments.start)) - this.#origin;
     this.#source.setLiveSeekableRange(Math.max(0, start), Math.max(0, start, this.#end() - this.#origin));
   }
 
@@ -282,32 +282,32 @@ export class BuiltinStream {
 
   // -- Segments
 
-  /** @param {Lane} lane */
-  async #initialize(lane) {
-    const { id, initialization } = lane.track;
+  /** @param {TrackBuffer} trackBuffer */
+  async #initialize(trackBuffer) {
+    const { id, initialization } = trackBuffer.track;
     const bytes = await this.#get(initialization);
-    await this.#change(lane, (buffer) => buffer.appendBuffer(bytes));
-    lane.initialized = id;
+    await this.#change(trackBuffer, (buffer) => buffer.appendBuffer(bytes));
+    trackBuffer.initialized = id;
   }
 
   /** Play has jumped: what is ready stays, what is not is asked for from there. */
   #jump() {
     const { buffered, currentTime } = this.#video;
-    for (const lane of this.#lanes) {
-      lane.turn += 1;
-      lane.next = null;
+    for (const trackBuffer of this.#trackBuffers) {
+      trackBuffer.turn += 1;
+      trackBuffer.next = null;
       for (let i = 0; i < buffered.length; i += 1) {
-        if (buffered.start(i) <= currentTime && currentTime < buffered.end(i)) lane.next = this.#origin + buffered.end(i);
+        if (buffered.start(i) <= currentTime && currentTime < buffered.end(i)) trackBuffer.next = this.#origin + buffered.end(i);
       }
     }
   }
 
-  /** @param {Lane} lane */
-  async #fill(lane) {
+  /** @param {TrackBuffer} trackBuffer */
+  async #fill(trackBuffer) {
     try {
       while (!this.#closed) {
-        const segment = await this.#wanted(lane);
-        if (segment) await this.#append(lane, segment);
+        const segment = await this.#wanted(trackBuffer);
+        if (segment) await this.#append(trackBuffer, segment);
         else await pause(0.2);
         this.#stepOverGap();
       }
@@ -316,41 +316,41 @@ export class BuiltinStream {
     }
   }
 
-  /** The next segment that is not ready yet, or null if there is enough. @param {Lane} lane */
-  async #wanted(lane) {
-    const time = lane.next ?? this.#time;
+  /** The next segment that is not ready yet, or null if there is enough. @param {TrackBuffer} trackBuffer */
+  async #wanted(trackBuffer) {
+    const time = trackBuffer.next ?? this.#time;
     if (time - this.#time > AHEAD) return null;
-    const segment = lane.segments.at(time);
+    const segment = trackBuffer.segments.at(time);
     if (segment) return segment;
     if (this.#manifest.live) {
       if (performance.now() - this.#loaded > this.#manifest.update * 1000) {
-        this.#loaded = performance.now(); // one of the lanes asks
+        this.#loaded = performance.now(); // one of the track buffers asks
         await this.#refresh();
       }
-    } else if (this.#source.readyState === 'open' && this.#lanes.every((one) => !one.buffer.updating && (one.next ?? 0) >= this.#end())) {
+    } else if (this.#source.readyState === 'open' && this.#trackBuffers.every((one) => !one.buffer.updating && (one.next ?? 0) >= this.#end())) {
       this.#source.endOfStream();
     }
     return null;
   }
 
   /**
-   * @param {Lane} lane
+   * @param {TrackBuffer} trackBuffer
    * @param {Address & {end: number}} segment
    */
-  async #append(lane, segment) {
-    const { turn } = lane;
-    if (lane.initialized !== lane.track.id) await this.#initialize(lane);
+  async #append(trackBuffer, segment) {
+    const { turn } = trackBuffer;
+    if (trackBuffer.initialized !== trackBuffer.track.id) await this.#initialize(trackBuffer);
     const bytes = await this.#get(segment);
-    if (this.#closed || turn !== lane.turn) return;
-    await this.#change(lane, (buffer) => buffer.appendBuffer(bytes));
+    if (this.#closed || turn !== trackBuffer.turn) return;
+    await this.#change(trackBuffer, (buffer) => buffer.appendBuffer(bytes));
     // Another jump may have come while the browser took it.
-    if (turn === lane.turn) lane.next = segment.end;
+    if (turn === trackBuffer.turn) trackBuffer.next = segment.end;
     const old = this.#video.currentTime - BEHIND;
-    if (this.#manifest.live && old > 0) await this.#change(lane, (buffer) => buffer.remove(0, old));
+    if (this.#manifest.live && old > 0) await this.#change(trackBuffer, (buffer) => buffer.remove(0, old));
   }
 
   /**
-   * @param {Lane} lane
+   * @param {TrackBuffer} trackBuffer
    * @param {(buffer: SourceBuffer) => void} change
    */
   async #change({ buffer }, change) {
