@@ -22,7 +22,7 @@ pub struct CatalogImportBody {
     unchanged: usize,
     /// Reasons to hold the import. Also listed if `accept` overrode them, and for an undo.
     doubts: Vec<String>,
-    /// All changes.
+    /// All changes of entries.
     changes: Vec<ChangeBody>,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct ChangeBody {
 
 #[derive(Described, Serialize)]
 pub(crate) struct MemberChangeBody {
-    /// Name of the member.
+    /// Name of the changed member.
     member: &'static str,
-    /// Previous value.
+    /// Previous value of the member.
     before: String,
-    /// New value.
+    /// New value of the member.
     after: String,
 }
 

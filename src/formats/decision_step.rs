@@ -14,7 +14,7 @@ pub struct StepBody {
     /// Id of the offer or session that the step is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Finding.
+    /// What the check found, in words.
     pub finding: Cow<'static, str>,
     /// Whether the check was passed.
     pub passed: bool,

@@ -13,7 +13,7 @@ use playgate_types::{BroadcastId, Described, JsonType, LivestreamId, UnixSeconds
 pub struct RuleLine {
     /// Number used to remove the rule. The first is 1. Later rules override earlier ones.
     number: usize,
-    /// The rule.
+    /// The rule as an object, as the catalogue file has it.
     #[described(JsonType::Named("Rule"))]
     rule: Value,
     /// The rule in human-readable form. After 120 characters it is cut and ends with a checksum.
@@ -36,22 +36,22 @@ impl RuleLine {
 pub struct RightsExplained {
     /// Id of the broadcast.
     broadcast_id: BroadcastId,
-    /// Id of its livestream.
+    /// Id of the livestream of the broadcast.
     livestream_id: LivestreamId,
-    /// Name of its livestream.
+    /// Name of the livestream of the broadcast.
     livestream_name: String,
-    /// Title.
+    /// Title of the broadcast.
     title: String,
-    /// Usually the title of the episode.
+    /// Usually the title of the episode. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     subtitle: Option<String>,
-    /// Season.
+    /// Number of the season. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     season: Option<u16>,
-    /// Episode of the season.
+    /// Number of the episode in its season. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     episode: Option<u16>,
-    /// Description.
+    /// Description of the broadcast. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Start time, inclusive.
@@ -60,7 +60,7 @@ pub struct RightsExplained {
     stop: UnixSeconds,
     /// Time zone in which rules evaluate times of day.
     zone: &'static str,
-    /// Categories.
+    /// Categories of the broadcast. Empty if there are none.
     categories: Vec<String>,
     /// Minimum age. Absent if not rated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub struct RightsExplained {
     pg_age: Option<u8>,
     /// All layers of rights. Later layers override earlier ones.
     layers: Vec<RightsLayer>,
-    /// Effective rights.
+    /// The rights that result from the layers.
     rights: Vec<RightLine>,
     /// Whether the broadcast may be watched live.
     live_available: bool,
@@ -99,7 +99,7 @@ pub(crate) struct RightsLayer {
 pub(crate) struct RightLine {
     /// Name of the right in the catalogue file.
     right: &'static str,
-    /// Effective value.
+    /// Value that results from the layers.
     #[described(JsonType::Any)]
     value: Value,
     /// Layer that sets the effective value.
@@ -108,9 +108,9 @@ pub(crate) struct RightLine {
 
 #[derive(Described, Serialize)]
 struct Interval {
-    /// Begin, inclusive.
+    /// Begin of the period, inclusive.
     from: UnixSeconds,
-    /// End, exclusive.
+    /// End of the period, exclusive.
     to: UnixSeconds,
 }
 

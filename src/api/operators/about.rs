@@ -14,16 +14,16 @@ returns."200" = "About: The service, and the operator whose token was sent."
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AboutBody<'a> {
-    /// Running version.
+    /// Version of Playgate that the server runs.
     version: &'static str,
-    /// Environment.
+    /// Environment that the configuration names (`environment`).
     #[described(JsonType::OneOf(&["production", "staging"]))]
     environment: &'static str,
     /// Public address of the service.
     public_url: &'a str,
-    /// Role of the operator.
+    /// Role of the operator who asks.
     role: Role,
-    /// Name of the operator. Absent for the machine's administrator.
+    /// Name of the operator who asks. Absent for the machine's administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }

@@ -45,17 +45,17 @@ struct Activity {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ActivitySampleBody {
-    /// End of the interval.
+    /// End of the interval that the sample is about. It is `step` seconds long.
     at: UnixSeconds,
-    /// The most playback sessions at one time.
+    /// The most playback sessions at one time in the interval.
     streams: u64,
-    /// Requests of viewers, by status class.
+    /// Number of requests of viewers, by status class such as `2xx`.
     requests: BTreeMap<String, u64>,
-    /// Refused requests, by error code.
+    /// Number of refused requests, by error code.
     refusals: BTreeMap<String, u64>,
-    /// Successful log-ins.
+    /// Number of successful log-ins.
     logins: u64,
-    /// Refused log-ins.
+    /// Number of log-ins with a 4xx or 5xx response.
     refused_logins: u64,
     /// Median time to a response, in microseconds. Absent without requests.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -207,11 +207,11 @@ fn restored_reply(services: &Services, restored: BackupContents) -> Result<Reply
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupLine {
-    /// File name.
+    /// File name, by which the other operations on backups name it.
     pub name: String,
-    /// Path of the file.
+    /// Path of the file on the machine of the server.
     pub path: String,
-    /// Time of creation.
+    /// Time at which the backup was made.
     pub created_at: UnixSeconds,
     /// Number of records. `null` if the file does not say.
     pub records: Option<u64>,
@@ -251,11 +251,11 @@ impl From<&Backup> for BackupLine {
 pub struct BackupContentsBody {
     /// Always true. A defective backup is answered with an error.
     pub sound: bool,
-    /// Time of creation.
+    /// Time at which the backup was made.
     pub created_at: UnixSeconds,
     /// Number of the last commit in the backup.
     pub number: u64,
-    /// Number of records.
+    /// Number of records in all tables.
     pub records: u64,
     /// Number of records of each table.
     pub tables: BTreeMap<String, u64>,

@@ -273,13 +273,13 @@ pub(crate) struct CatalogVersion {
     /// Operation that replaced this version.
     #[described(JsonType::OneOf(&["import", "undo"]))]
     replaced_by: &'static str,
-    /// Number of livestreams.
+    /// Number of livestreams in this version.
     livestreams: u32,
-    /// Number of assets.
+    /// Number of assets in this version.
     assets: u32,
-    /// Number of offers.
+    /// Number of offers in this version.
     offers: u32,
-    /// Number of rules.
+    /// Number of rules in this version.
     rules: u32,
 }
 

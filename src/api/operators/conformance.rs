@@ -292,15 +292,15 @@ fn event(stored: &StoredEvent, partner: PartnerId) -> Option<ClientEvent> {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConformanceReportBody {
-    /// Name of the partner.
+    /// Name of the partner whose clients were judged.
     partner: String,
     /// The session that was judged, if only one was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[described(JsonType::Named("SessionId"))]
     session: Option<String>,
-    /// Start of the period.
+    /// Start of the judged period, inclusive.
     from: UnixSeconds,
-    /// End of the period, exclusive.
+    /// End of the judged period, exclusive.
     to: UnixSeconds,
     /// Version of rules and thresholds.
     rules_version: u32,
@@ -319,7 +319,7 @@ pub(crate) struct ConformanceReportBody {
     failed: usize,
     /// Number of rules that no request was about.
     not_seen: usize,
-    /// Number of waived rules.
+    /// Number of rules that the profile takes out.
     waived: usize,
     /// The rules with their results.
     rules: Vec<ConformanceRule>,
@@ -327,28 +327,28 @@ pub(crate) struct ConformanceReportBody {
 
 #[derive(Described, Serialize)]
 struct ConformanceRule {
-    /// Id of the rule.
+    /// Id of the rule, such as `login-after-401`.
     id: &'static str,
-    /// Level of the rule.
+    /// Whether a broken rule fails the client.
     #[described(JsonType::Named("ConformanceLevel"))]
     level: &'static str,
     /// What the client has to do.
     title: &'static str,
-    /// What is tolerated.
+    /// What is tolerated, such as a number or a time.
     threshold: &'static str,
     /// Part of the interface that the rule rests on.
     interface: &'static str,
-    /// Result.
+    /// What the requests show about the rule.
     #[described(JsonType::Named("ConformanceResult"))]
     result: &'static str,
     /// Number of cases that were judged.
     checked: usize,
     /// Number of cases that break the rule.
     breaches: usize,
-    /// What the first of them was.
+    /// What the first of the cases that break the rule was. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     finding: Option<String>,
-    /// Why the rule is waived.
+    /// Why the profile waives the rule. Absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Ids of the requests that break the rule, at most 20.

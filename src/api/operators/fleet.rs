@@ -86,10 +86,10 @@ pub(crate) struct FleetBody<'a> {
     /// Number of the last commit in the shared log. Absent while etcd does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     head: Option<u64>,
-    /// Since when the present owner serves.
+    /// Since when the present owner serves. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner_since: Option<UnixSeconds>,
-    /// The members, by name.
+    /// All registered members, by name.
     members: Vec<FleetMemberBody<'a>>,
     /// The endpoints of etcd, as configured.
     etcd: Vec<EtcdEndpoint<'a>>,
@@ -100,11 +100,11 @@ pub(crate) struct FleetBody<'a> {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FleetMemberBody<'a> {
-    /// Name of the member.
+    /// Name of the member, by which commands name it.
     name: &'a str,
     /// Address at which other members reach it.
     address: &'a str,
-    /// Version that it runs.
+    /// Version of Playgate that it runs.
     version: &'a str,
     /// Whether it is the owner.
     owner: bool,
@@ -137,15 +137,15 @@ struct FleetMemberBody<'a> {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EtcdEndpoint<'a> {
-    /// Address of the endpoint.
+    /// Address of the endpoint, as configured.
     url: &'a str,
     /// Version of etcd. Empty while it does not answer.
     version: &'a str,
     /// Whether it is the leader of etcd.
     leader: bool,
-    /// Size of its database.
+    /// Size of the database of etcd, in bytes.
     bytes: u64,
-    /// Size at which it refuses changes. Absent if etcd does not serve its metrics.
+    /// Size at which it refuses changes, in bytes. Absent if etcd does not serve its metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<u64>,
     /// What 99 of 100 syncs of its disk did not exceed since its start, in milliseconds.
@@ -167,7 +167,7 @@ struct FleetProblemBody {
     severe: bool,
     /// What is wrong.
     problem: String,
-    /// What to do.
+    /// What to do about it.
     fix: String,
 }
 

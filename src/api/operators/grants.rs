@@ -323,16 +323,16 @@ pub(crate) struct Explained {
     /// devices and streams allow a start. Absent if the asset does not exist, and for a past decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     playable: Option<bool>,
-    /// Id of the request that was decided, for a past decision.
+    /// Id of the request that was decided. Absent if no past decision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// Route of that request, as the request journal names it.
+    /// Route of that request, as the request journal names it. Absent if no past decision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<String>,
-    /// Time of that request.
+    /// Time of that request. Absent if no past decision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<UnixSeconds>,
-    /// All checks, in order.
+    /// All checks, in the order in which they were made.
     steps: Vec<StepBody>,
     #[serde(flatten)]
     names: AssetNames,

@@ -151,14 +151,14 @@ pub(crate) fn report_scenario(
 /// Empty if no scenario was run.
 #[derive(Default, Described, Serialize)]
 pub(crate) struct ScenarioBody {
-    /// Name of the scenario.
+    /// Name of the scenario. Absent if none was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     scenario: Option<String>,
-    /// State of the run.
+    /// State of the run. Absent if none was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[described(JsonType::Named("ScenarioState"))]
     state: Option<&'static str>,
-    /// All steps in words.
+    /// All steps of the scenario in words, in order. Absent if none was run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<String>,
     /// Number of steps that are done.

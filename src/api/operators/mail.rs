@@ -192,11 +192,11 @@ pub(crate) async fn test(
 pub(crate) struct MailLine {
     /// Id of the mail.
     pub id: MailId,
-    /// Recipient address.
+    /// E-mail address of the recipient.
     pub to: String,
-    /// Subject line.
+    /// Subject of the mail.
     pub subject: String,
-    /// Kind of mail.
+    /// What the mail is about.
     #[described(JsonType::OneOf(&["reset", "password-changed", "email-changed", "pin", "test"]))]
     pub kind: &'static str,
     /// Delivery state. `sink`: stored only, because no mail server is configured.
@@ -250,9 +250,9 @@ impl From<&Summary> for MailEntry {
 pub(crate) struct MailBody {
     #[serde(flatten)]
     pub entry: MailEntry,
-    /// Plain-text part.
+    /// Text of the mail as plain text.
     pub text: String,
-    /// HTML part.
+    /// Text of the mail as HTML.
     pub html: String,
     /// Whether the token or PIN is replaced by asterisks.
     pub masked: bool,
@@ -271,11 +271,11 @@ impl From<RenderedMail> for MailBody {
 
 #[derive(Described, Serialize)]
 pub(crate) struct MailPreview {
-    /// Subject line.
+    /// Subject of the mail.
     pub subject: String,
-    /// Plain-text part.
+    /// Text of the mail as plain text.
     pub text: String,
-    /// HTML part.
+    /// Text of the mail as HTML.
     pub html: String,
 }
 

@@ -199,9 +199,9 @@ pub(crate) struct OperatorLine {
     pub operator_id: OperatorId,
     /// Name of the operator.
     pub name: String,
-    /// Role of the operator.
+    /// Role, which decides what the operator may do.
     pub role: Role,
-    /// Time of creation.
+    /// Time at which the operator was added.
     pub created_timestamp: UnixSeconds,
 }
 

@@ -257,19 +257,19 @@ pub(crate) struct PartnerLine {
     pub partner_id: PartnerId,
     /// Name of the partner.
     pub name: String,
-    /// Kind of the partner.
+    /// Whether viewers use the clients of the partner.
     #[described(JsonType::Named("PartnerKind"))]
     pub kind: &'static str,
-    /// Time of creation.
+    /// Time at which the partner was added.
     pub created_timestamp: UnixSeconds,
     /// Whether the partner is disabled.
     pub disabled: bool,
     /// Unit of the durations that the partner's players send.
     #[described(JsonType::Named("PartnerDurationUnit"))]
     pub telemetry_duration_unit: &'static str,
-    /// Number of access tokens.
+    /// Number of access tokens of the partner.
     pub tokens: usize,
-    /// Number of users.
+    /// Number of users of the partner.
     pub users: usize,
 }
 
@@ -307,7 +307,7 @@ pub(crate) struct TokenLine {
     pub token_id: String,
     /// Label given at creation; may be empty.
     pub label: String,
-    /// Time of creation.
+    /// Time at which the token was made.
     pub created_timestamp: UnixSeconds,
     /// Last use, to the minute. Absent if the token was never used. A use of the last minute before a crash may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -54,11 +54,11 @@ struct RulePreview {
 struct RuleHit {
     /// Id of the broadcast.
     broadcast_id: BroadcastId,
-    /// Id of its livestream.
+    /// Id of the livestream of the broadcast.
     livestream_id: LivestreamId,
-    /// Name of its livestream.
+    /// Name of the livestream of the broadcast.
     livestream_name: String,
-    /// Title.
+    /// Title of the broadcast.
     title: String,
     /// Start time, inclusive.
     start: UnixSeconds,

@@ -34,9 +34,9 @@ returns."200" = "Compacted: Size before and after."
 struct TableHealth {
     /// Name of the table.
     table: &'static str,
-    /// Number of records.
+    /// Number of records that the table has.
     records: u64,
-    /// Number of unreadable records.
+    /// Number of records that cannot be read.
     damaged: u64,
     /// Number of missing index entries.
     missing: u64,

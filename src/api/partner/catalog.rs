@@ -220,7 +220,7 @@ pub(crate) struct ExtendedRightsBody {
 pub(crate) struct LivestreamBody<'a> {
     /// Id of the livestream. Also an asset id.
     id: &'a LivestreamId,
-    /// Name.
+    /// Name of the livestream, for viewers.
     name: &'a str,
     /// Images. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -245,7 +245,7 @@ pub(crate) struct LivestreamBody<'a> {
     extended_rights: ExtendedRightsBody,
     /// Whether playback needs a license.
     encrypted: bool,
-    /// Available streaming protocols.
+    /// Streaming protocols for which the livestream has a playlist.
     protocols: Vec<Protocol>,
 }
 
@@ -292,7 +292,7 @@ pub(crate) struct AvailabilityWindow {
 pub(crate) struct AssetBody<'a> {
     /// Id of the video on demand.
     id: &'a AssetId,
-    /// Title.
+    /// Title of the video, for viewers.
     title: &'a str,
     /// Images. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -307,7 +307,7 @@ pub(crate) struct AssetBody<'a> {
     available: Option<AvailabilityWindow>,
     /// Whether playback needs a license.
     encrypted: bool,
-    /// Available streaming protocols.
+    /// Streaming protocols for which the video has a playlist.
     protocols: Vec<Protocol>,
 }
 

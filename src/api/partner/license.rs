@@ -396,7 +396,7 @@ fn clear_key_ids(challenge: &[u8]) -> Result<Vec<[u8; 16]>, ApiError> {
 
 #[derive(Described, Serialize)]
 struct ClearKey {
-    /// Always `oct`.
+    /// Type of the key (RFC 7517). Always `oct`.
     kty: &'static str,
     /// Key id in base64url.
     kid: String,
@@ -406,9 +406,9 @@ struct ClearKey {
 
 #[derive(Described, Serialize)]
 pub(crate) struct ClearKeyLicense {
-    /// Keys.
+    /// The keys of the key ids that were asked for.
     keys: Vec<ClearKey>,
-    /// Always `temporary`.
+    /// Type of the license. Always `temporary`.
     r#type: &'static str,
 }
 

@@ -368,9 +368,9 @@ pub(crate) struct LoginResult<'a> {
     /// Name of the user. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
-    /// E-mail address, normalized.
+    /// E-mail address of the user, normalized.
     pub open_id: &'a str,
-    /// Always true.
+    /// Whether the user has an account. Always true.
     pub registered: bool,
     /// Whether this request created the user.
     pub new_user: bool,

@@ -210,7 +210,7 @@ pub(crate) struct PlaybackSession {
     /// The user's e-mail address. Present only in responses to operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
-    /// Asset that is playing.
+    /// Id of the asset that is playing.
     asset_id: AssetId,
     /// Broadcast at the playing position. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,11 +223,11 @@ pub(crate) struct PlaybackSession {
     device_platform: String,
     /// Device type sent at preflight.
     device_type: String,
-    /// DRM system.
+    /// DRM system that the player named at preflight.
     drm: Drm,
-    /// Streaming protocol.
+    /// Streaming protocol that the player named at preflight.
     protocol: Protocol,
-    /// Start of the session.
+    /// Time at which the session was opened.
     since: UnixSeconds,
     /// Time of the last heartbeat.
     last_seen: UnixSeconds,

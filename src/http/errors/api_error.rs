@@ -27,10 +27,10 @@ pub struct BlockingSessionBody {
     pub device_model: String,
     /// Device type sent at preflight.
     pub device_type: String,
-    /// Asset that is playing.
+    /// Id of the asset that is playing.
     #[described(JsonType::Named("AssetId"))]
     pub asset_id: String,
-    /// Start of the session.
+    /// Time at which the session was opened.
     #[described(JsonType::Named("Time"))]
     pub since: i64,
 }

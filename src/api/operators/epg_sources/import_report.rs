@@ -21,13 +21,13 @@ pub(crate) struct GuideReport {
     channels: u64,
     /// Number of programmes in the guide, skipped ones included.
     programmes: u64,
-    /// Number of added broadcasts.
+    /// Number of broadcasts that the schedule did not have.
     added: u64,
-    /// Number of changed broadcasts.
+    /// Number of broadcasts that the schedule has with other values.
     changed: u64,
-    /// Number of removed broadcasts.
+    /// Number of broadcasts that the guide no longer has.
     removed: u64,
-    /// Number of unchanged broadcasts.
+    /// Number of broadcasts that are the same in guide and schedule.
     unchanged: u64,
     /// Number of skipped rows, by reason.
     skipped: BTreeMap<&'static str, u64>,
@@ -68,11 +68,11 @@ pub(crate) struct GuideReport {
 struct LostOverrideBody {
     /// Id of the broadcast that the override is for.
     broadcast_id: String,
-    /// Its livestream.
+    /// Id of the livestream of the broadcast.
     livestream_id: LivestreamId,
-    /// Its title.
+    /// Title of the broadcast.
     title: String,
-    /// Its start.
+    /// Time at which the broadcast starts.
     start: UnixSeconds,
 }
 
@@ -91,7 +91,7 @@ impl From<&(BroadcastId, LostOverride)> for LostOverrideBody {
 #[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SkippedRow {
-    /// Line in the guide.
+    /// Number of the line of the guide that has the row.
     line: u64,
     /// Channel id of the row, or its livestream id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,11 +118,11 @@ struct LivestreamChanges {
     livestream: LivestreamId,
     /// Time zone in which to display the times.
     zone: &'static str,
-    /// Number of added broadcasts.
+    /// Number of added broadcasts of this livestream.
     added: u64,
-    /// Number of changed broadcasts.
+    /// Number of changed broadcasts of this livestream.
     changed: u64,
-    /// Number of removed broadcasts.
+    /// Number of removed broadcasts of this livestream.
     removed: u64,
     /// First changes, ordered by time.
     edits: Vec<GuideEdit>,
@@ -145,7 +145,7 @@ struct Airing {
     start: UnixSeconds,
     /// End time, exclusive.
     stop: UnixSeconds,
-    /// Title.
+    /// Title of the broadcast.
     title: String,
 }
 

@@ -232,7 +232,7 @@ pub(crate) struct EpgSourceBody {
     name: String,
     /// Address, without its query, which may contain keys.
     url: String,
-    /// Seconds between two fetches.
+    /// Time between two fetches, in seconds.
     interval: i64,
     /// Priority. Where two EPG sources cover the same livestream, the higher one is used.
     priority: u32,
@@ -258,7 +258,7 @@ pub(crate) struct EpgSourceBody {
     last_success: Option<UnixSeconds>,
     /// Time of the next fetch. `null` if none is planned.
     next: Option<UnixSeconds>,
-    /// Number of consecutive failures.
+    /// Number of failed fetches since the last one that succeeded.
     failures: u32,
     /// Error of the last fetch. `null` if it succeeded.
     error: Option<String>,
@@ -309,15 +309,15 @@ struct LastImportBody {
     removed: u64,
     /// Number of unchanged broadcasts.
     unchanged: u64,
-    /// Number of skipped rows.
+    /// Number of rows that were not imported.
     skipped: u64,
     /// Number of channels that are not in the catalogue.
     unmapped: u64,
-    /// First of those channels.
+    /// Ids of the first of the channels that `unmapped` counts.
     unmapped_ids: Vec<String>,
     /// Number of channels that the previous guide did not contain.
     new_channels: u64,
-    /// First of those channels.
+    /// Ids of the first of the channels that `newChannels` counts.
     new_channel_ids: Vec<String>,
     /// Reasons why the guide looked implausible.
     doubts: Vec<String>,

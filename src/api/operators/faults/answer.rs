@@ -12,7 +12,7 @@ use playgate_types::{Described, JsonType, format_span};
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FaultBody {
-    /// Id of the fault.
+    /// Id by which the fault is removed.
     fault_id: String,
     /// Route as it was given.
     route: String,
@@ -22,18 +22,18 @@ pub(crate) struct FaultBody {
     matching: MatchBody,
     /// Number of matching requests that are served normally first.
     after: u64,
-    /// How often the fault is applied at most.
+    /// How often the fault is applied at most. Absent if it has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     times: Option<u64>,
-    /// Share of the matching requests.
+    /// Share of the matching requests that get the fault.
     probability: f64,
-    /// Seed of the random choice.
+    /// Seed of the random choice. The same seed chooses the same requests.
     seed: u64,
     /// What happens to the request.
     #[serde(rename = "do")]
     #[described(JsonType::Named("FaultAction"))]
     action: ActionBody,
-    /// Remaining time.
+    /// Time until the fault ends by itself. Absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[described(JsonType::Named("Span"))]
     until: Option<String>,

@@ -19,18 +19,18 @@ use playgate_types::{Described, JsonType, UnixSeconds};
 pub(crate) struct JournaledRequest {
     /// Request id, as in `X-Request-Id`. A client may send its own, so several requests can have the same.
     id: String,
-    /// Position in the journal.
+    /// Position in the journal. A later request has a higher number.
     number: u64,
-    /// Time of the request.
+    /// Time at which the request came.
     at: UnixSeconds,
-    /// The same in milliseconds.
+    /// The same time in milliseconds.
     at_millis: i64,
     /// Duration of the answer in microseconds.
     micros: u64,
     /// Name of the partner, or its id if it was removed. Absent if no partner token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     partner: Option<String>,
-    /// Id of the partner token.
+    /// Id of the partner token. Absent if no partner token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_id: Option<String>,
     /// Id of the user. Absent if no user token was accepted.
@@ -39,13 +39,13 @@ pub(crate) struct JournaledRequest {
     /// E-mail address of the user. Absent if there is no user.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
-    /// Id of the user's login session.
+    /// Id of the user's login session. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     login: Option<String>,
-    /// Id of the playback session.
+    /// Id of the playback session. Absent if the request is about none.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
-    /// Id of the asset.
+    /// Id of the asset. Absent if the request is about none.
     #[serde(skip_serializing_if = "Option::is_none")]
     asset: Option<String>,
     /// Identifies the Entitlement Token without revealing it: equal values mean the same token.
@@ -57,34 +57,34 @@ pub(crate) struct JournaledRequest {
     /// The client's network: /24 of IPv4, /48 of IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<String>,
-    /// Method.
+    /// Method of the request, such as `GET`.
     method: String,
     /// Operation id, or its short name in the journal, such as `live` for `schedule_live`; `none` if no route matches.
     route: String,
     /// Path. Values that could tell something of a person or a secret are left as `{name}`.
     path: String,
-    /// Listed query parameters.
+    /// Query parameters of which the journal keeps the value.
     query: BTreeMap<String, String>,
     /// Listed headers: those of the player without tokens, `User-Agent`, `If-None-Match` and `traceparent`.
     headers: BTreeMap<String, String>,
     /// Listed members of a JSON body. Passwords and PINs are `***`.
     #[described(JsonType::AnyObject)]
     body: BTreeMap<String, Value>,
-    /// Status of the response.
+    /// HTTP status of the response.
     status: u16,
     /// Error code. Absent if the request was not refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    /// Message for developers.
+    /// Message of the error, for developers. Absent if the request was not refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// Details of the error.
+    /// Details of the error. Absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[described(JsonType::Any)]
     details: Option<Value>,
     /// The decision as it was made, check by check.
     steps: Vec<StepBody>,
-    /// The fault that a lab applied.
+    /// The fault that a lab applied. Absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     #[serde(flatten)]
@@ -94,16 +94,16 @@ pub(crate) struct JournaledRequest {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JournaledDevice {
-    /// Platform.
+    /// Platform of the device. Absent if the client did not send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     platform: Option<String>,
-    /// Type.
+    /// Type of the device. Absent if the client did not send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<String>,
-    /// Model.
+    /// Model of the device. Absent if the client did not send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    /// Hash of the device id: equal values mean the same device.
+    /// Hash of the device id: equal values mean the same device. Absent if the client did not send an id.
     #[serde(skip_serializing_if = "Option::is_none")]
     id_hash: Option<String>,
 }

@@ -13,14 +13,14 @@ use playgate_types::{Described, JsonType, SessionId, UnixSeconds, UserId};
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QualityFigures<'a> {
-    /// Playback sessions that began.
+    /// Number of playback sessions that a preflight opened.
     attempts: u32,
-    /// Views with a first frame.
+    /// Number of views with a first frame.
     plays: u32,
-    /// Median start-up time in milliseconds, within 1 %.
+    /// Median start-up time in milliseconds, within 1 %. Absent without data.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_p50_millis: Option<f64>,
-    /// 95th percentile of the start-up time in milliseconds, within 1 %.
+    /// 95th percentile of the start-up time in milliseconds, within 1 %. Absent without data.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_p95_millis: Option<f64>,
     /// Attempts with a failure or a refused license and no first frame.
@@ -29,14 +29,14 @@ struct QualityFigures<'a> {
     exits_before_start: u32,
     /// Plays with a failure after the first frame.
     playback_failures: u32,
-    /// Waits in mid-play.
+    /// Number of waits after the first frame. Waits that a seek causes do not count.
     rebuffer_count: u32,
-    /// Waiting time as a part of waiting and playing time, from 0 to 1.
+    /// Waiting time as a part of waiting and playing time, from 0 to 1. Absent without data.
     #[serde(skip_serializing_if = "Option::is_none")]
     rebuffer_ratio: Option<f64>,
     /// Minutes played, without pauses and waits.
     minutes_played: f64,
-    /// Mean bit rate in bits per second, weighted by playing time.
+    /// Mean bit rate in bits per second, weighted by playing time. Absent without data.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_bitrate: Option<f64>,
     /// The most sessions alive at one instant.
@@ -122,13 +122,13 @@ impl<'a> QualityRow<'a> {
 pub(crate) struct QualityReportBody<'a, Row: Described> {
     /// Start of the span, a whole minute.
     from: UnixSeconds,
-    /// End, exclusive.
+    /// End of the span, exclusive.
     to: UnixSeconds,
     /// Dimensions that the rows are grouped by.
     by: Vec<&'static str>,
     /// The figures of all views.
     total: QualityFigures<'a>,
-    /// The figures by dimension.
+    /// The figures of each combination of the dimensions in `by`.
     rows: Vec<Row>,
 }
 
@@ -150,7 +150,7 @@ impl<'a, Row: Described> QualityReportBody<'a, Row> {
 
 #[derive(Described, Serialize)]
 struct QualityPoint<'a> {
-    /// Start of the point.
+    /// Start of the interval that the figures are about.
     at: UnixSeconds,
     #[serde(flatten)]
     figures: QualityFigures<'a>,
@@ -169,7 +169,7 @@ fn points(row: &ReportRow) -> Vec<QualityPoint<'_>> {
 pub(crate) struct QualitySeriesRow<'a> {
     #[serde(flatten)]
     row: QualityRow<'a>,
-    /// The figures by time.
+    /// The figures of the row by time. A time without views has no point.
     points: Vec<QualityPoint<'a>>,
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct QualitySeriesRow<'a> {
 pub(crate) struct QualitySeries<'a> {
     #[serde(flatten)]
     report: QualityReportBody<'a, QualitySeriesRow<'a>>,
-    /// Seconds of a point.
+    /// Length of the interval of a point, in seconds.
     step: i64,
     /// The figures of all views by time. A time without views has no point.
     points: Vec<QualityPoint<'a>>,
@@ -199,7 +199,7 @@ impl<'a> QualitySeries<'a> {
 #[derive(Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QualityView<'a> {
-    /// Begin of the view.
+    /// Time at which the view began.
     began: UnixSeconds,
     /// Playback session; absent for events without preflight.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,19 +207,19 @@ pub(crate) struct QualityView<'a> {
     /// User; absent after an erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<UserId>,
-    /// The user's e-mail address.
+    /// E-mail address of the user. Absent after an erasure.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
     /// What became of the view so far.
     #[described(JsonType::Named("QualityOutcome"))]
     outcome: &'static str,
-    /// Code of the first failure; `license_refused` for a refused license.
+    /// Code of the first failure; `license_refused` for a refused license. Absent if there was no failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_code: Option<&'a str>,
-    /// Start-up time in milliseconds, within 1 %.
+    /// Start-up time in milliseconds, within 1 %. Absent if not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_millis: Option<f64>,
-    /// Waits in mid-play.
+    /// Number of waits after the first frame. Waits that a seek causes do not count.
     rebuffer_count: u32,
     /// Waiting time as a part of waiting and playing time, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]

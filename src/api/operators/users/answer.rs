@@ -50,15 +50,15 @@ pub(crate) struct UserImportBody {
     pub dry_run: bool,
     /// Number of lines read, empty ones included.
     pub lines: u64,
-    /// Number of new users.
+    /// Number of users that the import adds.
     pub added: u64,
     /// Number of lines whose address already has an account. Those accounts are unchanged.
     pub existing: u64,
-    /// Number of rejected lines.
+    /// Number of lines that were not imported because of an error.
     pub rejected: u64,
     /// The first 1,000 rejected lines.
     pub failed: Vec<ReportedLine>,
-    /// Number of notes.
+    /// Number of notes, of which `notes` has the first.
     pub noted: u64,
     /// The first 1,000 notes: names that were cleaned, unknown members that were left out, and lines with the address of an
     /// earlier line.

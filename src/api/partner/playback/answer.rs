@@ -13,9 +13,9 @@ use playgate_types::{AssetId, BroadcastId, Described, JsonType, UnixSeconds};
 #[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Program {
-    /// Id of the program.
+    /// Id of the broadcast.
     broadcast_id: BroadcastId,
-    /// End of the program.
+    /// Time at which the program ends.
     stop: UnixSeconds,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct EntitlementBody<'a> {
     /// first device that uses it at preflight.
     #[described(JsonType::Named("EntitlementToken"))]
     token: &'a str,
-    /// Expiry time.
+    /// Time at which the token expires.
     expires: UnixSeconds,
     /// Current program of a livestream. Ask for entitlement again when it ends. Absent for other assets and if no program
     /// is known.
@@ -50,7 +50,7 @@ impl<'a> EntitlementBody<'a> {
 #[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Preflight {
-    /// Address of the manifest.
+    /// Address of the manifest (DASH or HLS) that the player loads.
     pub playlist: String,
     /// Address for license requests. Absent if the asset is not encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub(crate) struct Preflight {
     /// entitlement is valid. Absent if the asset is not encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license_signed: Option<String>,
-    /// Address for heartbeats.
+    /// Address to which the player sends its heartbeats.
     pub heartbeat: String,
     /// Interval between heartbeats in seconds: 10.
     pub heartbeat_interval: u32,
@@ -90,18 +90,18 @@ struct ExportedEntitlement {
     /// Broadcast that the entitlement was issued for. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     broadcast_id: Option<BroadcastId>,
-    /// Time of issue.
+    /// Time at which the entitlement was issued.
     issued: UnixSeconds,
-    /// Expiry time.
+    /// Time at which the entitlement expires.
     expires: UnixSeconds,
 }
 
 #[derive(Debug, Described, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlaybackExport {
-    /// Registered devices.
+    /// Devices that are registered for the user.
     devices: Vec<DeviceBody>,
-    /// Running playback sessions.
+    /// Playback sessions that are running.
     playback_sessions: Vec<PlaybackSession>,
     /// Entitlements. Their tokens are stored as hashes only and are not included.
     entitlements: Vec<ExportedEntitlement>,

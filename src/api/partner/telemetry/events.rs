@@ -26,10 +26,10 @@ const TIMESTAMP_MAX: i64 = 253_402_300_799_999;
 pub(crate) struct RejectedEvent {
     /// Index of the event in the batch, counted from 0.
     index: usize,
-    /// Reason for programs.
+    /// Why the event was rejected, as a code.
     #[described(JsonType::OneOf(&["INVALID_EVENT", "EVENT_TOO_LARGE", "TOO_MANY_EVENTS"]))]
     code: &'static str,
-    /// Reason for developers.
+    /// Why the event was rejected, in words for developers.
     message: Cow<'static, str>,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct Batch<'a> {
 
 #[derive(Debug, Described, Serialize)]
 pub(crate) struct TelemetryResult {
-    /// Number of stored events.
+    /// Number of events that were stored.
     accepted: u32,
     /// Number of duplicates: same user, device, `seqId`, `timestamp` and `action` as an event of the last seven days.
     duplicates: u32,
-    /// Rejected events with reasons.
+    /// Events that were not stored, with the reasons.
     rejected: Vec<RejectedEvent>,
 }
 
@@ -310,13 +310,13 @@ fn one_line(text: &str) -> Cow<'_, [u8]> {
 pub(crate) struct ExportedEvent<'a> {
     /// User who sent the event.
     user_id: UserId,
-    /// Partner of the user.
+    /// Id of the partner of the user.
     partner_id: PartnerId,
-    /// Time of receipt.
+    /// Time at which the server received the event.
     received_timestamp: UnixSeconds,
     /// Player clock minus server clock, in seconds.
     clock_skew: i64,
-    /// The event as sent.
+    /// The event as the player sent it.
     #[described(JsonType::AnyObject)]
     event: &'a RawValue,
 }

@@ -27,24 +27,24 @@ pub(crate) struct ParentalControlBody {
 pub(crate) struct UserBody {
     /// Id of the user.
     pub user_id: UserId,
-    /// E-mail address, normalized.
+    /// E-mail address of the user, normalized.
     pub email: String,
-    /// Name. Absent if not set.
+    /// Name of the user. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Country. Absent if not set.
+    /// Country of the user. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[described(JsonType::Named("Country"))]
     pub country: Option<String>,
-    /// Language. Absent if not set.
+    /// Language of the user. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locale: Option<Locale>,
     /// Date of birth. Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub birth_date: Option<BirthDate>,
-    /// Time of sign-up.
+    /// Time at which the user signed up or was added.
     pub created_timestamp: UnixSeconds,
-    /// Labels set by operators.
+    /// Labels that operators have set. Empty if there are none.
     pub tags: Vec<String>,
     /// Parental control settings.
     pub parental_control: ParentalControlBody,
@@ -75,9 +75,9 @@ pub(crate) struct UserExport {
     pub user: UserBody,
     /// Time of the last password change.
     pub password_set: UnixSeconds,
-    /// Login sessions.
+    /// Login sessions of the user.
     pub sessions: Vec<LoginSession>,
-    /// Mails, without their bodies.
+    /// Mails to the user, without their bodies.
     pub mails: Vec<MailLine>,
     /// The user's offers, expired and revoked ones included.
     pub offers: Vec<OfferBody>,
