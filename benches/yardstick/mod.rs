@@ -98,9 +98,12 @@ pub fn compare(contestants: &[Contestant<'_>]) {
     for (contestant, figures) in contestants.iter().zip(&figures) {
         let ratios = |micros: fn(&Figure) -> f64| {
             let pairs = figures.iter().zip(&yardstick);
-            sorted(pairs.map(|(own, bare)| micros(own) / bare.micros))
+            sorted(pairs.map(|(figure, base)| micros(figure) / base.micros))
         };
-        let (ratios, apart) = (ratios(|own| own.micros), ratios(|own| own.apart));
+        let (ratios, apart) = (
+            ratios(|figure| figure.micros),
+            ratios(|figure| figure.apart),
+        );
         println!(
             "| {} | {:.2} | {:.0} | {:.2} [{:.2}..{:.2}] | {:.2} | {} |",
             contestant.name,
@@ -157,10 +160,10 @@ pub fn pin_or_serve_bare() {
         std::process::exit(0);
     }
     if std::env::var_os("BENCH_PINNED").is_none() {
-        let own = std::env::current_exe().expect("a program knows its file");
+        let program = std::env::current_exe().expect("a program knows its file");
         let status = std::process::Command::new("taskset")
             .args(["-c", "1"])
-            .arg(own)
+            .arg(program)
             .args(std::env::args_os().skip(1))
             .env("BENCH_PINNED", "1")
             .status()

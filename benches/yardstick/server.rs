@@ -95,9 +95,9 @@ impl Server {
 
     /// Starts the bare server with a body of `length` bytes.
     pub fn bare(length: usize) -> Self {
-        let own = std::env::current_exe().expect("a program knows its file");
+        let program = std::env::current_exe().expect("a program knows its file");
         Self::start(
-            &own.to_string_lossy(),
+            &program.to_string_lossy(),
             &["--bare", &length.to_string()],
             &[],
         )

@@ -301,11 +301,11 @@ fn account_settings_take_effect() {
     assert_eq!(sign_up("eleven more"), "PASSWORD_TOO_SHORT");
     assert_eq!(sign_up("springfield7"), "PASSWORD_TOO_COMMON");
     let ann = server.sign_up("ann@example.com");
-    let own = format!("/api/user/v1/users/{}", ann.id);
-    let record = || server.user(&ann.token, "GET", &own, &Value::Null);
+    let user_path = format!("/api/user/v1/users/{}", ann.id);
+    let record = || server.user(&ann.token, "GET", &user_path, &Value::Null);
     assert_eq!(record().json()["parentalControl"]["limit"], 15);
 
-    let pin = |body: Value| server.user(&ann.token, "PUT", &format!("{own}/pin"), &body);
+    let pin = |body: Value| server.user(&ann.token, "PUT", &format!("{user_path}/pin"), &body);
     let first = pin(json!({"password": PASSWORD, "newPinCode": "1234"}));
     assert_eq!(first.status, 200);
     let wrong = || pin(json!({"pinCode": "4321", "newPinCode": "4321"})).status;

@@ -150,12 +150,12 @@ fn admin_socket_callers_cannot_choose_their_audit_name() {
     let folder = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(folder.path());
     let me = rustix::process::getuid().as_raw();
-    let own = me.to_string();
+    let uid = me.to_string();
     let long = "a".repeat(65);
     for claim in [
         "Local ann",
         "Local 4242",
-        &format!("Local {own}"),
+        &format!("Local {uid}"),
         "Local ",
         "Bearer x",
     ] {

@@ -84,7 +84,7 @@ fn text(answer: &Answer, name: &str) -> String {
 fn accounts(planted: &mut PlantedSecrets) -> (String, String) {
     let sign_up = json!({"identity": EMAIL, "accessKey": PASSWORD, "name": "Ann"});
     let made = planted.ask("PUT", AUTH, &[], &sign_up);
-    let own = format!("/api/user/v1/users/{}", text(&made, "userId"));
+    let user_path = format!("/api/user/v1/users/{}", text(&made, "userId"));
     planted.plant("a user token", &text(&made, "token"));
     for odd in [
         json!({"identity": EMAIL, "accessKey": WRONG}),
@@ -104,7 +104,7 @@ fn accounts(planted: &mut PlantedSecrets) -> (String, String) {
     let token = text(&planted.ask("POST", AUTH, &[], &again), "token");
     let token = planted.plant("a user token", &token);
     let pin = json!({"newPinCode": PINS[0], "password": PASSWORD});
-    let target = format!("{own}/pin");
+    let target = format!("{user_path}/pin");
     assert_eq!(
         planted.ask_as_user(&token, "PUT", &target, &pin).status,
         200
@@ -120,8 +120,11 @@ fn accounts(planted: &mut PlantedSecrets) -> (String, String) {
         200
     );
     let on = json!({"parentalControl": {"enabled": true, "limit": 15}, "pinCode": PINS[1]});
-    assert_eq!(planted.ask_as_user(&token, "PUT", &own, &on).status, 200);
-    (token, own)
+    assert_eq!(
+        planted.ask_as_user(&token, "PUT", &user_path, &on).status,
+        200
+    );
+    (token, user_path)
 }
 
 /// Entitlement with a PIN, preflight, license, playlist, heartbeats, telemetry.
@@ -309,11 +312,11 @@ fn planted_secrets_reach_no_log_error_metric_or_file() {
         planted.plant("a content key", &form);
     }
 
-    let (token, own) = accounts(&mut planted);
+    let (token, user_path) = accounts(&mut planted);
     playback(&mut planted, &token);
     assert_eq!(
         planted
-            .ask_as_user(&token, "GET", &format!("{own}/export"), &Value::Null)
+            .ask_as_user(&token, "GET", &format!("{user_path}/export"), &Value::Null)
             .status,
         200
     );

@@ -399,7 +399,7 @@ fn users_see_only_their_own_offers() {
         ask(server.public, request("GET", &target, &headers, ""))
     };
     let basic = json!({"offerId": "basic", "type": "default", "state": "active"});
-    let own = |state: &str| -> Value {
+    let with_premium = |state: &str| -> Value {
         json!([basic, {
             "offerId": "premium",
             "type": "subscription",
@@ -408,9 +408,9 @@ fn users_see_only_their_own_offers() {
             "expiry": until.0,
         }])
     };
-    assert_eq!(offers(&user.to_string()).json(), own("active"));
+    assert_eq!(offers(&user.to_string()).json(), with_premium("active"));
     server.services.lab_clock.as_ref().unwrap().set_now(until);
-    assert_eq!(offers(&user.to_string()).json(), own("expired"));
+    assert_eq!(offers(&user.to_string()).json(), with_premium("expired"));
     assert_eq!(offers("AAAAAAAAAAAAAAAAAAAAAA").status, 404);
 }
 

@@ -252,8 +252,8 @@ fn slow_and_full_worker_pools_have_their_codes() {
         until("the request in the queue", || {
             server.services.cold.waiting()() >= 2
         });
-        let own = Turn::for_client(server.gate.partner_id(), Ipv4Addr::LOCALHOST.into());
-        while let Ok(job) = server.services.cold.run_for(own, |()| ()) {
+        let turn = Turn::for_client(server.gate.partner_id(), Ipv4Addr::LOCALHOST.into());
+        while let Ok(job) = server.services.cold.run_for(turn, |()| ()) {
             jobs.push(job);
         }
         // Only the share of this client is used up.

@@ -269,13 +269,13 @@ fn child_process_with_few_descriptors() {
 
 #[test]
 fn descriptor_exhaustion_is_survived() {
-    let own = std::env::current_exe().unwrap();
+    let program = std::env::current_exe().unwrap();
     let status = std::process::Command::new("sh")
         .args([
             "-c",
             "ulimit -n 64 && exec \"$0\" --exact connections::child_process_with_few_descriptors --ignored",
         ])
-        .arg(own)
+        .arg(program)
         .status_in_time();
     assert!(status.success());
 }

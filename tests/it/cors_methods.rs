@@ -126,8 +126,8 @@ fn every_path_handles_every_method_from_every_origin() {
                         let verb = route.method.as_str();
                         verb == method || (verb == "GET" && method == "HEAD")
                     });
-                    let own = route.is_some_and(|route| route.is_same_origin);
-                    let open = table == RouteSet::Public && !own;
+                    let is_same_origin = route.is_some_and(|route| route.is_same_origin);
+                    let open = table == RouteSet::Public && !is_same_origin;
                     for origin in [None, Some(OURS), Some(THEIRS), Some("null")] {
                         let what = format!("{method} {path} from {origin:?}, listed: {listed}");
                         let headers: Vec<_> = origin.map(|o| ("Origin", o)).into_iter().collect();

@@ -174,7 +174,7 @@ impl Tokens {
         let server = &self.fixture.server;
         let bearer = |token: &String| Some(format!("Bearer {token}"));
         let ours = || Some(server.partner.clone());
-        let own = bearer(&self.user.token);
+        let viewer = bearer(&self.user.token);
         let mut refused = Vec::new();
         match target {
             Endpoint::Open(_) => {}
@@ -193,13 +193,13 @@ impl Tokens {
             Endpoint::User(_) => {
                 let code = "PARTNER_TOKEN_INVALID";
                 refused.push((None, None, code));
-                refused.push((None, own.clone(), code));
+                refused.push((None, viewer.clone(), code));
                 let wrong = self.wrong_partners();
-                let with_own = |token: &&String| (Some((*token).clone()), own.clone(), code);
-                refused.extend(wrong.iter().map(with_own));
+                let with_user = |token: &&String| (Some((*token).clone()), viewer.clone(), code);
+                refused.extend(wrong.iter().map(with_user));
                 let code = "USER_TOKEN_INVALID";
                 refused.push((ours(), None, code));
-                refused.push((Some(self.other_partner.clone()), own.clone(), code));
+                refused.push((Some(self.other_partner.clone()), viewer.clone(), code));
                 for odd in ["Basic ", "Bearer\t", "bearer", ""] {
                     refused.push((ours(), Some(format!("{odd}{}", self.user.token)), code));
                 }

@@ -38,11 +38,11 @@ fn erasing_a_user_leaves_no_trace() {
     let sign_up = server.partner("PUT", "/api/login/v2/auth/email", &body);
     let user = crate::support::server::viewer(&sign_up);
     let other = server.sign_up("stays@example.com");
-    let own = format!("/api/user/v1/users/{}", user.id);
+    let user_path = format!("/api/user/v1/users/{}", user.id);
     server.user(
         &user.token,
         "POST",
-        &format!("{own}/pin/reset"),
+        &format!("{user_path}/pin/reset"),
         &Value::Null,
     );
     let send = "/api/login/v2/password/send-reset-password";
@@ -61,7 +61,12 @@ fn erasing_a_user_leaves_no_trace() {
     // Control: the search finds the user before the erasure.
     assert!(!files_with_traces(&telemetry).is_empty() && !files_with_traces(&store_dir).is_empty());
 
-    let erased = server.user(&user.token, "DELETE", &own, &json!({"password": PASSWORD}));
+    let erased = server.user(
+        &user.token,
+        "DELETE",
+        &user_path,
+        &json!({"password": PASSWORD}),
+    );
     assert_eq!(erased.status, 204);
     // The job does this within ten seconds.
     while server.services.telemetry.run_erasures().unwrap() > 0 {}

@@ -592,11 +592,11 @@ fn a_package_runs_as_the_owner_whoever_owns_it() {
     give_to(OWNER, &data);
     let status = folder.path().join("status");
     let Some(dpkg) = program("dpkg") else { return };
-    let own = Command::new(dpkg)
+    let architecture = Command::new(dpkg)
         .arg("--print-architecture")
         .output_in_time();
-    let own = String::from_utf8(own.stdout).unwrap();
-    let Some(deb) = package(folder.path(), own.trim(), &spying(folder.path())) else {
+    let architecture = String::from_utf8(architecture.stdout).unwrap();
+    let Some(deb) = package(folder.path(), architecture.trim(), &spying(folder.path())) else {
         return;
     };
     // A directory that the owner of the data directory can change: root opens nothing there.

@@ -123,7 +123,8 @@ impl Imports {
                 .filter_map(|import| self.absolute(module, &import.path));
             for owner in paths.filter_map(|path| self.owner(&path)) {
                 // The folder itself is above its rooms.
-                if floor(module).is_some_and(|own| owner == folder || floor(&owner) > Some(own)) {
+                if floor(module).is_some_and(|level| owner == folder || floor(&owner) > Some(level))
+                {
                     found.push(format!("{module} -> {owner}"));
                 }
             }

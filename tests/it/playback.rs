@@ -181,7 +181,7 @@ fn a_pin_unlocks_one_program_in_one_session() {
 #[test]
 fn the_unrated_setting_of_a_livestream_overrides_the_default() {
     let asked = "403 PIN_CODE_REQUIRED";
-    for (general, own, expected) in [
+    for (general, unrated, expected) in [
         ("pin", "", asked),
         ("pin", "unrated = \"allow\"", "200"),
         ("pin", "unrated = 14", "200"),
@@ -191,7 +191,7 @@ fn the_unrated_setting_of_a_livestream_overrides_the_default() {
     ] {
         let server = TestServer::with(&[("parental.unrated", general)]);
         let catalogue = format!(
-            "[[livestream]]\nid = \"news\"\n{own}\n\n\
+            "[[livestream]]\nid = \"news\"\n{unrated}\n\n\
              [[offer]]\nid = \"all\"\ntype = \"default\"\npack = \"all\"\n"
         );
         let fixture =
@@ -200,7 +200,7 @@ fn the_unrated_setting_of_a_livestream_overrides_the_default() {
         fixture.import("epg", &json!({"news": [program]}).to_string());
         fixture.protect(&fixture.ann);
         let found = fixture.entitle(&fixture.ann, "news", "").outcome();
-        assert_eq!(found, expected, "{general} {own}");
+        assert_eq!(found, expected, "{general} {unrated}");
     }
 }
 
@@ -408,12 +408,12 @@ fn the_stream_limit_names_sessions_that_can_be_ended() {
             "assetId": "film", "since": NOON.0
         })
     );
-    let own = format!("/api/user/v1/users/{}/sessions", ann.id);
-    let one = format!("{own}/{}", tv.session);
+    let sessions_path = format!("/api/user/v1/users/{}/sessions", ann.id);
+    let one = format!("{sessions_path}/{}", tv.session);
     let shown = fixture.ask(ann, "GET", &one, &[], "").json();
     assert_eq!(shown["kind"], "playback");
     assert_eq!(shown["assetId"], "film");
-    let list = fixture.ask(ann, "GET", &own, &[], "").json();
+    let list = fixture.ask(ann, "GET", &sessions_path, &[], "").json();
     let kinds: Vec<_> = list
         .as_array()
         .unwrap()
@@ -608,7 +608,7 @@ fn an_ended_session_reports_its_reason() {
         player.viewer = viewer(&server.partner("POST", "/api/login/v2/auth/email", &body));
         ended(&fixture.beat(&player, &[]))
     };
-    let own =
+    let session_path =
         |player: &Player| format!("/api/user/v1/users/{}/sessions/{}", ann.id, player.session);
     let session = |player: &Player| format!("sessions/{}", player.session);
     assert_eq!(
@@ -620,7 +620,10 @@ fn an_ended_session_reports_its_reason() {
         "displaced"
     );
     assert_eq!(after(&|_| server.wait(335)), "expired");
-    assert_eq!(after(&|player| ask("DELETE", &own(player))), "revoked");
+    assert_eq!(
+        after(&|player| ask("DELETE", &session_path(player))),
+        "revoked"
+    );
     let by_operator = after(&|player| {
         assert_eq!(operator("DELETE", &session(player)).status, 204);
     });

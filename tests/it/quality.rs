@@ -316,11 +316,11 @@ fn reports_about_an_erased_user_are_refused_and_the_figures_stay() {
     let (_, url) = started(&fixture);
     let line = format!("e=ps,sta=p,ts={}", NOON.0 * 1_000);
     assert_eq!(cmcd(&fixture, &url, &line).status, 204);
-    let own = format!("/api/user/v1/users/{}", fixture.ann.id);
+    let user_path = format!("/api/user/v1/users/{}", fixture.ann.id);
     let password = json!({"password": crate::support::server::PASSWORD});
     let erased = fixture
         .server
-        .user(&fixture.ann.token, "DELETE", &own, &password);
+        .user(&fixture.ann.token, "DELETE", &user_path, &password);
     assert_eq!(erased.status, 204, "{}", erased.json());
     assert_eq!(cmcd(&fixture, &url, &line).status, 410);
     while fixture.server.services.telemetry.run_erasures().unwrap() > 0 {}

@@ -259,8 +259,8 @@ fn reports_by_cmcd_that_could_not_be_stored_count_when_they_are_sent_again() {
     };
     let cold = &fixture.server.services.cold;
     let partner = fixture.server.services.partners.list()[0].id;
-    let own = Turn::for_client(Some(partner), Ipv4Addr::LOCALHOST.into());
-    while let Ok(job) = cold.run_for(own, wait(&hold)) {
+    let turn = Turn::for_client(Some(partner), Ipv4Addr::LOCALHOST.into());
+    while let Ok(job) = cold.run_for(turn, wait(&hold)) {
         jobs.push(job);
     }
     let refused = cmcd(&fixture, &url, &body);

@@ -234,8 +234,8 @@ impl Client<'_> {
                 let expected: Vec<Row> = guide[*id].iter().filter(of_day).cloned().collect();
                 assert_eq!(rows(&body[id]), expected, "{id} on {date}");
                 for (broadcast, row) in body[id].as_array().unwrap().iter().zip(expected) {
-                    let own = broadcast["id"].as_str().unwrap().to_owned();
-                    seen.push(((*id).to_owned(), own, row));
+                    let broadcast_id = broadcast["id"].as_str().unwrap().to_owned();
+                    seen.push(((*id).to_owned(), broadcast_id, row));
                 }
             }
             let one = some[usize::try_from(day).unwrap() % some.len()];

@@ -510,9 +510,9 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
         .wait()
         .unwrap();
     let token = made.1.reveal().to_owned();
-    let own = |target: &str| server.partner_with(&token, "GET", target, &Value::Null);
+    let lab_get = |target: &str| server.partner_with(&token, "GET", target, &Value::Null);
     // A lab partner's requests are all kept, even if they are neither refusals nor starts.
-    assert_eq!(own("/api/catalog/v1/assets").status, 200);
+    assert_eq!(lab_get("/api/catalog/v1/assets").status, 200);
     let body = json!({"identity": "lab@example.com", "accessKey": PASSWORD, "name": "Lab"});
     assert_eq!(
         server
@@ -520,7 +520,7 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
             .status,
         200
     );
-    let listed = own("/api/lab/v1/requests");
+    let listed = lab_get("/api/lab/v1/requests");
     assert_eq!(listed.status, 200, "{}", listed.json());
     let listed = listed.json();
     let routes: Vec<&str> = listed
@@ -532,26 +532,32 @@ fn developers_of_a_lab_partner_read_their_own_requests_and_no_others() {
     assert_eq!(routes, ["sign_up", "assets"]);
     let id = listed[0]["id"].as_str().unwrap();
     assert_eq!(
-        own(&format!("/api/lab/v1/requests/{id}")).json()["body"]["accessKey"],
+        lab_get(&format!("/api/lab/v1/requests/{id}")).json()["body"]["accessKey"],
         "***"
     );
-    assert_eq!(own("/api/lab/v1/requests?user=lab@example.com").status, 200);
+    assert_eq!(
+        lab_get("/api/lab/v1/requests?user=lab@example.com").status,
+        200
+    );
     // Another partner's requests and users are not visible.
     let foreign = requests(server, "partner=Acme&limit=1")[0]["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(own(&format!("/api/lab/v1/requests/{foreign}")).status, 404);
     assert_eq!(
-        own("/api/lab/v1/requests?user=ann@example.com").code(),
+        lab_get(&format!("/api/lab/v1/requests/{foreign}")).status,
+        404
+    );
+    assert_eq!(
+        lab_get("/api/lab/v1/requests?user=ann@example.com").code(),
         "USER_NOT_FOUND"
     );
     assert_eq!(
-        own(&format!("/api/lab/v1/requests?user={}", fixture.ann.id)).code(),
+        lab_get(&format!("/api/lab/v1/requests?user={}", fixture.ann.id)).code(),
         "USER_NOT_FOUND"
     );
     assert_eq!(
-        own("/api/lab/v1/requests?partner=Acme")
+        lab_get("/api/lab/v1/requests?partner=Acme")
             .json()
             .as_array()
             .unwrap()
@@ -691,13 +697,13 @@ fn an_export_has_the_requests_of_the_user_and_an_erasure_removes_them() {
         ]
     );
     assert_eq!(exported["telemetry"], json!([]));
-    let own = format!("/api/user/v1/users/{}", fixture.ann.id);
+    let user_path = format!("/api/user/v1/users/{}", fixture.ann.id);
     assert_eq!(
         server
             .user(
                 &fixture.ann.token,
                 "DELETE",
-                &own,
+                &user_path,
                 &json!({"password": PASSWORD})
             )
             .status,

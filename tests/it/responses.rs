@@ -407,16 +407,16 @@ fn token_errors_name_the_header() {
         &["accessToken", "unknown or revoked"],
     );
     let ours = ("X-Acme-AccessToken", server.partner.as_str());
-    let own = "/api/user/v1/users/AAAAAAAAAAAAAAAAAAAAAA";
+    let user_path = "/api/user/v1/users/AAAAAAAAAAAAAAAAAAAAAA";
     let user = "USER_TOKEN_INVALID";
-    refused(get(&[ours], own), user, &["Authorization is missing"]);
+    refused(get(&[ours], user_path), user, &["Authorization is missing"]);
     refused(
-        get(&[ours, ("Authorization", "Basic x")], own),
+        get(&[ours, ("Authorization", "Basic x")], user_path),
         user,
         &["Authorization", "Bearer"],
     );
     refused(
-        get(&[ours, ("Authorization", "Bearer pgu_x")], own),
+        get(&[ours, ("Authorization", "Bearer pgu_x")], user_path),
         user,
         &["Authorization", "unknown, expired or revoked"],
     );

@@ -23,7 +23,7 @@ struct Channels {
 
 impl Channels {
     fn with(rights: &[(&str, Value)], broadcasts: &Value, guide: &Value) -> Self {
-        let catalog = |own: bool| {
+        let catalog = |with_rights: bool| {
             let livestream = |(id, rights): &(&str, Value)| {
                 let mut livestream = json!({
                     "id": id,
@@ -32,7 +32,7 @@ impl Channels {
                               "key": "00000000000000000000000000000001"}],
                 });
                 let rights = rights.as_object().unwrap().clone();
-                if own {
+                if with_rights {
                     livestream.as_object_mut().unwrap().extend(rights);
                 }
                 livestream
@@ -41,7 +41,7 @@ impl Channels {
             json!({
                 "livestream": livestreams,
                 "offer": [{"id": "all", "type": "default", "pack": "all"}],
-                "broadcast": if own { broadcasts.clone() } else { json!([]) },
+                "broadcast": if with_rights { broadcasts.clone() } else { json!([]) },
             })
         };
         let server = TestServer::with(&[
@@ -457,17 +457,17 @@ impl GeneratedSchedule {
         for (nth, (start, stop, piece)) in self.programs().into_iter().enumerate() {
             let id = format!("p{nth}");
             guide.push(json!({"id": id, "title": id, "pgAge": 0, "start": start, "stop": stop}));
-            let mut own = json!({"id": id});
+            let mut overrides = json!({"id": id});
             for (name, right) in [("live", piece.live), ("start_over", piece.start_over)] {
                 if let Some(right) = right {
-                    own[name] = json!(right);
+                    overrides[name] = json!(right);
                 }
             }
             if let Some(rewind) = piece.rewind {
-                own["extended_rights"] = json!({"rewind": rewind});
+                overrides["extended_rights"] = json!({"rewind": rewind});
             }
-            if own.as_object().unwrap().len() > 1 {
-                broadcasts.push(own);
+            if overrides.as_object().unwrap().len() > 1 {
+                broadcasts.push(overrides);
             }
         }
         let guide = if guide.is_empty() {

@@ -149,7 +149,7 @@ impl App {
 
     /// Returns whether a session has begun.
     fn preflight(&mut self, entitlement: &str) -> bool {
-        let own = [
+        let playback_headers = [
             ("Service-Play-DRM", "clearkey"),
             ("Service-Play-Protocol", "dash"),
             ("Service-Play-DevicePlatform", "linux"),
@@ -159,7 +159,7 @@ impl App {
         ];
         let target = format!("/api/playback/v2/preflight/asset/{}", self.asset);
         let headers = [
-            own.as_slice(),
+            playback_headers.as_slice(),
             &[("Service-Play-EntitlementId", entitlement)],
         ]
         .concat();
@@ -174,7 +174,7 @@ impl App {
             .into_iter()
             .map(|(name, value)| (name, value.as_str().unwrap().to_owned()))
             .collect();
-        for (name, value) in own {
+        for (name, value) in playback_headers {
             if !self.playback.iter().any(|(known, _)| known == name) {
                 self.playback.push((name.to_owned(), value.to_owned()));
             }

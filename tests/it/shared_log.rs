@@ -435,8 +435,11 @@ fn etcd_that_requires_client_certificates_gets_them_and_a_renewed_one_without_a_
     let Some(etcd) = Etcd::start_with(Some(copy_of(&keys)), &mutual) else {
         return;
     };
-    let own = tempfile::tempdir().unwrap();
-    let (certificate, key) = (own.path().join("cert.pem"), own.path().join("key.pem"));
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (
+        folder.path().join("cert.pem"),
+        folder.path().join("key.pem"),
+    );
     let install = |from: &TempDir| {
         std::fs::copy(from.path().join("elsewhere.pem"), &certificate).unwrap();
         std::fs::copy(from.path().join("elsewhere.key"), &key).unwrap();

@@ -198,8 +198,13 @@ fn events_of_erased_users_are_not_forwarded() {
     let [ann, bob] = ["ann@example.com", "bob@example.com"].map(|email| server.sign_up(email));
     send(&server, &ann, 0..5);
     send(&server, &bob, 0..5);
-    let own = format!("/api/user/v1/users/{}", ann.id);
-    let erased = server.user(&ann.token, "DELETE", &own, &json!({"password": PASSWORD}));
+    let user_path = format!("/api/user/v1/users/{}", ann.id);
+    let erased = server.user(
+        &ann.token,
+        "DELETE",
+        &user_path,
+        &json!({"password": PASSWORD}),
+    );
     assert_eq!(erased.status, 204);
     // Her events are still stored, because the erasure task has not run.
     let export = exported(&server);

@@ -156,11 +156,11 @@ fn a_package_is_checked_and_a_foreign_or_truncated_one_refused() {
     let Some(dpkg) = program("dpkg") else {
         return;
     };
-    let own = Command::new(dpkg)
+    let architecture = Command::new(dpkg)
         .arg("--print-architecture")
         .output_in_time();
-    let own = String::from_utf8(own.stdout).unwrap();
-    let Some(deb) = package(folder.path(), own.trim(), serves) else {
+    let architecture = String::from_utf8(architecture.stdout).unwrap();
+    let Some(deb) = package(folder.path(), architecture.trim(), serves) else {
         return;
     };
     let deb_check = |deb: &Path| check(&data, &["--deb", deb.to_str().unwrap()]);

@@ -10,8 +10,8 @@ use crate::support::server::{PASSWORD, TestServer, Viewer};
 use crate::support::until::until;
 
 impl TestServer {
-    /// Sends a request to the user's own record.
-    fn own(&self, viewer: &Viewer, method: &str, below: &str, body: &Value) -> Answer {
+    /// Sends a request about a user with the token of this user. `below` is the rest of the path.
+    fn user_request(&self, viewer: &Viewer, method: &str, below: &str, body: &Value) -> Answer {
         let target = format!("/api/user/v1/users/{}{below}", viewer.id);
         self.user(&viewer.token, method, &target, body)
     }
@@ -44,7 +44,7 @@ fn updates_merge_only_members_that_users_may_change() {
         "name": "Anna", "locale": "pt_BR", "birthDate": "1990-02-03",
         "email": "Ann@Example.com", "tags": [], "userId": ann.id, "disabled": false, "shoeSize": 44,
     });
-    let changed = server.own(&ann, "PUT", "", &change);
+    let changed = server.user_request(&ann, "PUT", "", &change);
     assert_eq!(changed.status, 200);
     let expected = json!({
         "userId": ann.id, "email": "ann@example.com", "name": "Anna", "locale": "pt-BR",
@@ -52,8 +52,14 @@ fn updates_merge_only_members_that_users_may_change() {
         "parentalControl": {"enabled": false, "limit": 18},
     });
     assert_eq!(changed.json(), expected);
-    assert_eq!(server.own(&ann, "PUT", "", &json!({})).json(), expected);
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).json(), expected);
+    assert_eq!(
+        server.user_request(&ann, "PUT", "", &json!({})).json(),
+        expected
+    );
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).json(),
+        expected
+    );
     for (member, value) in [
         ("birthDate", json!("2024-02-30")),
         ("name", json!(5)),
@@ -63,7 +69,7 @@ fn updates_merge_only_members_that_users_may_change() {
             Some((outer, inner)) => json!({outer: {inner: value}}),
             None => json!({member: value}),
         };
-        let answer = server.own(&ann, "PUT", "", &body);
+        let answer = server.user_request(&ann, "PUT", "", &body);
         assert_eq!((answer.status, answer.field().as_str()), (400, member));
     }
 }
@@ -90,14 +96,14 @@ fn another_users_id_is_unknown_on_every_route() {
         ("GET", "/export"),
         ("DELETE", &format!("/sessions/{}", ann.session)),
     ] {
-        let answer = server.own(&as_bob, method, below, &password);
+        let answer = server.user_request(&as_bob, method, below, &password);
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (404, "USER_NOT_FOUND"),
             "{method} {below}"
         );
     }
-    let foreign = server.own(
+    let foreign = server.user_request(
         &bob,
         "DELETE",
         &format!("/sessions/{}", ann.session),
@@ -107,7 +113,10 @@ fn another_users_id_is_unknown_on_every_route() {
         (foreign.status, foreign.code().as_str()),
         (404, "SESSION_NOT_FOUND")
     );
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        200
+    );
 }
 
 #[test]
@@ -117,7 +126,7 @@ fn a_new_password_ends_the_other_sessions() {
     let phone = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
     let change = |current: &str, new: &str| {
         let body = json!({"currentPassword": current, "newPassword": new});
-        server.own(&ann, "PUT", "/password", &body)
+        server.user_request(&ann, "PUT", "/password", &body)
     };
     let wrong = change("wrong wrong", "goats gruff and gruffer");
     // 403, because clients log the viewer out after a 401.
@@ -131,8 +140,14 @@ fn a_new_password_ends_the_other_sessions() {
         ("PASSWORD_TOO_COMMON", "newPassword")
     );
     assert_eq!(change(PASSWORD, "goats gruff and gruffer").status, 200);
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
-    assert_eq!(server.own(&phone, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        200
+    );
+    assert_eq!(
+        server.user_request(&phone, "GET", "", &Value::Null).status,
+        401
+    );
     assert_eq!(server.log_in("ann@example.com", PASSWORD).status, 401);
     assert_eq!(
         server
@@ -146,7 +161,7 @@ fn a_new_password_ends_the_other_sessions() {
 fn changing_parental_settings_needs_the_pin() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
-    let on = server.own(
+    let on = server.user_request(
         &ann,
         "PUT",
         "",
@@ -163,7 +178,7 @@ fn changing_parental_settings_needs_the_pin() {
         if let Some(pin) = pin {
             body["pinCode"] = pin.into();
         }
-        server.own(&ann, "PUT", "", &body)
+        server.user_request(&ann, "PUT", "", &body)
     };
     assert_eq!(
         (off(None).status, off(None).code().as_str()),
@@ -181,12 +196,15 @@ fn changing_parental_settings_needs_the_pin() {
     // A change that needs no PIN counts no attempt.
     assert_eq!(
         server
-            .own(&ann, "PUT", "", &json!({"name": "A", "pinCode": wrong}))
+            .user_request(&ann, "PUT", "", &json!({"name": "A", "pinCode": wrong}))
             .status,
         200
     );
     let change = json!({"pinCode": pin, "newPinCode": "246810"});
-    assert_eq!(server.own(&ann, "PUT", "/pin", &change).status, 200);
+    assert_eq!(
+        server.user_request(&ann, "PUT", "/pin", &change).status,
+        200
+    );
     for left in (0..4).rev() {
         assert_eq!(
             off(Some(wrong)).json()["error"]["details"]["attemptsLeft"],
@@ -201,10 +219,10 @@ fn changing_parental_settings_needs_the_pin() {
     assert_eq!(locked.header("retry-after"), Some("900"));
     server.wait(900);
     assert_eq!(off(Some("246810")).status, 200);
-    let reset = server.own(&ann, "POST", "/pin/reset", &Value::Null);
+    let reset = server.user_request(&ann, "POST", "/pin/reset", &Value::Null);
     assert_eq!((reset.status, reset.json()), (200, json!({})));
     let body = json!({"pinCode": server.mailed_pin(), "newPinCode": "1234"});
-    assert_eq!(server.own(&ann, "PUT", "/pin", &body).status, 200);
+    assert_eq!(server.user_request(&ann, "PUT", "/pin", &body).status, 200);
 }
 
 #[test]
@@ -212,7 +230,7 @@ fn setting_the_first_pin_needs_the_password() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
     let set = |body: Value| {
-        let answer = server.own(&ann, "PUT", "/pin", &body);
+        let answer = server.user_request(&ann, "PUT", "/pin", &body);
         (
             answer.status,
             answer.json()["error"]["code"]
@@ -249,7 +267,9 @@ fn sessions_are_listed_and_ended() {
     let ann = server.sign_up("ann@example.com");
     server.wait(5);
     let phone = crate::support::server::viewer(&server.log_in("ann@example.com", PASSWORD));
-    let listed = server.own(&ann, "GET", "/sessions", &Value::Null).json();
+    let listed = server
+        .user_request(&ann, "GET", "/sessions", &Value::Null)
+        .json();
     let line = |viewer: &Viewer, began: i64, current: bool| json!({"kind": "login", "sessionId": viewer.session, "createdTimestamp": began, "expires": began + 60 * 86_400, "lastUsedTimestamp": began, "current": current});
     let began = 1_767_268_800;
     assert_eq!(
@@ -258,46 +278,64 @@ fn sessions_are_listed_and_ended() {
     );
     let one = format!("/sessions/{}", phone.session);
     assert_eq!(
-        server.own(&ann, "GET", &one, &Value::Null).json(),
+        server.user_request(&ann, "GET", &one, &Value::Null).json(),
         line(&phone, began + 5, false)
     );
-    assert_eq!(server.own(&ann, "DELETE", &one, &Value::Null).status, 204);
-    assert_eq!(server.own(&phone, "GET", "", &Value::Null).status, 401);
     assert_eq!(
-        server.own(&ann, "DELETE", &one, &Value::Null).code(),
+        server
+            .user_request(&ann, "DELETE", &one, &Value::Null)
+            .status,
+        204
+    );
+    assert_eq!(
+        server.user_request(&phone, "GET", "", &Value::Null).status,
+        401
+    );
+    assert_eq!(
+        server
+            .user_request(&ann, "DELETE", &one, &Value::Null)
+            .code(),
         "SESSION_NOT_FOUND"
     );
     assert_eq!(
-        server.own(&ann, "DELETE", "/sessions", &Value::Null).status,
+        server
+            .user_request(&ann, "DELETE", "/sessions", &Value::Null)
+            .status,
         204
     );
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        401
+    );
 }
 
 #[test]
 fn an_account_is_exported_and_erased() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
-    server.own(&ann, "POST", "/pin/reset", &Value::Null);
-    let export = server.own(&ann, "GET", "/export", &Value::Null);
+    server.user_request(&ann, "POST", "/pin/reset", &Value::Null);
+    let export = server.user_request(&ann, "GET", "/export", &Value::Null);
     let json = export.json();
     assert_eq!(json["user"]["email"], "ann@example.com");
     assert_eq!(json["sessions"][0]["sessionId"], ann.session);
     assert_eq!(json["mails"][0]["kind"], "pin");
     // A person with the viewer's device must not find the PIN here.
     assert!(!String::from_utf8_lossy(&export.body).contains(&server.mailed_pin()));
-    let refused = server.own(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
+    let refused = server.user_request(&ann, "DELETE", "", &json!({"password": "wrong wrong"}));
     assert_eq!(
         (refused.status, refused.code().as_str()),
         (403, "PASSWORD_WRONG")
     );
     assert_eq!(
         server
-            .own(&ann, "DELETE", "", &json!({"password": PASSWORD}))
+            .user_request(&ann, "DELETE", "", &json!({"password": PASSWORD}))
             .status,
         204
     );
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        401
+    );
     assert_eq!(server.log_in("ann@example.com", PASSWORD).status, 401);
     assert_eq!(
         server.operator("GET", "mail", &Value::Null).json(),
@@ -348,14 +386,17 @@ fn operators_manage_users() {
         .json();
     assert_eq!(sessions[0]["sessionId"], ann.session);
     let guarded = json!({"birthDate": "1990-01-01", "pinCode": "4711"});
-    assert_eq!(server.own(&ann, "PUT", "", &guarded).status, 200);
+    assert_eq!(server.user_request(&ann, "PUT", "", &guarded).status, 200);
     assert_eq!(
         server
             .operator("POST", &format!("users/{id}/logout"), &Value::Null)
             .status,
         200
     );
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 401);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        401
+    );
     assert_eq!(
         server
             .operator("PUT", &format!("users/{id}"), &json!({"disabled": true}))
@@ -432,7 +473,7 @@ fn operators_manage_partners_and_operators() {
         204
     );
     assert_eq!(
-        server.own(&ann, "GET", "", &Value::Null).code(),
+        server.user_request(&ann, "GET", "", &Value::Null).code(),
         "PARTNER_TOKEN_INVALID"
     );
     assert_eq!(
@@ -497,7 +538,7 @@ fn a_user_export_contains_the_data_of_every_part() {
     let target = format!("users/{}/grants/premium", ann.id);
     assert_eq!(server.operator("PUT", &target, &json!({})).status, 200);
     let player = fixture.play(ann, "film", "tv");
-    server.own(ann, "POST", "/pin/reset", &Value::Null);
+    server.user_request(ann, "POST", "/pin/reset", &Value::Null);
     let events: Vec<_> = (0..300)
         .map(|at| {
             json!({
@@ -513,7 +554,7 @@ fn a_user_export_contains_the_data_of_every_part() {
         let sent = server.user(&viewer.token, "POST", tracker, &events);
         assert_eq!(sent.status, 202);
     }
-    let export = server.own(ann, "GET", "/export", &Value::Null);
+    let export = server.user_request(ann, "GET", "/export", &Value::Null);
     assert_eq!(export.header("content-type"), Some("application/json"));
     assert_eq!(export.header("cache-control"), Some("no-store"));
     let json = export.json();
@@ -532,7 +573,9 @@ fn a_user_export_contains_the_data_of_every_part() {
     assert_eq!(sequences, expected);
     assert!(exported.iter().all(|one| one["userId"] == *ann.id));
     let new = fixture.viewer("new");
-    let empty = server.own(&new, "GET", "/export", &Value::Null).json();
+    let empty = server
+        .user_request(&new, "GET", "/export", &Value::Null)
+        .json();
     assert_eq!(empty["telemetry"], json!([]));
 }
 
@@ -644,17 +687,20 @@ fn a_change_of_a_member_that_the_route_does_not_change_is_refused() {
         ("userId", json!("x")),
         ("createdTimestamp", json!(1)),
     ] {
-        let refused = server.own(&ann, "PUT", "", &json!({"name": "Eve", member: value}));
+        let refused = server.user_request(&ann, "PUT", "", &json!({"name": "Eve", member: value}));
         assert_eq!((refused.status, refused.field()), (400, member.to_owned()));
     }
     assert_ne!(
-        server.own(&ann, "GET", "", &Value::Null).json()["name"],
+        server.user_request(&ann, "GET", "", &Value::Null).json()["name"],
         "Eve"
     );
     // The whole record may be sent back.
-    let mut own = server.own(&ann, "GET", "", &Value::Null).json();
-    own["name"] = json!("Ann");
-    assert_eq!(server.own(&ann, "PUT", "", &own).json()["name"], "Ann");
+    let mut profile = server.user_request(&ann, "GET", "", &Value::Null).json();
+    profile["name"] = json!("Ann");
+    assert_eq!(
+        server.user_request(&ann, "PUT", "", &profile).json()["name"],
+        "Ann"
+    );
     let unknown = json!({"mail": "ann@example.org"});
     let target = format!("users/{}", ann.id);
     assert_eq!(server.operator("PUT", &target, &unknown).status, 400);
@@ -667,7 +713,7 @@ fn an_address_is_changed_by_its_user_and_by_operators() {
     server.sign_up("ben@example.com");
     let change = |email: &str, password: &str| {
         let body = json!({"email": email, "password": password});
-        server.own(&ann, "PUT", "/email", &body)
+        server.user_request(&ann, "PUT", "/email", &body)
     };
     let refused = change("ann@viewer.example", "wrong password");
     assert_eq!(
@@ -700,7 +746,10 @@ fn an_address_is_changed_by_its_user_and_by_operators() {
         (200, &json!(ann.id))
     );
     // The session of the change goes on, and both addresses are told.
-    assert_eq!(server.own(&ann, "GET", "", &Value::Null).status, 200);
+    assert_eq!(
+        server.user_request(&ann, "GET", "", &Value::Null).status,
+        200
+    );
     let mails = server.operator("GET", "mail", &Value::Null).json();
     let told: Vec<_> = mails
         .as_array()
@@ -738,7 +787,9 @@ fn lists_of_logins_show_program_device_and_last_use() {
     ];
     let login = request("POST", "/api/login/v2/auth/email", &headers, &body);
     assert_eq!(ask(server.public, login).status, 200);
-    let of_user = server.own(&ann, "GET", "/sessions", &Value::Null).json();
+    let of_user = server
+        .user_request(&ann, "GET", "/sessions", &Value::Null)
+        .json();
     let target = format!("users/{}/sessions", ann.id);
     let of_operator = server.operator("GET", &target, &Value::Null).json();
     for list in [&of_user, &of_operator] {
@@ -750,7 +801,7 @@ fn lists_of_logins_show_program_device_and_last_use() {
     }
     // A use is seen after an hour, at once and from the store. This is the log-in of the sign-up, five seconds older.
     server.wait(7_200);
-    server.own(&ann, "GET", "", &Value::Null);
+    server.user_request(&ann, "GET", "", &Value::Null);
     let used = |server: &TestServer| {
         let list = server.operator("GET", &target, &Value::Null).json();
         let login = &list[0];
@@ -765,7 +816,7 @@ fn lists_of_logins_show_program_device_and_last_use() {
 fn a_user_has_one_export_at_a_time_and_others_are_bounded() {
     let server = TestServer::start();
     let ann = server.sign_up("ann@example.com");
-    let export = || server.own(&ann, "GET", "/export", &Value::Null);
+    let export = || server.user_request(&ann, "GET", "/export", &Value::Null);
     let id = playgate_types::UserId::parse(&ann.id).unwrap();
     let running = server
         .services

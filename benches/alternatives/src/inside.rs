@@ -33,9 +33,9 @@ impl Inside {
     pub fn start(name: &'static str, kind: &str, folder: &Path) -> Self {
         let folder = folder.join(kind);
         std::fs::create_dir(&folder).expect("a new folder");
-        let own = std::env::current_exe().expect("a program knows its file");
-        let (own, folder) = (own.to_string_lossy(), folder.to_string_lossy());
-        let command = [&*own, ARGUMENT, kind, &*folder];
+        let program = std::env::current_exe().expect("a program knows its file");
+        let (program, folder) = (program.to_string_lossy(), folder.to_string_lossy());
+        let command = [&*program, ARGUMENT, kind, &*folder];
         let mut process = Process::start(&command, None, "-KILL");
         let output = process.child.stdout.take().expect("it is piped");
         let mut inside = Self {

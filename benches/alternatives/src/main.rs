@@ -263,12 +263,12 @@ fn print_writes(write: Write, rows: &[Row], [one, many]: &[Vec<Figures>; 2]) {
             playgate = at;
         }
         let speed = |of: &[Figures]| {
-            let own = &of[at];
+            let figures = &of[at];
             format!(
                 "{} | {} | {}",
-                rounded(middle(&own.per_second)),
-                ratio(&own.per_second, &of[file].per_second),
-                rounded(own.micros_of_all)
+                rounded(middle(&figures.per_second)),
+                ratio(&figures.per_second, &of[file].per_second),
+                rounded(figures.micros_of_all)
             )
         };
         println!(

@@ -56,7 +56,7 @@ pub fn start(
     clients: usize,
 ) -> Option<Served<Connection>> {
     let (program, initdb) = (find("postgres")?, find("initdb")?);
-    let root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let root = fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
     let user = if root { Some(USER) } else { None };
     let owner = user.map(|user| (user, user_id(user)));
     let folder = folder(parent, &format!("postgres-{commit}"), owner);

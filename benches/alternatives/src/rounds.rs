@@ -85,7 +85,7 @@ pub fn middle(values: &[f64]) -> f64 {
 }
 
 fn ratios(values: &[f64], yardstick: &[f64]) -> Vec<f64> {
-    sorted(values.iter().zip(yardstick).map(|(own, other)| own / other))
+    sorted(values.iter().zip(yardstick).map(|(value, other)| value / other))
 }
 
 /// Formats median and range of the ratios of each round.
@@ -96,9 +96,9 @@ pub fn ratio(values: &[f64], yardstick: &[f64]) -> String {
 }
 
 /// Formats the ratio of processor time over all rounds, and the range of the ratios of each round.
-pub fn ratio_of_time(own: &Figures, yardstick: &Figures) -> String {
-    let ratios = ratios(&own.micros, &yardstick.micros);
+pub fn ratio_of_time(figures: &Figures, yardstick: &Figures) -> String {
+    let ratios = ratios(&figures.micros, &yardstick.micros);
     let (lowest, highest) = (ratios[0], ratios[ratios.len() - 1]);
-    let of_all = own.micros_of_all / yardstick.micros_of_all;
+    let of_all = figures.micros_of_all / yardstick.micros_of_all;
     format!("{of_all:.2} [{lowest:.2}..{highest:.2}]")
 }

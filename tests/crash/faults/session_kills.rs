@@ -226,14 +226,14 @@ fn in_parallel(
         for (nth, family) in families.iter_mut().enumerate() {
             let what = &what;
             scope.spawn(move || {
-                let mut own = Report::default();
-                what(nth, family, &mut Connection::to(address), &mut own);
+                let mut of_family = Report::default();
+                what(nth, family, &mut Connection::to(address), &mut of_family);
                 let mut all = report.lock().unwrap();
-                all.beats += own.beats;
-                all.starts += own.starts;
-                all.stops += own.stops;
-                all.refusals += own.refusals;
-                all.problems.append(&mut own.problems);
+                all.beats += of_family.beats;
+                all.starts += of_family.starts;
+                all.stops += of_family.stops;
+                all.refusals += of_family.refusals;
+                all.problems.append(&mut of_family.problems);
             });
         }
         during();
@@ -263,21 +263,25 @@ fn kills_neither_end_nor_revive_sessions() {
     let mut slowest = Duration::ZERO;
     for round in 0..count {
         let mut moment = rng.split(round);
-        let work =
-            |nth: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
-                let mut rng = rng.split((round << 8) | (1 + nth as u64));
-                loop {
-                    let viewer = rng.index(VIEWERS);
-                    match family[viewer].act(line, &mut rng, own) {
-                        Ok(()) => {}
-                        Err(NoResponse::Gone | NoResponse::Broken(_)) => return,
-                        Err(NoResponse::Hung) => {
-                            own.problems.push("a request got no answer".to_owned());
-                            return;
-                        }
+        let work = |nth: usize,
+                    family: &mut Vec<Viewer>,
+                    line: &mut Connection,
+                    of_family: &mut Report| {
+            let mut rng = rng.split((round << 8) | (1 + nth as u64));
+            loop {
+                let viewer = rng.index(VIEWERS);
+                match family[viewer].act(line, &mut rng, of_family) {
+                    Ok(()) => {}
+                    Err(NoResponse::Gone | NoResponse::Broken(_)) => return,
+                    Err(NoResponse::Hung) => {
+                        of_family
+                            .problems
+                            .push("a request got no answer".to_owned());
+                        return;
                     }
                 }
-            };
+            }
+        };
         let address = appliance.address.clone();
         in_parallel(&mut families, &address, &report, work, || {
             thread::park_timeout(Duration::from_millis(20 + moment.below(1_000)));
@@ -286,11 +290,11 @@ fn kills_neither_end_nor_revive_sessions() {
         appliance = launch.ready();
         slowest = slowest.max(appliance.ready_in);
         let check =
-            |_: usize, family: &mut Vec<Viewer>, line: &mut Connection, own: &mut Report| {
+            |_: usize, family: &mut Vec<Viewer>, line: &mut Connection, of_family: &mut Report| {
                 for viewer in family {
-                    if let Err(reason) = viewer.check(line, own) {
+                    if let Err(reason) = viewer.check(line, of_family) {
                         let what = format!("no response to a check: {reason:?}");
-                        own.problems.push(what);
+                        of_family.problems.push(what);
                     }
                 }
             };

@@ -189,20 +189,20 @@ fn hash(seed: &str, part: u8) -> Vec<u8> {
 fn commit_of(config: &Path, name: &str) -> u64 {
     let status = as_json(config, &["fleet", "status"]);
     let members = status["members"].as_array().unwrap().iter();
-    let own = members
+    let this_member = members
         .clone()
         .find(|member| member["name"] == *name)
         .unwrap();
     assert_eq!(
-        (&own["role"], &own["up"]),
+        (&this_member["role"], &this_member["up"]),
         (&json!("down"), &json!(false)),
         "{status}"
     );
     assert!(
-        own["epoch"].is_u64() && status["error"].is_string(),
+        this_member["epoch"].is_u64() && status["error"].is_string(),
         "{status}"
     );
-    own["commit"].as_u64().unwrap()
+    this_member["commit"].as_u64().unwrap()
 }
 
 /// Makes all members use another etcd. Returns the new configurations.
@@ -396,9 +396,9 @@ fn an_etcd_that_was_restored_from_an_older_copy_is_noticed() {
     let commit = |at: usize| {
         let status = as_json(&configs[at], &["fleet", "status"]);
         let mut members = status["members"].as_array().unwrap().iter();
-        let own = members.find(|member| member["name"] == *fleet.members[at].name);
+        let this_member = members.find(|member| member["name"] == *fleet.members[at].name);
         (
-            own.unwrap()["commit"].as_u64().unwrap(),
+            this_member.unwrap()["commit"].as_u64().unwrap(),
             status["head"].as_u64().unwrap(),
         )
     };

@@ -401,8 +401,8 @@ fn recover(fleet: &mut Machines) {
         .map(|at| {
             let status = as_json(fleet.config(at), &["fleet", "status"]);
             let mut members = status["members"].as_array().unwrap().iter();
-            let own = members.find(|member| member["name"] == NAMES[at]);
-            own.unwrap()["commit"].as_u64().unwrap()
+            let this_member = members.find(|member| member["name"] == NAMES[at]);
+            this_member.unwrap()["commit"].as_u64().unwrap()
         })
         .collect();
     println!("the members have the commits {commits:?}");

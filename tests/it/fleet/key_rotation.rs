@@ -53,22 +53,22 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     };
     let owner = fleet.owner();
     let (standby, other) = ((owner + 1) % 3, (owner + 2) % 3);
-    let config = |fleet: &Fleet, at: usize| fleet.members[at].config.clone();
-    let own = config(&fleet, standby);
-    let word = playgate(&own, &["fleet", "invite"]).unwrap();
-    let stolen = member_file(&own);
+    let config_of = |fleet: &Fleet, at: usize| fleet.members[at].config.clone();
+    let config = config_of(&fleet, standby);
+    let word = playgate(&config, &["fleet", "invite"]).unwrap();
+    let stolen = member_file(&config);
     let before = keys(&fleet);
     assert!(before.iter().all(|key| *key == before[0]));
 
     // One member does not run: nothing changes anywhere.
     fleet.members[other].process.stop();
-    let refused = playgate(&own, &["fleet", "rotate-key"]).unwrap_err();
+    let refused = playgate(&config, &["fleet", "rotate-key"]).unwrap_err();
     assert!(refused.contains(&fleet.members[other].name), "{refused}");
     assert_eq!(keys(&fleet), before);
     for member in &fleet.members {
         assert!(!data(&member.config).join("fleet/next-key.json").exists());
     }
-    let its_config = config(&fleet, other);
+    let its_config = config_of(&fleet, other);
     fleet.members[other].process.start(&its_config, &SETTINGS);
     fleet.wait_until_equal();
 
@@ -89,7 +89,7 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
                 assert!(status == 200 && body.contains(&name), "{status} {body}");
             }
         });
-        let rotated = playgate(&own, &["fleet", "rotate-key", "--json"]).unwrap();
+        let rotated = playgate(&config, &["fleet", "rotate-key", "--json"]).unwrap();
         let rotated: Value = serde_json::from_str(&rotated).unwrap();
         assert_eq!(rotated["members"], 3);
     });
@@ -103,8 +103,8 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     // Who has the old key is no member, and an invitation with it admits nobody.
     let place = tempfile::tempdir().unwrap();
     let thief = place.path().join("thief.toml");
-    let text = fs::read_to_string(&own).unwrap();
-    let own_data = data(&own);
+    let text = fs::read_to_string(&config).unwrap();
+    let own_data = data(&config);
     let text = text.replace(
         &format!("data_dir = \"{}\"", own_data.display()),
         &format!("data_dir = \"{}\"", data(&thief).display()),
@@ -121,21 +121,21 @@ fn members_get_a_new_key_while_they_serve_and_the_old_one_is_worth_nothing() {
     // A member that starts again, and one that joins, have the new key.
     fs::remove_dir_all(data(&thief)).unwrap();
     fleet.members[standby].process.stop();
-    fleet.members[standby].process.start(&own, &SETTINGS);
+    fleet.members[standby].process.start(&config, &SETTINGS);
     fleet.wait_until_equal();
-    assert_eq!(differing(&own), Vec::<Value>::new());
-    let word = playgate(&config(&fleet, owner), &["fleet", "invite"]).unwrap();
+    assert_eq!(differing(&config), Vec::<Value>::new());
+    let word = playgate(&config_of(&fleet, owner), &["fleet", "invite"]).unwrap();
     join_by_standard_input(&thief, &word);
     assert_eq!(key(&member_file(&thief)), after[0]);
-    playgate(&own, &["fleet", "leave", "--name", "fourth"]).unwrap();
+    playgate(&config, &["fleet", "leave", "--name", "fourth"]).unwrap();
     fleet.wait_until_equal();
 
     // Control.
     let mut settings = SETTINGS;
     settings[3].1 = "another";
     fleet.members[standby].process.stop();
-    fleet.members[standby].process.start(&own, &settings);
-    until("the secret that differs", || differing(&own).pop());
+    fleet.members[standby].process.start(&config, &settings);
+    until("the secret that differs", || differing(&config).pop());
 }
 
 /// As `fleet invite | ssh fourth fleet join -`, so that no list of processes shows the invitation.

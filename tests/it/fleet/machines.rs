@@ -48,9 +48,9 @@ impl Network {
             bridge: format!("pgf{id}"),
             prefix: format!("10.213.{}", id % 250 + 1),
         };
-        let own = format!("{}.1/24", network.prefix);
+        let bridge_address = format!("{}.1/24", network.prefix);
         ip(&["link", "add", &network.bridge, "type", "bridge"])?;
-        ip(&["addr", "add", &own, "dev", &network.bridge])?;
+        ip(&["addr", "add", &bridge_address, "dev", &network.bridge])?;
         ip(&["link", "set", &network.bridge, "up"])?;
         for at in 0..=FOURTH {
             let (space, link) = (network.space(at), format!("{}v{at}", network.bridge));
@@ -118,9 +118,9 @@ pub struct Process(Option<Child>);
 impl Process {
     /// Runs the service of a member in a network namespace. `ahead` moves its clock by seconds.
     pub fn serve(space: &str, config: &Path, log: File, ahead: Option<i64>) -> Self {
-        let own = program_of(config);
-        let mut command = command(space, Path::new(own.get_program()));
-        for (name, value) in own.get_envs() {
+        let program = program_of(config);
+        let mut command = command(space, Path::new(program.get_program()));
+        for (name, value) in program.get_envs() {
             match value {
                 // The configuration has the address of the operations listener.
                 _ if name == "PLAYGATE_OPS_LISTEN" => command.env_remove(name),
@@ -291,14 +291,14 @@ impl Machines {
     pub fn configuration(&self, at: usize, data: &Path) -> String {
         let endpoints = (0..MACHINES).map(|at| format!("\"{}\"", self.etcd_url(at)));
         let endpoints = endpoints.collect::<Vec<_>>().join(", ");
-        let own = self.network.address(at);
+        let address = self.network.address(at);
         let lease = std::env::var_os("PLAYGATE_FLEET_LEASE");
         let lease = lease.map_or_else(|| "2s".to_owned(), |lease| lease.into_string().unwrap());
         format!(
-            "listen = [\"{own}:8080\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
-             [ops]\nlisten = \"{own}:8081\"\n[origin]\nmedia_dir = \"{}\"\n\
+            "listen = [\"{address}:8080\"]\ndata_dir = \"{}\"\nenvironment = \"staging\"\n\
+             [ops]\nlisten = \"{address}:8081\"\n[origin]\nmedia_dir = \"{}\"\n\
              [limits]\nsign_up_per_address = 1000000\n\
-             [fleet]\nendpoints = [{endpoints}]\nlisten = \"{own}:7080\"\nlease = \"{lease}\"\n",
+             [fleet]\nendpoints = [{endpoints}]\nlisten = \"{address}:7080\"\nlease = \"{lease}\"\n",
             data.display(),
             self.folder.path().join("media").display(),
         )

@@ -52,14 +52,14 @@ fn ask(
 }
 
 impl Purchase {
-    fn own(&self) -> [(&str, &str); 1] {
+    fn authorization(&self) -> [(&str, &str); 1] {
         [("Authorization", &self.bearer)]
     }
 
     /// Uses the entitlement. Returns the new session.
     fn play(&self, partner: &str, at: SocketAddr) -> Result<String, Broken> {
         let entitlement = ("Service-Play-EntitlementId", &*self.entitlement);
-        let headers = [&self.own()[..], &[entitlement], &DEVICE].concat();
+        let headers = [&self.authorization()[..], &[entitlement], &DEVICE].concat();
         let target = format!("/api/playback/v2/preflight/asset/{ASSET}");
         let began = ask(partner, at, ("POST", &target), &headers)?;
         text(&began["headers"]["Service-Play-Session"])
@@ -67,7 +67,7 @@ impl Purchase {
 
     fn sessions(&self, partner: &str, at: SocketAddr) -> Result<Vec<String>, Broken> {
         let target = format!("/api/user/v1/users/{}/sessions", self.id);
-        let all = ask(partner, at, ("GET", &target), &self.own())?;
+        let all = ask(partner, at, ("GET", &target), &self.authorization())?;
         let all = all.as_array().into_iter().flatten();
         let playing = all.filter(|one| one["kind"] == "playback");
         playing.map(|one| text(&one["sessionId"])).collect()
@@ -89,7 +89,7 @@ impl Purchase {
     pub fn check(&self, partner: &str, at: SocketAddr) -> Vec<String> {
         let target = format!("/api/user/v1/users/{}/export", self.id);
         let mut wrong = Vec::new();
-        match ask(partner, at, ("GET", &target), &self.own()) {
+        match ask(partner, at, ("GET", &target), &self.authorization()) {
             Ok(export) => {
                 let entitlements = export["entitlements"].as_array().map_or(0, Vec::len);
                 wrong.extend(count_is_one(&self.id, entitlements));
@@ -144,8 +144,8 @@ impl Clients<'_> {
             session: String::new(),
         };
         let target = format!("/api/entitlement/v2/asset/{ASSET}");
-        let own = purchase.own();
-        let right = ask(self.partner, members[1], ("POST", &target), &own)?;
+        let authorization = purchase.authorization();
+        let right = ask(self.partner, members[1], ("POST", &target), &authorization)?;
         purchase.entitlement = text(&right["token"])?;
         purchase.session = purchase.play(self.partner, members[2])?;
         let found = purchase.sessions(self.partner, members[0])?;

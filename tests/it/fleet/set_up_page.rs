@@ -178,9 +178,9 @@ impl Site {
 
     fn shell(&self, at: usize, script: &str) -> Command {
         let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
-        let own = program_of(&self.config(at));
+        let program = program_of(&self.config(at));
         let mut shell = Command::new("bash");
-        for (name, value) in own.get_envs() {
+        for (name, value) in program.get_envs() {
             match value {
                 _ if name == "PLAYGATE_OPS_LISTEN" => shell.env_remove(name),
                 Some(value) => shell.env(name, value),
@@ -226,12 +226,12 @@ impl Site {
         let (before, cluster) = command.split_once("--initial-cluster ").unwrap();
         let (cluster, after) = cluster.split_once(' ').unwrap();
         for at in MACHINES {
-            let own = |text: &str| {
+            let of_machine = |text: &str| {
                 let text = text.replace("10.0.0.1", &format!("10.0.0.{at}"));
                 text.replace("--name m1", &format!("--name m{at}"))
                     .replace("/m1.", &format!("/m{at}."))
             };
-            let (before, after) = (own(before), own(after));
+            let (before, after) = (of_machine(before), of_machine(after));
             self.start(
                 at,
                 &format!("{before} --initial-cluster {cluster} {after} {flags}"),
@@ -309,8 +309,12 @@ fn configure(site: &Site, secrets: &str, fleet: &str, client: &str) {
         let text = configuration(&top, fleet, client);
         let (before, rest) = text.split_once("endpoints = ").unwrap();
         let (endpoints, after) = rest.split_once('\n').unwrap();
-        let own = |text: &str| text.replace("10.0.0.1", &format!("10.0.0.{at}"));
-        let text = format!("{}endpoints = {endpoints}\n{}", own(before), own(after));
+        let of_machine = |text: &str| text.replace("10.0.0.1", &format!("10.0.0.{at}"));
+        let text = format!(
+            "{}endpoints = {endpoints}\n{}",
+            of_machine(before),
+            of_machine(after)
+        );
         fs::write(site.config(at), site.here(at, &text)).unwrap();
     }
 }

@@ -46,10 +46,15 @@ impl Viewer {
         let body = json!({"identity": email, "accessKey": PASSWORD}).to_string();
         let user = post("PUT", "/api/login/v2/auth/email", &[], &body)?;
         let bearer = format!("Bearer {}", user["token"].as_str()?);
-        let own = ("Authorization", &*bearer);
-        let right = post("POST", "/api/entitlement/v2/asset/film-clear", &[own], "")?;
+        let authorization = ("Authorization", &*bearer);
+        let right = post(
+            "POST",
+            "/api/entitlement/v2/asset/film-clear",
+            &[authorization],
+            "",
+        )?;
         let entitlement = text(&right["token"])?;
-        let entitled = [own, ("Service-Play-EntitlementId", &*entitlement)];
+        let entitled = [authorization, ("Service-Play-EntitlementId", &*entitlement)];
         let headers = [&entitled[..], &DEVICE].concat();
         let preflight = "/api/playback/v2/preflight/asset/film-clear";
         let began = post("POST", preflight, &headers, "")?;
@@ -69,7 +74,7 @@ impl Viewer {
     }
 
     pub fn beat_with(&self, at: SocketAddr, bitrate: &str) -> Option<u16> {
-        let own = [
+        let of_session = [
             ("Service-AccessToken", &*self.partner),
             ("Authorization", &*self.bearer),
             ("Service-Play-Session", &*self.session),
@@ -79,7 +84,7 @@ impl Viewer {
             ("Service-Play-ResolutionWidth", "640"),
             ("Service-Play-ResolutionHeight", "360"),
         ];
-        let headers = [&own[..], &DEVICE].concat();
+        let headers = [&of_session[..], &DEVICE].concat();
         let target = "/api/playback/v1/heartbeat";
         let (status, _) = send_within(TIMEOUT, at, "POST", target, &headers, "")?;
         Some(status)

@@ -205,11 +205,13 @@ fn text(answer: &Answer, name: &str) -> String {
 impl BatchData {
     /// Returns the value of a parameter or member in requests of a route.
     pub fn value(&self, label: &str, name: &str) -> Option<&str> {
-        let own = self.values.get(&format!("{label}/{name}"));
-        own.or_else(|| self.values.get(name)).map(String::as_str)
+        let of_route = self.values.get(&format!("{label}/{name}"));
+        of_route
+            .or_else(|| self.values.get(name))
+            .map(String::as_str)
     }
 
-    pub fn has_own(&self, label: &str, name: &str) -> bool {
+    pub fn has_for_route(&self, label: &str, name: &str) -> bool {
         self.values.contains_key(&format!("{label}/{name}"))
     }
 

@@ -68,8 +68,9 @@ impl Request {
             let known = data.value(route.label, name).map(str::to_owned);
             let value = known.unwrap_or_else(|| written(&example(document, &parameter["schema"])));
             // A value that the fixtures have for this route only is required.
-            let wanted =
-                parameter["required"] == true || data.has_own(route.label, name) || rng.once_in(3);
+            let wanted = parameter["required"] == true
+                || data.has_for_route(route.label, name)
+                || rng.once_in(3);
             match parameter["in"].as_str().unwrap() {
                 "path" => {
                     let path = request.path.replace(&format!("{{*{name}}}"), &value);
