@@ -92,7 +92,7 @@ export class Playback {
   async preflight(assetId, { token, drm, protocol, signal }) {
     const asked = performance.now();
     const name = (/** @type {string} */ rest) => this.#transport.header(`Play-${rest}`);
-    const own = {
+    const playbackHeaders = {
       [name('DRM')]: drm,
       [name('Protocol')]: protocol,
       [name('DevicePlatform')]: this.#device.platform,
@@ -102,8 +102,8 @@ export class Playback {
       [name('EntitlementId')]: token,
     };
     const place = `api/playback/v2/preflight/asset/${encodeURIComponent(assetId)}`;
-    const answer = await this.#login.request('POST', place, { headers: own, signal });
-    const headers = { ...own, ...answer.headers };
+    const answer = await this.#login.request('POST', place, { headers: playbackHeaders, signal });
+    const headers = { ...playbackHeaders, ...answer.headers };
     return { ...answer, drm, protocol, asked, headers, sessionId: headers[name('Session')] };
   }
 

@@ -164,8 +164,8 @@ export function texts(language) {
  */
 export function refusalText(error, reason, words) {
   const { attemptsLeft } = error.details;
-  const own = /** @type {Record<string, unknown>} */ (words);
-  const said = own[reason] ?? (error.status === 0 ? own[error.code] : undefined) ?? error.userMessage;
+  const byCode = /** @type {Record<string, unknown>} */ (words);
+  const said = byCode[reason] ?? (error.status === 0 ? byCode[error.code] : undefined) ?? error.userMessage;
   const more = [
     attemptsLeft !== undefined && words.attemptsLeft(attemptsLeft),
     error.retryAfter !== undefined && error.status === 429 && words.tryAgainIn(error.retryAfter),

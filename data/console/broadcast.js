@@ -83,7 +83,7 @@ function effective({ rights: all, liveAvailable, catchupInterval }) {
 
 async function rights(id, self) {
   const said = await get(at`broadcasts/${id}/why`);
-  const own = said.layers.find(({ by }) => by === 'broadcast');
+  const override = said.layers.find(({ by }) => by === 'broadcast');
   const layers = said.layers.map(({ by, applies, mismatch, rule, effects: members }) => [
     by,
     applies ? badge(t`applies`, 'good') : badge(mismatch ? t`${mismatch} does not match` : t`does not apply`),
@@ -91,7 +91,7 @@ async function rights(id, self) {
   ]);
   const overrule = async ({ catchup_days: days, ...chosen }) => {
     // PUT replaces the whole override: members without a field in this form are sent again.
-    const members = own?.effects.extended_rights ? { extended_rights: own.effects.extended_rights } : {};
+    const members = override?.effects.extended_rights ? { extended_rights: override.effects.extended_rights } : {};
     for (const [name, value] of Object.entries(chosen)) if (value) members[name] = value === 'true';
     if (days) members.catchup_days = Number(days);
     await call('PUT', at`broadcasts/${id}/rights`, members);
@@ -101,7 +101,7 @@ async function rights(id, self) {
     await call('DELETE', at`broadcasts/${id}/rights`);
     await self.done(t`Override removed. The rights of the livestream and the rules apply.`);
   };
-  const before = (name) => own?.effects[name] ?? '';
+  const before = (name) => override?.effects[name] ?? '';
   return [
     el('h3', t`Effective rights`),
     table([t`Right`, t`Value`, t`Set by`], effective(said), undefined, { compact: true }),
@@ -122,6 +122,6 @@ async function rights(id, self) {
       ],
       overrule,
     ),
-    own && el('p.actions', action(t`Remove override`, clear, { ask: t`Remove the override of “${said.title}”?` })),
+    override && el('p.actions', action(t`Remove override`, clear, { ask: t`Remove the override of “${said.title}”?` })),
   ];
 }

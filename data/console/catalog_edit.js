@@ -114,8 +114,8 @@ function draw(kind, id, entry, catalogue) {
   if (!mayChange()) return el('pre', JSON.stringify(entry, null, 2));
   const fields = MEMBERS()[kind];
   const parts = Object.entries(PARTS()[kind]).map(([member, make]) => [member, make(entry[member], catalogue)]);
-  const own = new Set(['id', ...fields.map(([member]) => member), ...parts.map(([member]) => member)]);
-  const others = Object.fromEntries(Object.entries(entry).filter(([member]) => !own.has(member)));
+  const edited = new Set(['id', ...fields.map(([member]) => member), ...parts.map(([member]) => member)]);
+  const others = Object.fromEntries(Object.entries(entry).filter(([member]) => !edited.has(member)));
   const place = el('div');
   const leave = () => {
     // The operator may have gone to another page before the answer came.

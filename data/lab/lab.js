@@ -158,7 +158,7 @@ function storage(identity) {
   return { getItem: use('getItem'), setItem: use('setItem'), removeItem: use('removeItem') };
 }
 
-function open(own) {
+function open(options) {
   const { partnerToken, identity, accessKey } = Object.fromEntries(Object.entries(fields).map(([id, member]) => [member, pasted(element(id).value)]));
   const credentials = async () => ({ identity, accessKey });
   return new PlaygateClient({
@@ -170,7 +170,7 @@ function open(own) {
     storage: storage(identity),
     fetch: recorder.fetch(),
     credentials,
-    ...own,
+    ...options,
   });
 }
 
