@@ -13,8 +13,9 @@ use super::table::{Tables, TreeName};
 const CHANGE_OVERHEAD: usize = 9;
 
 /// Maximum number of changes in one part of a batch. The leaves that this many neighbouring keys touch fit into the
-/// cache of the engine, which writes the changes of a transaction in no particular order.
-pub(super) const PART_CHANGES: usize = 1_000;
+/// cache of the engine, which writes the changes of a transaction in no particular order. All reads of the engine wait while
+/// a part is applied: with a million users some milliseconds.
+pub(super) const PART_CHANGES: usize = 250;
 
 /// Neighbouring changes of a batch, sorted by tree and key.
 pub(super) struct BatchPart<'a> {

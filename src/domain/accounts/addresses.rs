@@ -1,10 +1,13 @@
-//! In-memory filter of all used addresses, for the duration of a large import.
+//! How an import finds out that an address is free, without reading the engine on the writer thread.
 //!
-//! Checking in the engine that an address is free reads a leaf that is not in memory and waits for pending
-//! commits. An import of a million users would do that a million times on the writer thread. Instead it first
-//! collects a hash of every address; only hits are checked in the engine.
+//! A read of the engine waits while a part of a batch is applied. An import that did one for each user on the writer thread
+//! stopped every other commit for seconds. So an import checks its addresses while it reads its lines, and from before that
+//! on the writer thread notes the hash of every address that is assigned: only those can have been taken since the check.
+//!
+//! A large import also collects the hashes of all addresses in use, since a read for each line would take longer.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
@@ -18,44 +21,48 @@ type Address = (PartnerId, Email);
 
 /// Empty unless an import is running.
 #[derive(Default)]
-pub(super) struct KnownAddresses {
+pub(super) struct WatchedAddresses {
     state: Mutex<AddressState>,
     hasher: RandomState,
 }
 
 #[derive(Default)]
 struct AddressState {
-    imports: usize,
-    complete: bool,
+    watches: usize,
+    /// Whether `hashes` has all addresses and not only those assigned since the first watch.
+    is_complete: bool,
     hashes: HashTable<u32>,
 }
 
-impl KnownAddresses {
-    /// Returns `false` only if the address is certainly unused. Only the writer thread may call this, because it sees
-    /// every new user.
-    pub(super) fn may_contain(&self, address: &Address) -> bool {
-        let state = self.state.lock();
-        if !state.complete {
-            return true;
-        }
-        let hash = self.hash(address);
-        state
-            .hashes
+impl AddressState {
+    fn has(&self, hash: u32) -> bool {
+        self.hashes
             .find(spread_bits(hash), |found| *found == hash)
             .is_some()
     }
+}
 
-    /// Called before the write batch commits. If the batch fails, the stale hash costs only an engine lookup.
+impl WatchedAddresses {
+    /// Returns `false` only if no user had the address at some time during this call.
+    fn may_be_taken(&self, address: &Address) -> bool {
+        let state = self.state.lock();
+        !state.is_complete || state.has(self.hash(address))
+    }
+
+    /// Returns `false` only if the address was not assigned since the first watch began. Only the writer thread may call
+    /// this: it assigns addresses.
+    pub(super) fn may_be_new(&self, address: &Address) -> bool {
+        self.state.lock().has(self.hash(address))
+    }
+
+    /// Called on the writer thread before the write batch commits. If the batch fails, the stale hash costs only an engine
+    /// lookup.
     pub(super) fn add(&self, address: &Address) {
         let mut state = self.state.lock();
-        // Nothing reads the filter unless an import is running, so it stays empty.
-        if state.imports > 0 {
+        // Nothing reads the hashes unless an import is running, so they stay empty.
+        if state.watches > 0 {
             let hash = self.hash(address);
-            if state
-                .hashes
-                .find(spread_bits(hash), |found| *found == hash)
-                .is_none()
-            {
+            if !state.has(hash) {
                 state
                     .hashes
                     .insert_unique(spread_bits(hash), hash, |hash| spread_bits(*hash));
@@ -75,39 +82,52 @@ const fn spread_bits(hash: u32) -> u64 {
     ((hash as u64) << 32) | hash as u64
 }
 
-/// Keeps the filter filled until it is dropped.
-pub struct AddressFilterGuard(Accounts);
+/// While it exists, the addresses that are assigned are noted.
+pub struct AddressWatch(Accounts);
 
-impl Drop for AddressFilterGuard {
+impl Drop for AddressWatch {
     fn drop(&mut self) {
         let mut state = self.0.0.addresses.state.lock();
         // Imports may overlap, so they are counted.
-        state.imports = state.imports.saturating_sub(1);
+        state.watches = state.watches.saturating_sub(1);
         // The last import frees the memory.
-        if state.imports == 0 {
+        if state.watches == 0 {
             *state = AddressState::default();
         }
     }
 }
 
+impl AddressWatch {
+    /// Collects all addresses in use. Blocking: it takes some seconds per million users.
+    pub fn collect(&self) -> Result<(), AccountsError> {
+        let known = &self.0.0.addresses;
+        self.0
+            .0
+            .store
+            .read(|txn| txn.for_each_key::<UsersByEmail>(&mut |address| known.add(&address)))?;
+        known.state.lock().is_complete = true;
+        Ok(())
+    }
+}
+
 impl Accounts {
-    /// Fills the filter. Blocking: it takes some seconds per million users.
-    pub fn collect_addresses(&self) -> Result<AddressFilterGuard, AccountsError> {
-        let known = &self.0.addresses;
-        known.state.lock().imports += 1;
-        let held = AddressFilterGuard(self.clone());
-        // From here on every write batch adds its address itself. Earlier batches are visible to readers once
-        // this empty batch is answered.
+    /// Blocking: it waits for a commit.
+    pub fn watch_addresses(&self) -> Result<Arc<AddressWatch>, AccountsError> {
+        self.0.addresses.state.lock().watches += 1;
+        let watch = Arc::new(AddressWatch(self.clone()));
+        // From here on every write batch notes its addresses. Earlier batches are visible to readers once this empty batch
+        // is answered.
         let before = self
             .0
             .store
             .write::<_, AccountsError, _>(Durability::Logged, |_| Ok(()));
         before.wait()?;
-        self.0
-            .store
-            .read(|txn| txn.for_each_key::<UsersByEmail>(&mut |address| known.add(&address)))?;
-        // Until here, `may_contain` answers yes for every address.
-        known.state.lock().complete = true;
-        Ok(held)
+        Ok(watch)
+    }
+
+    /// Returns whether a user has the address. May read from disk.
+    pub fn is_taken(&self, partner: PartnerId, email: &Email) -> Result<bool, AccountsError> {
+        let may_be = self.0.addresses.may_be_taken(&(partner, email.clone()));
+        Ok(may_be && self.find(partner, email)?.is_some())
     }
 }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use addresses::AddressFilterGuard;
+pub use addresses::AddressWatch;
 pub use attempt::{HashPool, PoolError};
 pub use attempt_counter::AttemptRule;
 pub use attempt_limits::KNOWN_FACTOR;
@@ -57,7 +57,7 @@ pub use sign_up::{AlsoInsert, NewAccount, PreparedSignUp, Unhashed};
 use crate::clock_guard::ExpiryClock;
 use crate::mail::Mail;
 use crate::partners::Partners;
-use addresses::KnownAddresses;
+use addresses::WatchedAddresses;
 use attempt::{Attempt, Undecided};
 use attempt_limits::AttemptSubject;
 use decoy_hash::DecoyHashes;
@@ -123,7 +123,7 @@ struct Inner {
     throttles: Arc<MemoryTable<Throttles>>,
     known_clients: Arc<PackedTable<KnownClientTable, KnownClients>>,
     undecided: Arc<Undecided>,
-    addresses: KnownAddresses,
+    addresses: WatchedAddresses,
 }
 
 impl Accounts {
@@ -166,7 +166,7 @@ impl Accounts {
             throttles,
             known_clients,
             undecided: Arc::default(),
-            addresses: KnownAddresses::default(),
+            addresses: WatchedAddresses::default(),
         })))
     }
 

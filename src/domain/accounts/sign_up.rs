@@ -1,11 +1,13 @@
 //! New users: sign-up, addition by operators, bulk import.
 
+use std::sync::Arc;
+
 use super::admin::validate_tags;
 use super::attempt_limits::AttemptKind;
 use super::tables::{CredentialRecord, CredentialTable, UserRecord, Users, UsersByEmail};
 use super::{
-    Accounts, AccountsError, FirstPassword, HashMemory, HashPool, ImportedState, Inner,
-    LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,
+    Accounts, AccountsError, AddressWatch, FirstPassword, HashMemory, HashPool, ImportedState,
+    Inner, LoginOrigin, NewLogin, NewUser, ParentalControl, User, check_birth_date, hashing,
 };
 use crate::partners::{self, PartnerStatus};
 use playgate_store::{BulkWrites, Commit, Durability, StoreError, Txn};
@@ -167,12 +169,16 @@ impl Accounts {
 
     /// Adds users in one commit and returns the number of new ones. Users with an existing address are skipped and not
     /// changed. `also` runs for each new user, with the position in `accounts`.
+    /// Adds the users of an import, which has found each address free while it held `watch`.
     pub fn add_many(
         &self,
         accounts: Vec<NewAccount>,
         also: AlsoInsert,
+        watch: Arc<AddressWatch>,
     ) -> Commit<u64, AccountsError> {
         self.change(move |inner, txn| {
+            // Until here, even if the import has ended meanwhile.
+            let _watch = watch;
             let mut added = 0;
             let mut partner = None;
             for (at, account) in accounts.into_iter().enumerate() {
@@ -181,7 +187,7 @@ impl Accounts {
                     check_partner(txn, &account.record.partner)?;
                     partner = Some(account.record.partner);
                 }
-                match account.insert(inner, txn) {
+                match account.insert_checked(inner, txn) {
                     Ok(user) => {
                         also(txn, &user.id, at)?;
                         added += 1;
@@ -303,20 +309,37 @@ impl NewAccount {
         self.insert(inner, txn)
     }
 
-    /// [`KnownAddresses`](super::addresses::KnownAddresses) relies on this and the change of an address being the only
-    /// places that assign one.
     fn insert(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
+        let address = (self.record.partner, self.record.email.clone());
+        match txn.find::<UsersByEmail>(&address)? {
+            Some(_) => Err(AccountsError::EmailInUse),
+            None => self.insert_unused(&address, inner, txn),
+        }
+    }
+
+    /// Inserts a user whose address was free at some time since a watch began.
+    fn insert_checked(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
+        let address = (self.record.partner, self.record.email.clone());
+        match inner.addresses.may_be_new(&address) {
+            true => self.insert(inner, txn),
+            false => self.insert_unused(&address, inner, txn),
+        }
+    }
+
+    /// [`WatchedAddresses`](super::addresses::WatchedAddresses) relies on this and the change of an address being the only
+    /// places that assign one.
+    fn insert_unused(
+        self,
+        address: &(PartnerId, Email),
+        inner: &Inner,
+        txn: &mut Txn<'_>,
+    ) -> Result<User, AccountsError> {
         let Self {
             id,
             record,
             credentials,
         } = self;
-        let address = (record.partner, record.email.clone());
-        // The filter spares a read of the engine for each user of a large import.
-        if inner.addresses.may_contain(&address) && txn.find::<UsersByEmail>(&address)?.is_some() {
-            return Err(AccountsError::EmailInUse);
-        }
-        inner.addresses.add(&address);
+        inner.addresses.add(address);
         // `insert` and not `put`: the id is new, so there is no old record to look up.
         txn.insert::<Users>(&id, &record)?;
         txn.insert::<CredentialTable>(&id, &credentials)?;

@@ -18,9 +18,7 @@ use crate::operators::users::line::{UnknownMembers, UserLine};
 use crate::operators::users::lines::UserLines;
 use crate::operators::users::request::ImportUsersRequest;
 use playgate_config::limits::USER_LINE;
-use playgate_domain::accounts::{
-    Accounts, AccountsError, AddressFilterGuard, NewAccount, PreparedSignUp, Unhashed,
-};
+use playgate_domain::accounts::{Accounts, AddressWatch, NewAccount, PreparedSignUp, Unhashed};
 use playgate_domain::catalog::Catalog;
 use playgate_domain::partners::Partners;
 use playgate_http::errors::api_error::Details;
@@ -70,10 +68,10 @@ const SEEN_MAX: usize = 1_000_000;
 /// Characters of an address in a report.
 const ACCOUNT_MAX: usize = 254;
 
-/// After this many lines, an import loads all e-mail addresses that are in use to save a lookup per
-/// line. Loading costs time as well, so the import must also have an eighth as many lines as there
+/// After this many lines, an import collects all e-mail addresses that are in use to save a lookup per
+/// line. That costs time as well, so the import must also have an eighth as many lines as there
 /// are users.
-const LOAD_ADDRESSES_AFTER: u64 = 10_000;
+const COLLECT_ADDRESSES_AFTER: u64 = 10_000;
 
 /// Delay before an import retries when the queue of the hashing pool is full.
 const HASH_RETRY: Duration = Duration::from_millis(200);
@@ -103,7 +101,8 @@ pub(crate) async fn import_users(
         report: UserImportBody::new(request.dry_run),
         by: auth.operator(),
         now: cx.now,
-        known: None,
+        watch: None,
+        has_collected: false,
     };
     let mut lines = UserLines::new(request.file);
     let _bulk = (!request.dry_run).then(|| services.accounts.bulk_writes());
@@ -142,11 +141,17 @@ struct UserImport<'a> {
     report: UserImportBody,
     by: Option<OperatorId>,
     now: UnixSeconds,
-    known: Option<AddressFilterGuard>,
+    /// `None` in a dry run.
+    watch: Option<Arc<AddressWatch>>,
+    has_collected: bool,
 }
 
 impl UserImport<'_> {
     async fn run(&mut self, lines: &mut UserLines) -> Result<(), ApiError> {
+        if !self.report.dry_run {
+            let accounts = self.services.accounts.clone();
+            self.watch = Some(cold(self.services, move || accounts.watch_addresses()).await?);
+        }
         let mut ready = Vec::new();
         loop {
             // While one batch waits for its commit, the next is read and hashed.
@@ -158,27 +163,29 @@ impl UserImport<'_> {
                 return Ok(());
             };
             ready = self.accept(batch);
-            self.load_addresses().await?;
+            self.collect_addresses().await?;
         }
     }
 
-    async fn load_addresses(&mut self) -> Result<(), ApiError> {
-        // Loading costs a scan of all addresses, which pays only against that many single reads.
-        let worth = LOAD_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
-        if self.known.is_none() && !self.report.dry_run && self.report.lines >= worth {
-            let accounts = self.services.accounts.clone();
-            let known = cold(self.services, move || accounts.collect_addresses());
-            self.known = Some(known.await?);
+    async fn collect_addresses(&mut self) -> Result<(), ApiError> {
+        // This costs a scan of all addresses, which pays only against that many single reads.
+        let worth = COLLECT_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
+        if let Some(watch) = &self.watch
+            && !self.has_collected
+            && self.report.lines >= worth
+        {
+            let watch = Arc::clone(watch);
+            cold(self.services, move || watch.collect()).await?;
+            self.has_collected = true;
         }
         Ok(())
     }
 
     async fn commit(&self, ready: Vec<ReadUser<NewAccount>>) -> Result<(u64, u64), ApiError> {
         let all = count(ready.len());
-        if self.report.dry_run {
-            // A dry run has counted the existing users when it read the lines.
+        let Some(watch) = &self.watch else {
             return Ok((all, 0));
-        }
+        };
         let (mut added, mut ready) = (0, ready.into_iter());
         loop {
             // Small commits, so that a commit of a viewer waits for at most one of them.
@@ -190,7 +197,11 @@ impl UserImport<'_> {
             }
             let grants = &self.services.grants;
             let also = grants.for_new_users(offers, self.by, self.now);
-            added += self.services.accounts.add_many(batch, also).await?;
+            added += self
+                .services
+                .accounts
+                .add_many(batch, also, Arc::clone(watch))
+                .await?;
         }
     }
 
@@ -367,19 +378,14 @@ impl UserReader {
                 "has the address {email} of line {earlier}; that line's user is kept"
             )));
         }
+        // Here and not by the commit, which would make every other commit wait for the reads, and before a password is
+        // hashed that would not be stored.
+        let (partner, email) = prepared.address();
+        if earlier.is_some() || self.accounts.is_taken(partner, email)? {
+            batch.existing += 1;
+            return Ok(());
+        }
         match prepared {
-            // Checked first, to save the hash of a password that would not be stored.
-            PreparedSignUp::Unhashed(user)
-                if earlier.is_some() || self.exists(user.address())? =>
-            {
-                batch.existing += 1;
-            }
-            // In a real import, the commit finds those that exist.
-            PreparedSignUp::Ready(user)
-                if dry_run && (earlier.is_some() || self.exists(user.address())?) =>
-            {
-                batch.existing += 1;
-            }
             // A dry run must not cost a hash for each line.
             PreparedSignUp::Unhashed(user) if dry_run => {
                 let account = user.without_password();
@@ -402,10 +408,6 @@ impl UserReader {
             seen.insert(hash, line);
         }
         None
-    }
-
-    fn exists(&self, (partner, email): (PartnerId, &Email)) -> Result<bool, AccountsError> {
-        Ok(self.accounts.find(partner, email)?.is_some())
     }
 
     fn prepare(
