@@ -155,7 +155,9 @@ impl MailSetup {
     /// Starts a process that sends through it. `more` variables replace the usual ones, and empty ones are left out.
     fn appliance(&self, data_dir: &Path, more: &[(&str, &str)], log: Stdio) -> Appliance {
         let variables = self.variables();
-        let usual = variables.iter().map(|(name, value)| (*name, value.as_str()));
+        let usual = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()));
         let usual = usual.filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
         let all = usual.chain(more.iter().copied());
         let all: Vec<_> = all.filter(|(_, value)| !value.is_empty()).collect();
