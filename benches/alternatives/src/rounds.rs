@@ -85,7 +85,12 @@ pub fn middle(values: &[f64]) -> f64 {
 }
 
 fn ratios(values: &[f64], yardstick: &[f64]) -> Vec<f64> {
-    sorted(values.iter().zip(yardstick).map(|(value, other)| value / other))
+    sorted(
+        values
+            .iter()
+            .zip(yardstick)
+            .map(|(value, other)| value / other),
+    )
 }
 
 /// Formats median and range of the ratios of each round.
