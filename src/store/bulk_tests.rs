@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::engine::{Engine as _, SledEngine};
 use super::tests::{People, Person, all, assert_sound, copy_tree, person, put, schema};
-use super::write_batch::WriteBatch;
+use super::write_batch::{PART_CHANGES, WriteBatch};
 use super::*;
 use crate::history::CommitId;
 use crate::layout::StoreLayout;
@@ -180,7 +180,8 @@ fn parts_have_every_change_once_and_in_order() {
         parts.map(|p| (p.changes.len(), p.is_last)).collect()
     };
     assert_eq!(parts(&batch), [(0, true)]);
-    for key in 0..2_500_u32 {
+    let changes = 2 * PART_CHANGES + PART_CHANGES / 2;
+    for key in 0..changes {
         let tree = if key % 5 == 0 { "a" } else { "b" };
         batch.set(
             tree,
@@ -188,8 +189,9 @@ fn parts_have_every_change_once_and_in_order() {
             (key % 2 == 0).then(Vec::new),
         );
     }
-    assert_eq!(parts(&batch), [(1_000, false), (1_000, false), (500, true)]);
+    let whole = (PART_CHANGES, false);
+    assert_eq!(parts(&batch), [whole, whole, (PART_CHANGES / 2, true)]);
     let flat: Vec<_> = batch.parts().flat_map(|part| part.changes).collect();
     assert!(flat.is_sorted_by_key(|(tree, key, _)| (*tree, *key)));
-    assert_eq!(flat.len(), 2_500);
+    assert_eq!(flat.len(), changes);
 }
