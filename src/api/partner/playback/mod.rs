@@ -83,9 +83,9 @@ Send a heartbeat every ten seconds with the headers of the preflight. No body is
 - 403 `NOT_AVAILABLE`: the position is behind the live point and no right covers it (see `entitlement`). Stop playing or go to the live point.
 - 403 `PIN_CODE_REQUIRED`: the program requires a PIN that this session has not given. Sent from 30 seconds after the program began. Stop playing and ask for the PIN.
 
-Checks run in this order: tokens (401), headers (400, the session continues), 404 `SESSION_NOT_FOUND`, 410 `SESSION_ENDED` (`details.reason` says why), 403 `ENTITLEMENT_INVALID` (unknown token, or of another user), `ENTITLEMENT_EXPIRED` and `SESSION_MISMATCH`, then the position.
+Checks run in this order: tokens (401), headers (400, the session continues), 410 `SESSION_ENDED` for a recorded end (`details.reason` says why), 404 `SESSION_NOT_FOUND`, 429 `RATE_LIMITED`, 410 `SESSION_ENDED` for one that has expired, 403 `ENTITLEMENT_INVALID` (unknown token, or of another user), `ENTITLEMENT_EXPIRED` and `SESSION_MISMATCH`, then the position.
 
-A session is alive until 35 seconds after its last heartbeat. A heartbeat within the next five minutes revives it if a stream is free. A position more than 25 hours back or more than 60 seconds ahead is treated as the live point. A catch-up session stays at its broadcast and may run up to 60 seconds past its stop.'''
+A session is alive until 35 seconds after the last heartbeat that was answered by 200 or one of these. A heartbeat within the next five minutes revives it if a stream is free. A position more than 25 hours back or more than 60 seconds ahead is treated as the live point. A catch-up session stays at its broadcast and may run up to 60 seconds past its stop.'''
 headers = ["Service-Play-DRM", "Service-Play-Protocol", "Service-Play-EntitlementId", "Service-Play-DevicePlatform", "Service-Play-DeviceType", "Service-Play-DeviceModel", "Service-Play-DeviceId", "Service-Play-Session", "Service-Play-Timestamp", "Service-Play-Bitrate", "Service-Play-ResolutionWidth", "Service-Play-ResolutionHeight"]
 returns."200" = "HeartbeatResult: Playback may continue."
 errors = ["SESSION_NOT_FOUND", "SESSION_ENDED", "ENTITLEMENT_INVALID", "ENTITLEMENT_EXPIRED", "SESSION_MISMATCH", "NO_LIVE_RIGHTS", "NOT_AVAILABLE", "PIN_CODE_REQUIRED", "552 NO_LIVE_RIGHTS"]
