@@ -28,7 +28,7 @@ text = "Serves manifests and segments under the address that a preflight returne
 headers = ["Range?", "If-Range?"]
 returns."200" = { text = "The file. The media type follows from its name.", media = ["*/*"], example = "#EXTM3U\n#EXT-X-VERSION:7\n", headers = { ETag = "string: Strong entity tag.", Accept-Ranges = "string: Always `bytes`." } }
 returns."206" = { text = "The requested range of the file.", media = ["*/*"], example = "#EXTM3U\n", headers = { ETag = "string: Strong entity tag.", Content-Range = "string: Byte range in the body, and the size of the file." } }
-returns."304" = { text = "Not modified: the tag in `If-None-Match` is current." }
+returns."304" = { text = "Not modified: the tag in `If-None-Match` is current.", headers = { ETag = "string: Strong entity tag." } }
 errors = ["PLAYLIST_TOKEN_INVALID", "SESSION_ENDED", "FILE_NOT_FOUND", "RANGE_NOT_SATISFIABLE"]
 "## }
 
