@@ -438,11 +438,6 @@ whole! {
 }
 
 impl Config {
-    /// Whether links in mails work on this machine only, though it serves others.
-    pub fn links_lead_here(&self) -> bool {
-        super::validate::links_lead_here(self)
-    }
-
     /// Whether this installation may have lab partners.
     pub fn allows_lab(&self) -> bool {
         self.server.environment != Environment::Production || self.lab.allow_in_production

@@ -287,7 +287,7 @@ const FORWARD_URL: &str = "telemetry.forward.url";
 /// upgrade.
 const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
     (
-        links_lead_here,
+        Config::links_lead_here,
         "links in mails lead to this machine itself; set `public_url` to the address that viewers use",
     ),
     (
@@ -311,26 +311,28 @@ const WARNINGS: &[(fn(&Config) -> bool, &str)] = &[
     ),
 ];
 
-/// Whether viewers get links that work on this machine only. Without a mail server or a proxy nobody else is served yet.
-pub(super) fn links_lead_here(config: &Config) -> bool {
-    let serves_others = config.smtp.host.is_some() || !config.http.trusted_proxies.is_empty();
-    let link = &config.accounts.reset_url;
-    let base = match link.strip_prefix("{public_url}") {
-        Some(_) => config.server.public_url.as_deref(),
-        None => Some(link.as_str()),
-    };
-    let leads_here = base.is_none_or(|url| {
-        // Without its placeholders, which are no part of a URL.
-        let url = url.split(['?', '{']).next().unwrap_or_default();
-        let uri: Option<http::Uri> = url.parse().ok();
-        let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let unspecified = host
-            .parse()
-            .is_ok_and(|ip: std::net::IpAddr| ip.is_unspecified());
-        is_local(host) || unspecified
-    });
-    serves_others && leads_here
+impl Config {
+    /// Whether viewers get links that work on this machine only. Without a mail server or a proxy nobody else is served yet.
+    pub fn links_lead_here(&self) -> bool {
+        let serves_others = self.smtp.host.is_some() || !self.http.trusted_proxies.is_empty();
+        let link = &self.accounts.reset_url;
+        let base = match link.strip_prefix("{public_url}") {
+            Some(_) => self.server.public_url.as_deref(),
+            None => Some(link.as_str()),
+        };
+        let leads_here = base.is_none_or(|url| {
+            // Without its placeholders, which are no part of a URL.
+            let url = url.split(['?', '{']).next().unwrap_or_default();
+            let uri: Option<http::Uri> = url.parse().ok();
+            let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let unspecified = host
+                .parse()
+                .is_ok_and(|ip: std::net::IpAddr| ip.is_unspecified());
+            is_local(host) || unspecified
+        });
+        serves_others && leads_here
+    }
 }
 
 pub(super) fn warnings(
