@@ -119,7 +119,7 @@ struct Pace {
 /// Runs [`hashes`] in another process on the core of the server, at the priority of the server's hashing pool, so that
 /// other load on the machine affects both alike.
 fn hashes_on_core() -> Pace {
-    let program = std::env::current_exe().expect("a program knows its file");
+    let program = std::env::current_exe().expect("the path of this program can be read");
     let output = Command::new("taskset")
         .args(["-c", "0", "nice", "-n", "10"])
         .arg(program)

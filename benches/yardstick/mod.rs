@@ -160,7 +160,7 @@ pub fn pin_or_serve_bare() {
         std::process::exit(0);
     }
     if std::env::var_os("BENCH_PINNED").is_none() {
-        let program = std::env::current_exe().expect("a program knows its file");
+        let program = std::env::current_exe().expect("the path of this program can be read");
         let status = std::process::Command::new("taskset")
             .args(["-c", "1"])
             .arg(program)

@@ -95,7 +95,7 @@ impl Server {
 
     /// Starts the bare server with a body of `length` bytes.
     pub fn bare(length: usize) -> Self {
-        let program = std::env::current_exe().expect("a program knows its file");
+        let program = std::env::current_exe().expect("the path of this program can be read");
         Self::start(
             &program.to_string_lossy(),
             &["--bare", &length.to_string()],

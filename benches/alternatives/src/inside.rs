@@ -33,7 +33,7 @@ impl Inside {
     pub fn start(name: &'static str, kind: &str, folder: &Path) -> Self {
         let folder = folder.join(kind);
         std::fs::create_dir(&folder).expect("a new folder");
-        let program = std::env::current_exe().expect("a program knows its file");
+        let program = std::env::current_exe().expect("the path of this program can be read");
         let (program, folder) = (program.to_string_lossy(), folder.to_string_lossy());
         let command = [&*program, ARGUMENT, kind, &*folder];
         let mut process = Process::start(&command, None, "-KILL");

@@ -1,8 +1,8 @@
 //! How an import finds out that an address is free, without reading the engine on the writer thread.
 //!
 //! A read of the engine waits while a part of a batch is applied. An import that did one for each user on the writer thread
-//! stopped every other commit for seconds. So an import checks its addresses while it reads its lines, and from before that
-//! on the writer thread notes the hash of every address that is assigned: only those can have been taken since the check.
+//! stopped every other commit for seconds. So an import checks each address while it reads the line. Before its first check
+//! the writer thread begins to note the hash of every address that is assigned. Only those can have been taken since.
 //!
 //! A large import also collects the hashes of all addresses in use, since a read for each line would take longer.
 
@@ -51,7 +51,7 @@ impl WatchedAddresses {
 
     /// Returns `false` only if the address was not assigned since the first watch began. Only the writer thread may call
     /// this: it assigns addresses.
-    pub(super) fn may_be_new(&self, address: &Address) -> bool {
+    pub(super) fn may_be_newly_taken(&self, address: &Address) -> bool {
         self.state.lock().has(self.hash(address))
     }
 
@@ -98,6 +98,11 @@ impl Drop for AddressWatch {
 }
 
 impl AddressWatch {
+    /// Whether all addresses in use are collected, by this import or by one that runs beside it.
+    pub fn has_all(&self) -> bool {
+        self.0.0.addresses.state.lock().is_complete
+    }
+
     /// Collects all addresses in use. Blocking: it takes some seconds per million users.
     pub fn collect(&self) -> Result<(), AccountsError> {
         let known = &self.0.0.addresses;

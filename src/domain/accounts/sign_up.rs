@@ -320,7 +320,7 @@ impl NewAccount {
     /// Inserts a user whose address was free at some time since a watch began.
     fn insert_checked(self, inner: &Inner, txn: &mut Txn<'_>) -> Result<User, AccountsError> {
         let address = (self.record.partner, self.record.email.clone());
-        match inner.addresses.may_be_new(&address) {
+        match inner.addresses.may_be_newly_taken(&address) {
             true => self.insert(inner, txn),
             false => self.insert_unused(&address, inner, txn),
         }

@@ -102,7 +102,7 @@ impl JournalRecord {
         for text in [&mut self.id, &mut self.method, &mut self.path] {
             bound(text, TEXT_MAX);
         }
-        bound_shared(&mut self.route, TEXT_MAX);
+        bound_if_owned(&mut self.route, TEXT_MAX);
         let device = self.device.iter_mut().flat_map(|device| {
             [
                 &mut device.platform,
@@ -123,14 +123,14 @@ impl JournalRecord {
         }
         self.code
             .iter_mut()
-            .for_each(|text| bound_shared(text, TEXT_MAX));
+            .for_each(|text| bound_if_owned(text, TEXT_MAX));
         self.message
             .iter_mut()
             .for_each(|text| bound(text, MESSAGE_MAX));
         for list in [&mut self.query, &mut self.headers, &mut self.body] {
             list.truncate(LIST_MAX);
             for NamedText { name, value } in list {
-                bound_shared(name, TEXT_MAX);
+                bound_if_owned(name, TEXT_MAX);
                 bound(value, TEXT_MAX);
             }
         }
@@ -140,14 +140,14 @@ impl JournalRecord {
             step.subject
                 .iter_mut()
                 .for_each(|text| bound(text, TEXT_MAX));
-            bound_shared(&mut step.finding, MESSAGE_MAX);
+            bound_if_owned(&mut step.finding, MESSAGE_MAX);
         }
         self
     }
 }
 
-/// A borrowed text is one of this program, which needs no bounds.
-fn bound_shared(text: &mut Cow<'static, str>, most: usize) {
+/// A borrowed text is a constant of this program, which needs no bounds.
+fn bound_if_owned(text: &mut Cow<'static, str>, most: usize) {
     if let Cow::Owned(text) = text {
         bound(text, most);
     }

@@ -102,7 +102,6 @@ pub(crate) async fn import_users(
         by: auth.operator(),
         now: cx.now,
         watch: None,
-        has_collected: false,
     };
     let mut lines = UserLines::new(request.file);
     let _bulk = (!request.dry_run).then(|| services.accounts.bulk_writes());
@@ -143,7 +142,6 @@ struct UserImport<'a> {
     now: UnixSeconds,
     /// `None` in a dry run.
     watch: Option<Arc<AddressWatch>>,
-    has_collected: bool,
 }
 
 impl UserImport<'_> {
@@ -171,12 +169,11 @@ impl UserImport<'_> {
         // This costs a scan of all addresses, which pays only against that many single reads.
         let worth = COLLECT_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
         if let Some(watch) = &self.watch
-            && !self.has_collected
             && self.report.lines >= worth
+            && !watch.has_all()
         {
             let watch = Arc::clone(watch);
             cold(self.services, move || watch.collect()).await?;
-            self.has_collected = true;
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ pub struct Recording {
     now: i64,
 }
 
-fn some(user: &str) -> Option<String> {
-    Some(user.to_owned())
+pub(super) fn some_text(text: &str) -> Option<String> {
+    Some(text.to_owned())
 }
 
 impl Recording {
@@ -67,7 +67,7 @@ impl Recording {
             at: BEGIN + self.now,
             route: route.to_owned(),
             status,
-            user: some("ann"),
+            user: some_text("ann"),
             ..ClientCall::default()
         };
         self.calls.push(call);
@@ -76,13 +76,13 @@ impl Recording {
 
     pub fn refuse(&mut self, route: &str, status: u16, code: &str) -> &mut ClientCall {
         let call = self.call(route, status);
-        call.code = some(code);
+        call.code = some_text(code);
         call
     }
 
     fn entitle(&mut self, asset: &str, session: Option<&str>) -> &mut ClientCall {
         let call = self.call("entitlement", 200);
-        call.asset = some(asset);
+        call.asset = some_text(asset);
         call.session = session.map(str::to_owned);
         call
     }
@@ -94,10 +94,10 @@ impl Recording {
         (session, asset): (&str, &str),
     ) -> &mut ClientCall {
         let call = self.call(route, status);
-        call.session = some(session);
-        call.asset = some(asset);
-        call.device = some("tv");
-        call.model = some("linux/tv/Telly 5");
+        call.session = some_text(session);
+        call.asset = some_text(asset);
+        call.device = some_text("tv");
+        call.model = some_text("linux/tv/Telly 5");
         let headers = [
             "drm",
             "protocol",
@@ -121,7 +121,7 @@ impl Recording {
     }
 
     fn refuse_beat(&mut self, status: u16, code: &str, of: (&str, &str), position: i64) {
-        self.beat(status, of, position).code = some(code);
+        self.beat(status, of, position).code = some_text(code);
     }
 
     pub fn live(&self) -> i64 {
@@ -133,9 +133,9 @@ impl Recording {
         self.events.push(ClientEvent {
             received: timestamp + 900,
             timestamp,
-            user: some("ann"),
-            device: some("tv"),
-            asset: some(asset),
+            user: some_text("ann"),
+            device: some_text("tv"),
+            asset: some_text(asset),
             action: action.to_owned(),
             sequence: self.events.len() as u64 + 1,
             extra: vec![("player_version".to_owned(), "5.1".to_owned())],
@@ -146,7 +146,7 @@ impl Recording {
     fn start(&mut self, of: (&str, &str), program: Option<CoveredProgram>) {
         self.entitle(of.1, None).program = program;
         self.play("preflight", 200, of);
-        self.play("license_clearkey", 200, of).keys = some(of.1);
+        self.play("license_clearkey", 200, of).keys = some_text(of.1);
         self.event("playback_started", of.1);
     }
 
@@ -196,7 +196,7 @@ fn live(c: &mut Recording) {
         c.wait(10);
     }
     let refused = c.entitle(of.1, Some("live"));
-    (refused.status, refused.code) = (403, some("PIN_CODE_REQUIRED"));
+    (refused.status, refused.code) = (403, some_text("PIN_CODE_REQUIRED"));
     let unlocked = c.entitle(of.1, Some("live"));
     (unlocked.sends_pin, unlocked.program) = (true, program("two", stop + 3_600));
     for code in ["PIN_CODE_REQUIRED", "ENTITLEMENT_EXPIRED"] {
@@ -217,7 +217,7 @@ fn live(c: &mut Recording) {
     let position = c.live();
     c.beat(401, of, position);
     let refused = c.calls.last_mut().unwrap();
-    (refused.code, refused.user) = (some("USER_TOKEN_INVALID"), None);
+    (refused.code, refused.user) = (some_text("USER_TOKEN_INVALID"), None);
     c.call("login", 200);
     c.beat(200, of, position);
     c.stop(of);
@@ -249,7 +249,7 @@ fn refusals(c: &mut Recording) {
     c.wait(90);
     c.entitle("full", None);
     let full = c.play("preflight", 409, ("", "full"));
-    (full.session, full.code) = (None, some("STREAM_LIMIT_REACHED"));
+    (full.session, full.code) = (None, some_text("STREAM_LIMIT_REACHED"));
     c.wait(20);
     c.refuse("devices", 429, "RATE_LIMITED").retry_after = Some(30);
     c.wait(31);
@@ -257,7 +257,7 @@ fn refusals(c: &mut Recording) {
     c.refuse("offers", 500, "INTERNAL");
     c.wait(2);
     c.call("offers", 200);
-    c.refuse("entitlement", 403, "NOT_ENTITLED").asset = some("premium");
+    c.refuse("entitlement", 403, "NOT_ENTITLED").asset = some_text("premium");
     c.wait(20);
     c.refuse("telemetry", 400, "INVALID_REQUEST").events = Some(1);
     c.wait(70);
@@ -297,7 +297,7 @@ pub fn plain(like: &ClientCall, route: &str, status: u16) -> ClientCall {
         route: route.to_owned(),
         status,
         at: like.at,
-        user: some("ann"),
+        user: some_text("ann"),
         headers: BTreeMap::new(),
         ..ClientCall::default()
     }

@@ -1,7 +1,7 @@
 //! Answers that a lab holds back or cuts: a client need not know them before they come.
 
-use super::client::{Recording, change, insert, plain};
-use super::variants::{compare, first, of, some};
+use super::client::{Recording, change, insert, plain, some_text};
+use super::variants::{compare, first, of};
 
 /// The first heartbeat comes twelve seconds after the license was asked for.
 fn starts_slowly(c: &mut Recording, took: i64) {
@@ -14,7 +14,7 @@ fn starts_slowly(c: &mut Recording, took: i64) {
 fn zaps(c: &mut Recording, seconds: i64) {
     for route in ["preflight", "heartbeat"] {
         let mut next = first(c, of("film", route));
-        (next.asset, next.session) = (some("next"), some("next"));
+        (next.asset, next.session) = (some_text("next"), some_text("next"));
         insert(c, seconds * 1_000, next);
     }
     c.calls

@@ -1,6 +1,6 @@
 //! Correct clients in situations that a rule could take for a breach. A wrong client that looks much like it still fails.
 
-use super::client::{Recording, change, good, insert, plain, repeat};
+use super::client::{Recording, change, good, insert, plain, repeat, some_text};
 use super::{ClientCall, failed};
 use crate::conformance::ClientEvent;
 
@@ -18,16 +18,12 @@ pub(super) fn first(c: &Recording, fits: impl Fn(&ClientCall) -> bool) -> Client
     c.calls.iter().find(|call| fits(call)).unwrap().clone()
 }
 
-pub(super) fn some(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
 /// Falls back from DASH to HLS as soon as the answer says that there is none.
 fn fallback(c: &mut Recording, header: &str) {
     let start = first(c, of("film", "preflight"));
     let refused = ClientCall {
         status: 404,
-        code: some("PROTOCOL_NOT_AVAILABLE"),
+        code: some_text("PROTOCOL_NOT_AVAILABLE"),
         session: None,
         ..start.clone()
     };
@@ -66,14 +62,14 @@ fn household(c: &mut Recording, with_logins: bool) {
 /// Another device of the user logs in, or out, a moment after a 403 of this one.
 fn other_device_logs(c: &mut Recording, route: &str, own_login: &str) {
     let refused = first(c, |call| call.has_code("NOT_ENTITLED"));
-    let login = some("login");
+    let login = some_text("login");
     change(
         c,
         |call| call.at >= refused.at,
         |call| call.login.clone_from(&login),
     );
     let mut other = plain(&refused, route, 200);
-    other.login = some(own_login);
+    other.login = some_text(own_login);
     insert(c, 1_000, other);
 }
 
@@ -84,13 +80,13 @@ fn comes_back(c: &mut Recording, zaps: bool) {
     let at = |later: i64| beat.at - start.at + later;
     if zaps {
         let other = ClientCall {
-            asset: some("other"),
-            session: some("other"),
+            asset: some_text("other"),
+            session: some_text("other"),
             ..start.clone()
         };
         insert(c, at(20_000), other);
         let mut entitled = plain(&beat, "entitlement", 200);
-        entitled.asset = some("other");
+        entitled.asset = some_text("other");
         insert(c, 19_000, entitled);
     }
     insert(c, at(40_000), start);
@@ -128,7 +124,7 @@ fn asked_again(c: &mut Recording, asked: bool) {
     if asked {
         let refused = ClientCall {
             status: 403,
-            code: some("PIN_CODE_REQUIRED"),
+            code: some_text("PIN_CODE_REQUIRED"),
             sends_pin: false,
             ..unlocked.clone()
         };
@@ -144,7 +140,7 @@ fn end_is_answered(c: &mut Recording, status: u16) {
 
 /// Another device asks for the title that is playing, and its viewer does not type the PIN.
 fn other_device_asks(c: &mut Recording, login: &str) {
-    let playing = some("login");
+    let playing = some_text("login");
     change(
         c,
         |call| call.session.as_deref() == Some("live"),
@@ -152,8 +148,8 @@ fn other_device_asks(c: &mut Recording, login: &str) {
     );
     let beat = first(c, of("live", "heartbeat"));
     let mut asks = plain(&beat, "entitlement", 403);
-    (asks.asset, asks.code) = (some("channel"), some("PIN_CODE_REQUIRED"));
-    asks.login = some(login);
+    (asks.asset, asks.code) = (some_text("channel"), some_text("PIN_CODE_REQUIRED"));
+    asks.login = some_text(login);
     insert(c, 4_000, asks);
 }
 
@@ -186,7 +182,7 @@ fn drops_a_batch(c: &mut Recording, status: u16) {
 
 /// An event of a title never arrives, because its batch was answered so.
 fn loses_an_event(c: &mut Recording, action: &str, status: u16) {
-    let is_lost = |event: &ClientEvent| event.action == action && event.asset == some("ended");
+    let is_lost = |event: &ClientEvent| event.action == action && event.asset == some_text("ended");
     let lost = c.events.iter().position(is_lost).unwrap();
     let lost = c.events.remove(lost);
     let mut upload = plain(&c.calls[0], "telemetry", status);
@@ -379,6 +375,6 @@ fn a_session_that_could_not_be_ended_was_not_left() {
         .retain(|call| !of("film", "end_playback")(call));
     repeat(&mut client, 10_000, of("film", "heartbeat"));
     let last = client.calls.last_mut().unwrap();
-    (last.status, last.code) = (401, some("USER_TOKEN_INVALID"));
+    (last.status, last.code) = (401, some_text("USER_TOKEN_INVALID"));
     assert!(!failed(client).contains(&"end-session"));
 }
