@@ -87,7 +87,7 @@ impl<Id> TokenRecord<Id> {
     }
 }
 
-pub trait IdentityTable: Table<Key: Copy + Hash> {
+pub trait IdentityTable: Table<Key: Copy + Hash, Record: Clone> {
     const KIND: IdentityKind;
     /// Ensures unique names.
     type ByName: Index<Table = Self, Key = String>;
@@ -116,8 +116,8 @@ impl<I: IdentityTable> Identities<I> {
     pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let records = Arc::new(MemoryTable::default());
         let tokens = Arc::new(MemoryTable::default());
-        store.attach::<I>(Arc::clone(&records) as _)?;
-        store.attach::<I::Tokens>(Arc::clone(&tokens) as _)?;
+        store.attach_memory::<I>(Arc::clone(&records))?;
+        store.attach_memory::<I::Tokens>(Arc::clone(&tokens))?;
         Ok(Self {
             store,
             entropy,

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 
 use crate::commit::derived::TableWatch;
-use crate::commit::memory_table::{CommitListener, Decoding, TableListener};
+use crate::commit::memory_table::{CommitListener, Decoding, MemoryTable, TableListener};
 use crate::commit::packed::PackedTable;
 use crate::commit::writer::{self, Commit, Durability, TransactionResult, Writer, WriterMessage};
 use crate::disk_space::WritePriority;
@@ -185,6 +185,17 @@ impl Store {
         self.listen(T::NAME, Arc::new(Decoding(listener)))
     }
 
+    /// Like [`Store::attach`], and transactions read the records of the table from the copy.
+    pub fn attach_memory<T: Table>(&self, table: Arc<MemoryTable<T>>) -> Result<(), StoreError>
+    where
+        T::Key: Hash,
+        T::Record: Clone,
+    {
+        self.attach::<T>(Arc::clone(&table) as _)?;
+        self.0.core.copies.add::<T>(table);
+        Ok(())
+    }
+
     pub fn attach_packed<T: Table, V>(
         &self,
         table: Arc<PackedTable<T, V>>,
@@ -193,7 +204,9 @@ impl Store {
         T::Key: Hash,
         V: Send + Sync + 'static,
     {
-        self.listen(T::NAME, table)
+        self.listen(T::NAME, Arc::clone(&table) as _)?;
+        self.0.core.copies.add::<T>(table);
+        Ok(())
     }
 
     fn listen(&self, tree: TreeName, listener: Arc<dyn TableListener>) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 //! Each change is made by a closure on the single writer thread and becomes a write batch. The
 //! writer commits waiting batches as a group: it appends them to the WAL, syncs once, updates the
 //! [`CommitListener`]s in memory and answers. A second thread applies commits to the engine;
-//! commits that the engine lacks are in the memtable, which every read checks first.
+//! commits that the engine lacks are in the memtable, which a read checks before the engine.
 //!
 //! The durable state is the newest verified snapshot plus the WAL. The engine is derived from it,
 //! is verified at every start and is rebuilt if the two differ. This module must not know the meaning
@@ -18,7 +18,7 @@
 //! wal, engine, lock, layout, disk_space                      the log, the ordered state, the data directory
 //! snapshot                                                   snapshot and WAL as one durable state
 //! recovery                                                   from these files to an engine with every promised commit
-//! memtable, shared, txn                                      what the threads of a store share; a transaction
+//! memtable, table_copies, shared, txn                        what the threads of a store share; a transaction
 //! replication                                                the log of a fleet
 //! commit                                                     the writer thread, and the tables in memory
 //! handle                                                     `Store`
@@ -54,6 +54,7 @@ mod shared;
 mod shared_log_error;
 mod snapshot;
 mod table;
+mod table_copies;
 mod txn;
 mod wal;
 mod write_batch;

@@ -102,9 +102,17 @@ fn look(store: &Store, model: &BTreeMap<u32, Person>, key: u32, town: &str) {
 /// Applies the operations to a store and to a sorted map, and compares tables, indexes and
 /// listener.
 fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
+    // Transactions read the table from memory in one half of the sequences and from the engine in the other.
+    let attached = |store: &Store| {
+        let table = Arc::new(MemoryTable::<People>::default());
+        match operations.len().is_multiple_of(2) {
+            true => store.attach_memory(Arc::clone(&table)).unwrap(),
+            false => store.attach::<People>(table.clone()).unwrap(),
+        }
+        table
+    };
     let mut store = open(None);
-    let mut table = Arc::new(MemoryTable::<People>::default());
-    store.attach::<People>(table.clone()).unwrap();
+    let mut table = attached(&store);
     let mut model = BTreeMap::new();
     for operation in operations.iter().cloned() {
         match operation {
@@ -134,8 +142,7 @@ fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> 
             Operation::Care(care) => take_care(&store, care),
             Operation::Reopen => {
                 store = open(Some(store));
-                table = Arc::new(MemoryTable::default());
-                store.attach::<People>(table.clone()).unwrap();
+                table = attached(&store);
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::recovery::task::Loss;
 use crate::snapshot::durable_state::DurableState;
 use crate::snapshot::format::{Snapshot, SnapshotHead};
 use crate::table::Tables;
+use crate::table_copies::TableCopies;
 use crate::wal::{FileLog, Segment, Segments};
 
 pub type VerifySnapshot = Arc<dyn Fn(&Path) -> Result<(), StoreError> + Send + Sync>;
@@ -31,6 +32,7 @@ pub(super) struct Shared {
     pub(super) schema: Tables,
     /// The engine below the memtable. It is replaced when its disk is full and by a compaction.
     engine: RwLock<Arc<dyn Engine>>,
+    pub(super) copies: TableCopies,
     pub(super) memtable: Memtable,
     pub(super) failure: FatalError,
     writable: AtomicBool,
@@ -98,6 +100,7 @@ impl Shared {
         Self {
             schema,
             engine: RwLock::new(engine),
+            copies: TableCopies::default(),
             memtable: Memtable::default(),
             failure: FatalError::new(on_failure),
             writable: AtomicBool::new(writable),

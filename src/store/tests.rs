@@ -146,6 +146,52 @@ fn memory_table_equals_its_table_from_the_start_and_after_each_commit() {
 }
 
 #[test]
+fn transaction_reads_a_table_in_memory_without_the_engine() {
+    for is_in_memory in [true, false] {
+        let store = Store::in_memory(schema());
+        let table = Arc::new(MemoryTable::<People>::default());
+        match is_in_memory {
+            true => store.attach_memory(table).unwrap(),
+            false => store.attach::<People>(table).unwrap(),
+        }
+        put(&store, 1, person("Lund", 30)).unwrap();
+        store.0.core.memtable.drain().unwrap();
+        let mut deletion = WriteBatch::default();
+        deletion.set(People::NAME, 1_u32.to_bytes(), None);
+        for part in deletion.parts() {
+            let engine = store.0.core.engine();
+            engine.apply_part(CommitId::default(), &part).unwrap();
+        }
+        let found = store.read(|txn| txn.get::<People>(&1)).unwrap();
+        assert_eq!(found, is_in_memory.then(|| person("Lund", 30)));
+    }
+}
+
+#[test]
+fn transaction_reads_its_group_before_the_table_in_memory() {
+    let store = Store::in_memory(schema());
+    let table = Arc::new(MemoryTable::<People>::default());
+    store.attach_memory(table).unwrap();
+    put(&store, 1, person("Lund", 30)).unwrap();
+    let found: Result<_, StoreError> = store
+        .write(Durability::Logged, |txn| {
+            txn.put::<People>(&1, &person("Ystad", 31))?;
+            let changed = txn.get::<People>(&1)?;
+            txn.delete::<People>(&1)?;
+            Ok((changed, txn.get::<People>(&1)?))
+        })
+        .wait();
+    assert_eq!(found, Ok((Some(person("Ystad", 31)), None)));
+    let town = |name: &str| {
+        store.read(|txn| {
+            let found = txn.scan_index::<ByTown>(&name.to_owned(), 9);
+            found.unwrap().len()
+        })
+    };
+    assert_eq!((town("Lund"), town("Ystad")), (0, 0));
+}
+
+#[test]
 fn commits_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Store::open(directory.path(), schema(), Options::default());

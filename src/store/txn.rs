@@ -11,7 +11,7 @@ use crate::error::StoreError;
 pub(crate) type Publication = Box<dyn FnOnce() + Send>;
 
 /// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
-/// the memtable and the engine. No change takes effect before the commit; an error discards all of
+/// the copy of the table in memory, the memtable and the engine. No change takes effect before the commit; an error discards all of
 /// them.
 pub struct Txn<'a> {
     pub(super) shared: &'a Shared,
@@ -22,12 +22,21 @@ pub struct Txn<'a> {
 
 impl Txn<'_> {
     pub fn get<T: Table>(&self, key: &T::Key) -> Result<Option<T::Record>, StoreError> {
-        self.lookup::<T>(&key.to_bytes())
+        self.lookup::<T>(key, &key.to_bytes())
     }
 
-    fn lookup<T: Table>(&self, key: &[u8]) -> Result<Option<T::Record>, StoreError> {
-        let value = self.raw(T::NAME, key)?;
-        value.map(|value| open::<T>(key, &value)).transpose()
+    fn lookup<T: Table>(
+        &self,
+        key: &T::Key,
+        bytes: &[u8],
+    ) -> Result<Option<T::Record>, StoreError> {
+        if self.pending(T::NAME, bytes).is_none()
+            && let Some(record) = self.shared.copies.record::<T>(key)
+        {
+            return Ok(Some(record));
+        }
+        let value = self.raw(T::NAME, bytes)?;
+        value.map(|value| open::<T>(bytes, &value)).transpose()
     }
 
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -170,7 +179,7 @@ impl Txn<'_> {
         if T::INDEXES.is_empty() {
             return Ok(());
         }
-        let old = match self.lookup::<T>(bytes) {
+        let old = match self.lookup::<T>(key, bytes) {
             Ok(Some(record)) => table::entries::<T>(key, &record),
             // The old index entries of a damaged record are unknown; a rebuild removes them. An
             // error here would make the damage permanent.

@@ -26,6 +26,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "write_batch",
             "engine",
             "memtable",
+            "table_copies",
             "snapshot",
             "recovery",
             "shared",

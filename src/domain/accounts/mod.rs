@@ -148,8 +148,8 @@ impl Accounts {
         let known_clients = Arc::new(PackedTable::new(|_, record| record));
         store.attach_packed(Arc::clone(&users))?;
         store.attach_packed(Arc::clone(&known_clients))?;
-        store.attach::<Logins>(Arc::clone(&logins) as _)?;
-        store.attach::<Throttles>(Arc::clone(&throttles) as _)?;
+        store.attach_memory::<Logins>(Arc::clone(&logins))?;
+        store.attach_memory::<Throttles>(Arc::clone(&throttles))?;
         Ok(Self(Arc::new(Inner {
             store,
             entropy,

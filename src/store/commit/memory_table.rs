@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::key::Key as _;
 use crate::record;
 use crate::table::{Table, TreeName};
+use crate::table_copies::TableCopy;
 use crate::write_batch::RawChange;
 
 pub struct Changed<T: Table> {
@@ -103,6 +104,17 @@ where
         for pair in &self.records {
             each(pair.key(), pair.value());
         }
+    }
+}
+
+impl<T: Table> TableCopy<T> for MemoryTable<T>
+where
+    T::Key: Hash,
+    T::Record: Clone,
+{
+    fn record(&self, key: &T::Key) -> Option<T::Record> {
+        let record = self.records.get(key)?;
+        Some(T::Record::clone(&record))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::StoreError;
 use crate::key::Key as _;
 use crate::record;
 use crate::table::Table;
+use crate::table_copies::TableCopy;
 use crate::write_batch::RawChange;
 
 /// With a million records a shard takes a few hundred kilobytes, so that the writer thread compacts
@@ -141,7 +142,7 @@ where
         let mut slot = slot.write();
         // The flag is set before the record is read. A change that the read does not see then sees the flag.
         self.has_slots.store(true, Ordering::Release);
-        let value = Arc::new(self.decode(key)?);
+        let value = Arc::new((self.decoded)(key.clone(), self.read(key)?));
         *slot = Some((key.clone(), Arc::clone(&value)));
         Some(value)
     }
@@ -152,14 +153,13 @@ where
             .is_some_and(|(hash, shard)| shard.read().find(hash, &bytes).is_some())
     }
 
-    fn decode(&self, key: &T::Key) -> Option<V> {
+    fn read(&self, key: &T::Key) -> Option<T::Record> {
         let bytes = key.to_bytes();
         let (hash, shard) = self.locate(&bytes)?;
         let shard = shard.read();
         let (head, rest) = shard.find(hash, &bytes)?;
         // The checksum was verified when the entry was inserted.
-        let record = record::read_body(&self.whole_body(head, rest)?)?;
-        Some((self.decoded)(key.clone(), record))
+        record::read_body(&self.whole_body(head, rest)?)
     }
 
     fn split_head<'a>(&self, body: &'a [u8]) -> (u8, &'a [u8]) {
@@ -264,6 +264,15 @@ where
         if is_there {
             *slot.write() = None;
         }
+    }
+}
+
+impl<T: Table, V: Send + Sync + 'static> TableCopy<T> for PackedTable<T, V>
+where
+    T::Key: Hash,
+{
+    fn record(&self, key: &T::Key) -> Option<T::Record> {
+        self.read(key)
     }
 }
 
