@@ -17,7 +17,8 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
 
   before(async () => {
     if (skip) return;
-    appliance = await startAppliance({ PLAYGATE_PLAYBACK_DEVICES: '40' });
+    // All tests have one user. A page that goes away may not report its end in time on a busy machine.
+    appliance = await startAppliance({ PLAYGATE_PLAYBACK_DEVICES: '40', PLAYGATE_PLAYBACK_STREAMS_TOTAL: '20', PLAYGATE_PLAYBACK_STREAMS_PER_ASSET: '20' });
     site = await startSite();
     browser = await launch();
   });
