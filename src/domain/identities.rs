@@ -116,8 +116,8 @@ impl<I: IdentityTable> Identities<I> {
     pub fn open(store: Store, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let records = Arc::new(MemoryTable::default());
         let tokens = Arc::new(MemoryTable::default());
-        store.attach_memory::<I>(Arc::clone(&records))?;
-        store.attach_memory::<I::Tokens>(Arc::clone(&tokens))?;
+        store.attach_memory_table::<I>(Arc::clone(&records))?;
+        store.attach_memory_table::<I::Tokens>(Arc::clone(&tokens))?;
         Ok(Self {
             store,
             entropy,

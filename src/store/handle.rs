@@ -185,18 +185,22 @@ impl Store {
         self.listen(T::NAME, Arc::new(Decoding(listener)))
     }
 
-    /// Like [`Store::attach`], and transactions read the records of the table from the copy.
-    pub fn attach_memory<T: Table>(&self, table: Arc<MemoryTable<T>>) -> Result<(), StoreError>
+    /// Like [`Store::attach`]. Transactions also read the records of the table from the memory table.
+    pub fn attach_memory_table<T: Table>(
+        &self,
+        table: Arc<MemoryTable<T>>,
+    ) -> Result<(), StoreError>
     where
         T::Key: Hash,
         T::Record: Clone,
     {
         self.attach::<T>(Arc::clone(&table) as _)?;
-        self.0.core.copies.add::<T>(table);
+        self.0.core.copies.register::<T>(table);
         Ok(())
     }
 
-    pub fn attach_packed<T: Table, V>(
+    /// Like [`Store::attach_memory_table`].
+    pub fn attach_packed_table<T: Table, V>(
         &self,
         table: Arc<PackedTable<T, V>>,
     ) -> Result<(), StoreError>
@@ -205,7 +209,7 @@ impl Store {
         V: Send + Sync + 'static,
     {
         self.listen(T::NAME, Arc::clone(&table) as _)?;
-        self.0.core.copies.add::<T>(table);
+        self.0.core.copies.register::<T>(table);
         Ok(())
     }
 

@@ -102,11 +102,11 @@ fn look(store: &Store, model: &BTreeMap<u32, Person>, key: u32, town: &str) {
 /// Applies the operations to a store and to a sorted map, and compares tables, indexes and
 /// listener.
 fn check_model(operations: &[Operation], mut open: impl FnMut(Option<Store>) -> Store) {
-    // Transactions read the table from memory in one half of the sequences and from the engine in the other.
+    // Transactions read the memory table in one half of the sequences and from the engine in the other.
     let attached = |store: &Store| {
         let table = Arc::new(MemoryTable::<People>::default());
         match operations.len().is_multiple_of(2) {
-            true => store.attach_memory(Arc::clone(&table)).unwrap(),
+            true => store.attach_memory_table(Arc::clone(&table)).unwrap(),
             false => store.attach::<People>(table.clone()).unwrap(),
         }
         table

@@ -146,12 +146,12 @@ fn memory_table_equals_its_table_from_the_start_and_after_each_commit() {
 }
 
 #[test]
-fn transaction_reads_a_table_in_memory_without_the_engine() {
+fn transaction_reads_a_memory_table_and_not_the_engine() {
     for is_in_memory in [true, false] {
         let store = Store::in_memory(schema());
         let table = Arc::new(MemoryTable::<People>::default());
         match is_in_memory {
-            true => store.attach_memory(table).unwrap(),
+            true => store.attach_memory_table(table).unwrap(),
             false => store.attach::<People>(table).unwrap(),
         }
         put(&store, 1, person("Lund", 30)).unwrap();
@@ -168,10 +168,10 @@ fn transaction_reads_a_table_in_memory_without_the_engine() {
 }
 
 #[test]
-fn transaction_reads_its_group_before_the_table_in_memory() {
+fn transaction_reads_its_own_changes_before_the_memory_table() {
     let store = Store::in_memory(schema());
     let table = Arc::new(MemoryTable::<People>::default());
-    store.attach_memory(table).unwrap();
+    store.attach_memory_table(table).unwrap();
     put(&store, 1, person("Lund", 30)).unwrap();
     let found: Result<_, StoreError> = store
         .write(Durability::Logged, |txn| {
@@ -330,7 +330,7 @@ fn record_of_a_newer_version_stops_a_start_and_every_change_of_it() {
         let table = Arc::new(MemoryTable::<People>::default());
         assert_eq!(store.attach::<People>(table), Err(newer.clone()));
         let packed = Arc::new(PackedTable::<People, Person>::new(|_, person| person));
-        assert_eq!(store.attach_packed(packed), Err(newer.clone()));
+        assert_eq!(store.attach_packed_table(packed), Err(newer.clone()));
         let listed = store.read(|txn| txn.scan_from::<People>(None, 9).map(drop));
         assert_eq!(listed, Err(newer.clone()));
         // The index entries of the record are unknown, so a change would leave stale ones.

@@ -10,9 +10,9 @@ use crate::error::StoreError;
 /// Publishes a state in memory with a commit.
 pub(crate) type Publication = Box<dyn FnOnce() + Send>;
 
-/// A transaction. Its reads see its own changes, then those of earlier transactions of its group,
-/// the copy of the table in memory, the memtable and the engine. No change takes effect before the commit; an error discards all of
-/// them.
+/// A transaction. Its reads see its own changes, then those of earlier transactions of its group, then the last commit: from
+/// the memory table if there is one, otherwise from the memtable and the engine. No change takes effect before the commit;
+/// an error discards all of them.
 pub struct Txn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) group: &'a WriteBatch,
@@ -30,19 +30,26 @@ impl Txn<'_> {
         key: &T::Key,
         bytes: &[u8],
     ) -> Result<Option<T::Record>, StoreError> {
-        if self.pending(T::NAME, bytes).is_none()
-            && let Some(record) = self.shared.copies.record::<T>(key)
-        {
+        if let Some(change) = self.pending(T::NAME, bytes) {
+            let value = change.as_deref();
+            return value.map(|value| open::<T>(bytes, value)).transpose();
+        }
+        if let Some(record) = self.shared.copies.find_record::<T>(key) {
             return Ok(Some(record));
         }
-        let value = self.raw(T::NAME, bytes)?;
+        let value = self.committed(T::NAME, bytes)?;
         value.map(|value| open::<T>(bytes, &value)).transpose()
     }
 
     pub(super) fn raw(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let pending = self.pending(tree, key).cloned();
-        // The newest layer first: this transaction, its group, the memtable, the engine.
-        match pending.or_else(|| self.shared.memtable.get(tree, key)) {
+        match self.pending(tree, key) {
+            Some(change) => Ok(change.clone()),
+            None => self.committed(tree, key),
+        }
+    }
+
+    fn committed(&self, tree: TreeName, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.shared.memtable.get(tree, key) {
             Some(change) => Ok(change),
             // The engine is fetched after the memtable was read: a switch to a new engine clears the memtable, and the
             // old engine lacks what the memtable held.

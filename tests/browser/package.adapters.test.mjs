@@ -1,7 +1,7 @@
 // @playgate/client in a browser: each adapter plays, keeps to the interface, and survives what happens to a page.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startAppliance } from './lib/appliance.mjs';
+import { HIGH_PLAYBACK_LIMITS, startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
 import { openPackagePage } from './lib/package.mjs';
 import { startSite } from './lib/site.mjs';
@@ -13,7 +13,7 @@ describe('@playgate/client', { concurrency: 2 }, () => {
 
   before(async () => {
     if (skip) return;
-    appliance = await startAppliance({ PLAYGATE_PLAYBACK_DEVICES: '40', PLAYGATE_PLAYBACK_STREAMS_TOTAL: '20', PLAYGATE_PLAYBACK_STREAMS_PER_ASSET: '20' });
+    appliance = await startAppliance(HIGH_PLAYBACK_LIMITS);
     site = await startSite();
     browser = await launch();
   });

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startAppliance } from './lib/appliance.mjs';
+import { HIGH_PLAYBACK_LIMITS, startAppliance } from './lib/appliance.mjs';
 import { launch, skip } from './lib/browser.mjs';
 import { barriers } from './lib/console.mjs';
 import { startSite } from './lib/site.mjs';
@@ -17,8 +17,7 @@ describe('<playgate-player>', { concurrency: 2 }, () => {
 
   before(async () => {
     if (skip) return;
-    // All tests have one user. A page that goes away may not report its end in time on a busy machine.
-    appliance = await startAppliance({ PLAYGATE_PLAYBACK_DEVICES: '40', PLAYGATE_PLAYBACK_STREAMS_TOTAL: '20', PLAYGATE_PLAYBACK_STREAMS_PER_ASSET: '20' });
+    appliance = await startAppliance(HIGH_PLAYBACK_LIMITS);
     site = await startSite();
     browser = await launch();
   });

@@ -152,8 +152,8 @@ def wrapped(serve="", other=""):
 
 
 def never_ready(first=""):
-    """A release that never reports READY=1. Its own unit says how soon that is given up, so that a good release has all the time it
-    needs on a busy machine."""
+    """A release that never reports READY=1. Only its unit has a short start timeout: on a busy machine a good release needs the
+    usual one."""
 
     def change(root):
         wrapped(serve=first + "exec sleep 1000")(root)

@@ -129,7 +129,7 @@ impl PlaygateStore {
     }
 
     fn attach(&self) -> Result<(), StoreError> {
-        self.store.attach_packed(Arc::clone(&self.users))?;
+        self.store.attach_packed_table(Arc::clone(&self.users))?;
         self.store.attach::<Rights>(Arc::clone(&self.rights) as _)?;
         self.store
             .attach::<Sessions>(Arc::clone(&self.running) as _)

@@ -1,8 +1,9 @@
 //! How an import finds out that an address is free, without reading the engine on the writer thread.
 //!
 //! A read of the engine waits while a part of a batch is applied. An import that did one for each user on the writer thread
-//! stopped every other commit for seconds. So an import checks each address while it reads the line. Before its first check
-//! the writer thread begins to note the hash of every address that is assigned. Only those can have been taken since.
+//! delayed every other commit by seconds. So an import checks each address while it reads the line. Before the first check
+//! the writer thread begins to record the hash of every address that is assigned. Only these addresses can have been taken
+//! since the check.
 //!
 //! A large import also collects the hashes of all addresses in use, since a read for each line would take longer.
 
@@ -98,8 +99,8 @@ impl Drop for AddressWatch {
 }
 
 impl AddressWatch {
-    /// Whether all addresses in use are collected, by this import or by one that runs beside it.
-    pub fn has_all(&self) -> bool {
+    /// Whether the hashes of all addresses in use are collected, by this import or a concurrent one.
+    pub fn has_all_addresses(&self) -> bool {
         self.0.0.addresses.state.lock().is_complete
     }
 

@@ -146,10 +146,10 @@ impl Accounts {
         let throttles = Arc::new(MemoryTable::default());
         // Fills the tables in memory; from then on commits keep them current.
         let known_clients = Arc::new(PackedTable::new(|_, record| record));
-        store.attach_packed(Arc::clone(&users))?;
-        store.attach_packed(Arc::clone(&known_clients))?;
-        store.attach_memory::<Logins>(Arc::clone(&logins))?;
-        store.attach_memory::<Throttles>(Arc::clone(&throttles))?;
+        store.attach_packed_table(Arc::clone(&users))?;
+        store.attach_packed_table(Arc::clone(&known_clients))?;
+        store.attach_memory_table::<Logins>(Arc::clone(&logins))?;
+        store.attach_memory_table::<Throttles>(Arc::clone(&throttles))?;
         Ok(Self(Arc::new(Inner {
             store,
             entropy,

@@ -1,7 +1,7 @@
 //! What each step of an entitlement decision has found, in words for an operator.
 //!
-//! The request journal has these texts of every recorded request. So they are joined and not formatted: `format!` takes some
-//! 900 instructions a text.
+//! Every record of the request journal contains these texts. They are joined and not formatted, since `format!` takes some 900
+//! instructions per text.
 
 use std::borrow::Cow;
 

@@ -100,9 +100,9 @@ impl JournalRecord {
     /// Enforces the bounds that keep a record storable, and removes control characters.
     pub(super) fn bounded(mut self) -> Self {
         for text in [&mut self.id, &mut self.method, &mut self.path] {
-            bound(text, TEXT_MAX);
+            shorten(text, TEXT_MAX);
         }
-        bound_if_owned(&mut self.route, TEXT_MAX);
+        shorten_if_owned(&mut self.route, TEXT_MAX);
         let device = self.device.iter_mut().flat_map(|device| {
             [
                 &mut device.platform,
@@ -119,19 +119,19 @@ impl JournalRecord {
             &mut self.fault,
         ];
         for text in device.chain(optional).flatten() {
-            bound(text, TEXT_MAX);
+            shorten(text, TEXT_MAX);
         }
         self.code
             .iter_mut()
-            .for_each(|text| bound_if_owned(text, TEXT_MAX));
+            .for_each(|text| shorten_if_owned(text, TEXT_MAX));
         self.message
             .iter_mut()
-            .for_each(|text| bound(text, MESSAGE_MAX));
+            .for_each(|text| shorten(text, MESSAGE_MAX));
         for list in [&mut self.query, &mut self.headers, &mut self.body] {
             list.truncate(LIST_MAX);
             for NamedText { name, value } in list {
-                bound_if_owned(name, TEXT_MAX);
-                bound(value, TEXT_MAX);
+                shorten_if_owned(name, TEXT_MAX);
+                shorten(value, TEXT_MAX);
             }
         }
         self.details = self.details.filter(|text| text.len() <= DETAILS_MAX);
@@ -139,21 +139,21 @@ impl JournalRecord {
         for step in &mut self.steps {
             step.subject
                 .iter_mut()
-                .for_each(|text| bound(text, TEXT_MAX));
-            bound_if_owned(&mut step.finding, MESSAGE_MAX);
+                .for_each(|text| shorten(text, TEXT_MAX));
+            shorten_if_owned(&mut step.finding, MESSAGE_MAX);
         }
         self
     }
 }
 
-/// A borrowed text is a constant of this program, which needs no bounds.
-fn bound_if_owned(text: &mut Cow<'static, str>, most: usize) {
+/// A borrowed text is a constant in the program. It needs no limit.
+fn shorten_if_owned(text: &mut Cow<'static, str>, most: usize) {
     if let Cow::Owned(text) = text {
-        bound(text, most);
+        shorten(text, most);
     }
 }
 
-fn bound(text: &mut String, most: usize) {
+fn shorten(text: &mut String, most: usize) {
     // A text has at most as many characters as bytes. Most texts are short, and counting took 2 % of an entitlement.
     if text.len() > most
         && let Some((end, _)) = text.char_indices().nth(most)

@@ -112,7 +112,7 @@ where
     T::Key: Hash,
     T::Record: Clone,
 {
-    fn record(&self, key: &T::Key) -> Option<T::Record> {
+    fn find_record(&self, key: &T::Key) -> Option<T::Record> {
         let record = self.records.get(key)?;
         Some(T::Record::clone(&record))
     }

@@ -114,7 +114,7 @@ impl ChunkedBytes {
     }
 }
 
-impl<T: Table, V> PackedTable<T, V>
+impl<T: Table, V: Send + Sync + 'static> PackedTable<T, V>
 where
     T::Key: Hash,
 {
@@ -142,7 +142,7 @@ where
         let mut slot = slot.write();
         // The flag is set before the record is read. A change that the read does not see then sees the flag.
         self.has_slots.store(true, Ordering::Release);
-        let value = Arc::new((self.decoded)(key.clone(), self.read(key)?));
+        let value = Arc::new((self.decoded)(key.clone(), self.find_record(key)?));
         *slot = Some((key.clone(), Arc::clone(&value)));
         Some(value)
     }
@@ -151,15 +151,6 @@ where
         let bytes = key.to_bytes();
         self.locate(&bytes)
             .is_some_and(|(hash, shard)| shard.read().find(hash, &bytes).is_some())
-    }
-
-    fn read(&self, key: &T::Key) -> Option<T::Record> {
-        let bytes = key.to_bytes();
-        let (hash, shard) = self.locate(&bytes)?;
-        let shard = shard.read();
-        let (head, rest) = shard.find(hash, &bytes)?;
-        // The checksum was verified when the entry was inserted.
-        record::read_body(&self.whole_body(head, rest)?)
     }
 
     fn split_head<'a>(&self, body: &'a [u8]) -> (u8, &'a [u8]) {
@@ -271,8 +262,13 @@ impl<T: Table, V: Send + Sync + 'static> TableCopy<T> for PackedTable<T, V>
 where
     T::Key: Hash,
 {
-    fn record(&self, key: &T::Key) -> Option<T::Record> {
-        self.read(key)
+    fn find_record(&self, key: &T::Key) -> Option<T::Record> {
+        let bytes = key.to_bytes();
+        let (hash, shard) = self.locate(&bytes)?;
+        let shard = shard.read();
+        let (head, rest) = shard.find(hash, &bytes)?;
+        // The checksum was verified when the entry was inserted.
+        record::read_body(&self.whole_body(head, rest)?)
     }
 }
 

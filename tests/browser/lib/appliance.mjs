@@ -19,6 +19,16 @@ function binary() {
 }
 
 /**
+ * For a file whose tests play as one user. The stream of a page that was closed may count until it expires: on a busy machine
+ * the page's last request, which ends it, can get lost.
+ */
+export const HIGH_PLAYBACK_LIMITS = {
+  PLAYGATE_PLAYBACK_DEVICES: '40',
+  PLAYGATE_PLAYBACK_STREAMS_TOTAL: '20',
+  PLAYGATE_PLAYBACK_STREAMS_PER_ASSET: '20',
+};
+
+/**
  * Starts the demo, `settings` by the names of their environment variables, what has none as the text of a configuration
  * file; resolves with the members of its one line of JSON as `demo`, `operate`, which calls the operators' interface,
  * `command`, which runs a command over the same data, and `stop`.

@@ -170,7 +170,7 @@ impl UserImport<'_> {
         let worth = COLLECT_ADDRESSES_AFTER.max(count(self.services.accounts.count() / 8));
         if let Some(watch) = &self.watch
             && self.report.lines >= worth
-            && !watch.has_all()
+            && !watch.has_all_addresses()
         {
             let watch = Arc::clone(watch);
             cold(self.services, move || watch.collect()).await?;
